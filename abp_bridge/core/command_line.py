@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from urllib.parse import urlsplit
 
 from abp_bridge.core.sanitize import label
@@ -18,21 +18,39 @@ MAX_WORD = 40  # characters of one argument
 HIDDEN = "\u2026"
 # A run of letters and digits that nobody would type: a key, a token, a digest.
 _KEY = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{16,}|[A-Za-z0-9+/]{40,}")
+_PATH = ("/", "~", "./", "../")
+_PACKAGE = re.compile(r"[/@]|\w:\w")
 _NAMED = re.compile(r"(?P<name>[\w-]+)(?P<mark>[=:])(?P<value>.+)", re.DOTALL)
 
 
 def show_command(command: Sequence[str]) -> str:
-    """The command on one line of about `MAX_COMMAND` characters: of a longer one the middle is left
-    out, as the program and what it runs stand at the ends.
+    """The command on one line of about `MAX_COMMAND` characters. Of a longer one the words that say
+    what is run come first, then options as far as there is room; a mark stands for the others.
     """
     words = [label(word, MAX_WORD) for word in _shown(command)]
-    first, rest = words[:2], words[2:]
-    room = MAX_COMMAND - sum(map(len, first))
-    kept: list[str] = []
-    while rest and (not kept or len(rest[-1]) < room):
-        room -= len(rest[-1]) + 1
-        kept.insert(0, rest.pop())
-    return label(" ".join([*first, *([HIDDEN] if rest else []), *kept]), 4 * MAX_COMMAND)
+    kept: set[int] = set()
+    room = MAX_COMMAND
+    for place in sorted(range(len(words)), key=lambda place: _is_option(words, place)):
+        room -= len(words[place]) + 1
+        if room < 0 and len(kept) > 1:
+            break
+        kept.add(place)
+    return " ".join(_marked(words, kept))
+
+
+def _is_option(words: Sequence[str], place: int) -> bool:
+    """An option, or what may be the value of one: an image or a package has a mark of its own."""
+    if words[place].startswith("-"):
+        return True
+    return place > 0 and words[place - 1].startswith("-") and not _PACKAGE.search(words[place])
+
+
+def _marked(words: Sequence[str], kept: Set[int]) -> Iterator[str]:
+    for place, word in enumerate(words):
+        if place in kept:
+            yield word
+        elif place - 1 in kept:
+            yield HIDDEN
 
 
 def _shown(command: Sequence[str]) -> Iterator[str]:
@@ -48,9 +66,12 @@ def _show(word: str) -> str:
         return _show_address(word)
     if (named := _NAMED.fullmatch(word)) and holds_secret(named["name"].lstrip("-")):
         return f"{named['name']}{named['mark']}{HIDDEN}"
-    if _KEY.search(word) or re.search(r":[^@/]*@", word) or len(word.split()) > 1:
+    is_path = word.startswith(_PATH)
+    if any(map(_KEY.search, word.split("/") if is_path else [word])):
         return HIDDEN
-    return os.path.basename(word.rstrip("/")) if word.startswith(("/", "~", "./", "../")) else word
+    if re.search(r":[^@/]*@", word) or len(word.split()) > 1:
+        return HIDDEN
+    return os.path.basename(word.rstrip("/")) if is_path else word
 
 
 def _show_address(word: str) -> str:

@@ -33,15 +33,36 @@ HIDDEN = "\u2026"
         (["remote", "https://me:x@mcp.example/key?k=1"], "remote https://mcp.example"),
         (["uv"], "uv"),
         (["/tmp/abp-bridge"], "abp-bridge"),
+        (["python", f"/{'folder/' * 20}server.py"], "python server.py"),
+        (["server", "/a/sk0a1b2c3d4e5f6a7b8c9/b"], f"server {HIDDEN}"),
+        (["server", f"{'k' * 20}/{'k' * 20}"], f"server {HIDDEN}"),
     ],
 )
 def test_a_command_is_shown_without_what_may_be_secret(command: list[str], shown: str) -> None:
     assert show_command(command) == shown
 
 
-def test_of_a_long_command_both_ends_are_shown() -> None:
-    options = [each for number in range(40) for each in ("-v", f"volume-{number}")]
-    shown = show_command(["docker", "run", *options, "mcp/postgres"])
-    assert shown.startswith(f"docker run {HIDDEN} ")
-    assert shown.endswith(" mcp/postgres")
-    assert len(shown) < 90
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (
+            ["docker", "run", "-i", "--rm", *["-v", "some-volume"] * 9, "mcp/postgres", "db"],
+            f"docker run -i --rm{' -v some-volume' * 3} {HIDDEN} mcp/postgres db",
+        ),
+        (
+            ["docker", "run", "-i", "ghcr.io/o/server:1", *["--flag", "its-value"] * 9],
+            f"docker run -i ghcr.io/o/server:1{' --flag its-value' * 2} --flag {HIDDEN}",
+        ),
+        (
+            ["uvx", "--from", "package", "server", *["--option", "/a/folder"] * 9],
+            f"uvx --from package server{' --option folder' * 3} {HIDDEN}",
+        ),
+    ],
+)
+def test_of_a_long_command_what_it_runs_is_shown(command: list[str], shown: str) -> None:
+    assert show_command(command) == shown
+
+
+def test_of_a_command_of_long_words_the_first_two_are_shown() -> None:
+    shown = show_command(["program", "long-" * 18, "more-" * 18])
+    assert shown == f"program {'long-' * 8} {HIDDEN} [50 more characters not shown] {HIDDEN}"

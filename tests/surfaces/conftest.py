@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, BrowserContext
+from playwright.async_api import Browser, BrowserContext, expect
 from support.harness import PATIENCE, leave
 from support.programs import Programs
 
 from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.settings import Settings
+
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 @pytest.fixture(scope="module")
