@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -161,7 +161,8 @@ class Pipes:
             async for line in read_lines(process.stdout):
                 self._wire.lines.append(("bridge", json.loads(line)))
                 message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                await inward.send(SessionMessage(message))
+                with suppress(anyio.BrokenResourceError):  # a client that left: only recorded
+                    await inward.send(SessionMessage(message))
 
     async def _write(
         self, process: anyio.abc.Process, outward: MemoryObjectReceiveStream[SessionMessage]
