@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -361,22 +361,28 @@ class _Lines:
         self._dispatcher = dispatcher
 
     async def carry_in(self, inward: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Bring the server's messages, until it ends or a line has no end."""
-        rest = bytearray()
+        """Bring the server's messages, until it ends, a line has no end or the SDK has left."""
         async with inward:
-            while data := await self._source.receive():
-                *lines, last = data.split(b"\n")
-                for line in lines:
-                    rest += line
-                    if rest.strip() and (message := self._read(bytes(rest))) is not None:
-                        await inward.send(SessionMessage(message))
-                    rest.clear()
-                rest += last
-                if len(rest) > MAX_LINE:
-                    self._listener.on_malformed(f"it has more than {MAX_LINE} bytes")
-                    break
+            with suppress(anyio.BrokenResourceError):  # the session is over: nobody waits for more
+                await self._carry_lines(inward)
             self._dispatcher.ended.set()
         self._listener.on_end()
+
+    async def _carry_lines(
+        self, inward: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        rest = bytearray()
+        while data := await self._source.receive():
+            *lines, last = data.split(b"\n")
+            for line in lines:
+                rest += line
+                if rest.strip() and (message := self._read(bytes(rest))) is not None:
+                    await inward.send(SessionMessage(message))
+                rest.clear()
+            rest += last
+            if len(rest) > MAX_LINE:
+                self._listener.on_malformed(f"it has more than {MAX_LINE} bytes")
+                break
 
     def _read(self, line: bytes) -> JSONRPCMessage | None:
         try:
