@@ -9,7 +9,7 @@ import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
@@ -260,11 +260,19 @@ class ModernHost(Host):
             answers = {key: each.result() for key, each in replies.items() if each.done()}
             if not answers:  # the person is not there: nobody comes back
                 return response
+            self._note_brought(result["inputRequests"][key]["params"] for key in answers)
             more = {
                 **{key: more[key] for key in ("name", "arguments")},
                 "requestState": result["requestState"],
                 "inputResponses": answers,
             }
+
+    def _note_brought(self, questions: Iterable[Json]) -> None:
+        """What waited for the others of its round; a link's answer waits for nobody."""
+        for each in questions:
+            if each["mode"] == "form":
+                asked = self._sitter.recognise(json.dumps(each))
+                asked.brought = asked.brought or asyncio.get_running_loop().time()
 
 
 class AcpClient(Host):

@@ -24,6 +24,7 @@ DONE = {
     "dismiss": "cancelled",
     "ignore": "cancelled",
 }
+IN_TIME = 598.0  # seconds: a person's 600, without the ways there and back
 APART = 1.0  # seconds that a person's times differ by: a timer's would not
 
 
@@ -38,6 +39,8 @@ class Asked:
         said: Each (who, outcome, data) that was really said, by whatever way.
         is_left_behind: The app does not wait for the answer: the call may end before it.
         withdrawn: Its app crashed: nobody is there to take an answer.
+        began: When it was asked, in seconds of the loop's clock.
+        brought: When a host first brought its answer, where it keeps a round's until all are there.
     """
 
     number: int
@@ -47,6 +50,13 @@ class Asked:
     said: list[tuple[str, str, Json]] = field(default_factory=list)
     is_left_behind: bool = False
     withdrawn: bool = False
+    began: float = 0.0
+    brought: float | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its time was over before a host brought the answer."""
+        return self.brought is not None and self.brought - self.began > IN_TIME
 
     @property
     def value(self) -> Json:
@@ -77,6 +87,7 @@ class Person:
         params = {word: self._name(value, number) for word, value in request["params"].items()}
         data = {word: self._name(value, number) for word, value in data.items()}
         asked = self.asked[number] = Asked(number, {**request, "params": params}, wish, data)
+        asked.began = asyncio.get_running_loop().time()
         return asked
 
     def _name(self, value: Json, number: int) -> Json:

@@ -35,6 +35,8 @@ FAILED = {  # seeds that failed once -> what that was
     439: "a question of a modern server that was open as its host left was called a bug",
     17612: "three rounds that ended by the host's clock were taken for a policy's",
     22746: "the same, with questions that were answered later than the others of their round",
+    15264: "an answer that its host kept for two rounds, until its time was over, was called lost",
+    24960: "the same, in a round with a link that nobody follows",
 }
 
 
@@ -146,7 +148,7 @@ def _untrue_for_server(
         if asked.wish == "decline" and [each for each in asked.said if each[1] == "declined"]:
             yield f"{about} was a no, and is told as nobody's"
         is_misjudged = asked.data == NO and _teller(result) == "host-policy"  # always-preset
-        if asked.wish == "accept" and world.can_show and not is_misjudged:
+        if asked.wish == "accept" and world.can_show and not (is_misjudged or asked.is_late):
             yield f"{about}: the person would have answered, and the server was told {result}"
 
 

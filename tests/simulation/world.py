@@ -342,7 +342,7 @@ class World:
     def may_refuse(self, asked: Asked) -> set[str]:
         """The codes that an app may be told of this question all the same."""
         fair = set()
-        if "timeout" in asked.request["params"]:
+        if "timeout" in asked.request["params"] or asked.is_late:
             fair.add("TIMEOUT")
         if asked.is_left_behind or self.app.crashed:
             fair.add("CANCELLED")
