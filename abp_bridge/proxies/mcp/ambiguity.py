@@ -22,7 +22,7 @@ def is_escaped(data: bytes) -> bool:
     """Whether a plain letter is written as an escape, which nobody needs to: a word that is looked
     for may hide behind it.
     """
-    return b"\\u" in data and _ESCAPED.search(data) is not None
+    return b"\\" in data and _ESCAPED.search(data) is not None
 
 
 def are_objects(lines: bytes) -> bool:
