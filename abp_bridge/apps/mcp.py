@@ -27,6 +27,7 @@ from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols.abp import PROGRESS, decode_progress
 from abp_bridge.protocols.mcp import server
 from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
+from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
 from abp_bridge.rpc.subprocess import Child
 from abp_bridge.rpc.tap import Tap, unobserved_stream
@@ -160,8 +161,8 @@ class McpApp:
         try:
             return await self._make(capability, params, call)
         except RemoteError as problem:
-            if problem.code == server.URL_REQUIRED:
-                return await self._send_to_addresses(problem, call)
+            if problem.code == URL_REQUIRED:
+                return await self._send_to_addresses(urls_required(problem.error), call)
             said = as_text(problem.error.get("message"))
             return server.decode_error(problem.code, said, problem.data)
         except ConnectionClosedError:
@@ -318,11 +319,10 @@ class McpApp:
         state = result.get("requestState")
         return again | ({} if state is None else {"requestState": state})
 
-    async def _send_to_addresses(self, problem: RemoteError, call: str) -> CallResult:
+    async def _send_to_addresses(self, links: Sequence[JsonObject], call: str) -> CallResult:
         """The server wants its person at an address first: ask them to go there. The address itself
         goes to no model.
         """
-        links = server.decode_links(problem.data)
         answers = [await self._elicit(each, call) for each in links[:MAX_OPEN]]
         if answers and all(each["action"] == "accept" for each in answers):
             words = "its user was sent to an address of the server's first. Call again when done."

@@ -183,11 +183,6 @@ def test_a_change_names_what_is_new_what_is_gone_and_what_is_different() -> None
     assert added[-1] == "and 2 more"  # type: ignore[index]
 
 
-def test_links_are_read_from_an_error() -> None:
-    assert server.decode_links({"elicitations": [{"url": "u"}, 3]}) == [{"url": "u"}, {}]
-    assert server.decode_links("x") == []
-
-
 # --- sampling -------------------------------------------------------------------------------------
 
 MESSAGES = [

@@ -242,10 +242,21 @@ def test_links_that_a_legacy_server_wants_visited_are_asked_for() -> None:
         "message": "m",
         "data": {"elicitations": [{**URL, "elicitationId": "E1"}]},
     }
-    [asked] = translation.urls_required(error)
-    assert asked == {"method": "elicitation/create", "params": {**URL, "elicitationId": "E1"}}
+    assert translation.urls_required(error) == [{**URL, "elicitationId": "E1"}]
+    assert translation.urls_required({**error, "data": {"elicitations": [3]}}) == [{}]
+    assert translation.urls_required({**error, "data": "x"}) == []
     assert translation.urls_required({**error, "code": -32603}) == []
-    assert translation.to_modern_error("tools/call", error) == {**error, "code": -32600}
+
+
+def test_a_link_that_was_not_visited_is_in_no_modern_error() -> None:
+    error: Json = {
+        "code": -32042,
+        "message": f"go to {URL['url']}",
+        "data": {"elicitations": [{**URL, "elicitationId": "E1"}]},
+    }
+    said = translation.to_modern_error("tools/call", error)
+    assert said["code"] == -32600
+    assert URL["url"] not in f"{said}"
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,6 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "a server's error": lambda raw: server.decode_error(0, "x", raw),
     "a server's notice": lambda raw: describe(server.decode_notice("x", as_object(raw))),
     "a server's list": lambda raw: server.decode_change("tools", as_list(raw), as_list(raw)),
-    "a server's links": server.decode_links,
     "validate": lambda raw: validate_answer(QUESTION, raw),
 }
 

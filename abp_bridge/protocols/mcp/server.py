@@ -80,7 +80,6 @@ NOT_CARRIED = {
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _ERRORS = ("error", "critical", "alert", "emergency")  # log levels
-URL_REQUIRED = -32042  # up to 2025-11-25: the person must go to an address first
 _CODES = {-32602: "INVALID_PARAMS", -32601: "NOT_SUPPORTED", -32002: "UNKNOWN_RESOURCE"}
 MAX_NAMED = 200  # names in a notice of a list that changed: more nobody reads
 
@@ -273,8 +272,3 @@ def _by_key(entries: Iterable[JsonValue], key: str) -> dict[str, JsonValue]:
 def _named(names: Sequence[str]) -> list[str]:
     shown = [sanitize.label(name, 120) for name in names[:MAX_NAMED]]
     return [*shown, *([f"and {len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else [])]
-
-
-def decode_links(data: JsonValue) -> list[JsonObject]:
-    """The elicitations by address that an error `URL_REQUIRED` names."""
-    return [as_object(each) for each in as_list(as_object(data).get("elicitations"))]

@@ -29,7 +29,8 @@ from abp_bridge.protocols.mcp.modern import (
 from abp_bridge.protocols.mcp.versions import LEGACY, LOG_LEVELS, MODERN
 
 INVALID_REQUEST = -32600
-URL_ELICITATION_REQUIRED = -32042
+URL_REQUIRED = -32042  # up to 2025-11-25: the person must go to an address first
+_NOT_VISITED = "the server wants its user at an address first, and they did not go there"
 
 # What a modern result must say that may be kept; all others say only that they are complete.
 _CACHEABLE = frozenset(
@@ -228,8 +229,8 @@ _LEGACY_RESULTS: dict[str, Callable[[JsonObject], JsonObject]] = {
 
 def to_modern_error(method: str, error: JsonObject) -> JsonObject:
     """A legacy server's error for `method`, with the code that it has in the modern era."""
-    if error.get("code") == URL_ELICITATION_REQUIRED:  # that era has a question for it, no code
-        return {**error, "code": INVALID_REQUEST}
+    if error.get("code") == URL_REQUIRED:  # a question there, whose addresses no model is to read
+        return {"code": INVALID_REQUEST, "message": _NOT_VISITED}
     return _with_code(_CODES_TO_MODERN, method, error)
 
 
@@ -271,13 +272,12 @@ def to_legacy_question(asked: JsonValue, elicitation_id: str) -> tuple[str, Json
 
 
 def urls_required(error: JsonObject) -> list[JsonObject]:
-    """The links that a legacy server wants visited before it answers (-32042), each as an item of
-    `inputRequests`; none for any other error.
+    """The links that a legacy server wants visited before it answers (`URL_REQUIRED`), each as the
+    parameters of an `elicitation/create`; none for any other error.
     """
-    if error.get("code") != URL_ELICITATION_REQUIRED:
+    if error.get("code") != URL_REQUIRED:
         return []
-    asked = as_list(as_object(error.get("data")).get("elicitations"))
-    return [to_modern_question("elicitation/create", each) for each in asked]
+    return [as_object(each) for each in as_list(as_object(error.get("data")).get("elicitations"))]
 
 
 def needed_capability(method: str, params: JsonValue) -> str | None:

@@ -309,8 +309,9 @@ class ModernHost:
         if parked is None or not _shows(parked.client, "url"):
             return False
         for each in asked:
+            link = translation.to_modern_question("elicitation/create", each)
             try:
-                reply = await parked.ask(str(each["method"]), as_object(each["params"]), "url")
+                reply = await parked.ask("elicitation/create", as_object(link["params"]), "url")
             except (HostTimeoutError, RouteChangedError):
                 return False
             if as_object(reply.result).get("action") != "accept":

@@ -21,6 +21,7 @@ from abp_bridge.proxies.mcp.approval import Approval
 from abp_bridge.proxies.mcp.calls import Calls
 from abp_bridge.proxies.mcp.router import Router
 from abp_bridge.proxies.mcp.server_questions import ServerQuestions
+from abp_bridge.proxies.mcp.visits import Visits
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
@@ -88,6 +89,7 @@ async def run_proxy(
             calls=calls,
             questions=questions,
             approval=approval,
+            visits=Visits(elicitor, tasks, policy.origin),
             policy=policy,
         )
 

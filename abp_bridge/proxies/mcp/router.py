@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
+from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required
 from abp_bridge.protocols.mcp.versions import LEGACY
 from abp_bridge.proxies import byte_edit, response_id
 from abp_bridge.proxies.mcp import handshake
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.mcp.calls import Calls, OpenCall
     from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.proxies.mcp.server_questions import ServerQuestions
+    from abp_bridge.proxies.mcp.visits import Visits
     from abp_bridge.proxies.multiplex import InjectedConnection
     from abp_bridge.rpc.connection import JsonRpcConnection
 
@@ -75,6 +77,7 @@ class Router:
         calls: What is known of its tools, and of the host's calls.
         questions: Who asks the server's questions.
         approval: Who asks for approval before a call.
+        visits: Who sends the person to the addresses that an error names.
         policy: What the person has set.
     """
 
@@ -87,6 +90,7 @@ class Router:
         calls: Calls,
         questions: ServerQuestions,
         approval: Approval,
+        visits: Visits,
         policy: Policy,
     ) -> None:
         self.from_host = LineFilter(
@@ -101,6 +105,7 @@ class Router:
         self._calls = calls
         self._questions = questions
         self._approval = approval
+        self._visits = visits
         self._policy = policy
         self._serves_roots = False
         self._refusal = _NOT_BEGUN  # why the server is not begun
@@ -259,14 +264,14 @@ class Router:
             self._begin(id, params)
             self._server.forward(line)
 
-        self._approval.ask(id, tool, params, on_allowed, partial(self._refuse, id))
+        self._approval.ask(id, tool, params, on_allowed, partial(self._fail_call, id))
         return b""
 
     def _begin(self, id: Id, params: JsonObject) -> None:
         self._calls.begin(id, params)
         self._expect(id, partial(self._on_result, id))
 
-    def _refuse(self, id: Id, words: str) -> None:
+    def _fail_call(self, id: Id, words: str) -> None:
         from abp_bridge.protocols.mcp.results import encode_text  # once needed
 
         result = encode_text(words, error=True)
@@ -296,6 +301,9 @@ class Router:
         if not is_id(request):
             return line
         if self._approval.withdraw(request):  # the server never heard of that call
+            return b""
+        if self._visits.withdraw(request):  # it has answered that one
+            self._end_call(request)
             return b""
         if self._calls.give_up(request):
             self._on_response.pop(request, None)
@@ -336,6 +344,8 @@ class Router:
         if not isinstance(message, dict):
             return self._hold_unread(line)
         method, id = message.get("method"), message.get("id")
+        if self._takes_links(message):
+            return b""
         if method is None and not misleading_name(message):
             on_response = self._on_response.pop(id, None) if is_id(id) else None
             return line if on_response is None else on_response(line, message)
@@ -370,6 +380,8 @@ class Router:
         take = _FROM_SERVER.get(method) if isinstance(method, str) else None
         if take is not None and await take(self, id, as_object(message.get("params"))):
             return True
+        if self._takes_links(message):
+            return True
         if is_id(id) and method is None:  # a response, in a batch
             self._on_response.pop(id, None)
             self._end_call(id)
@@ -378,6 +390,27 @@ class Router:
             if len(self._answerable) > MAX_ANSWERABLE:
                 del self._answerable[next(iter(self._answerable))]
         return False
+
+    def _takes_links(self, message: JsonObject) -> bool:
+        """Whether it is an error with addresses for a host that shows none: then its person is sent
+        there, and it gets words.
+        """
+        id, error = message.get("id"), as_object(message.get("error"))
+        named = as_object(error.get("data")).get("elicitations")
+        client = self._host.client
+        shows = decode_capabilities(client.capabilities, client.version).url
+        if shows or not (named and is_id(id) and error.get("code") == URL_REQUIRED):
+            return False
+        self._on_response.pop(id, None)
+        self._visits.begin(id, urls_required(error), partial(self._end_visit, id))
+        return True
+
+    def _end_visit(self, id: Id, words: str) -> None:
+        call = self._end_call(id)
+        if call is None:  # no tool's: it has no result that could be a failed one
+            self._respond_error(id, INVALID_REQUEST, words)
+        else:
+            self._fail_call(id, " ".join([words, *call.notes]))
 
     async def _elicit(self, id: JsonValue, params: JsonObject) -> bool:
         if is_id(id):
@@ -401,7 +434,9 @@ class Router:
         return is_id(request) and self._questions.withdraw(request)
 
     async def _complete(self, id: JsonValue, params: JsonObject) -> bool:
-        self._questions.complete(as_text(params.get("elicitationId")))
+        done = as_text(params.get("elicitationId"))
+        self._questions.complete(done)
+        self._visits.complete(done)
         return False
 
 

@@ -221,7 +221,7 @@ def test_an_address_that_is_not_visited_is_an_error(tmp_path: Path, can_show: bo
         host.answers = {"elicitation/create": {"action": "decline"}}
         error = host.call("visit")["error"]
         assert error["code"] == -32600  # its own code is none in this era
-        assert error["data"]["elicitations"][0]["url"] == URL["url"]
+        assert URL["url"] not in json.dumps(error), "a model reads it"
 
 
 def test_logs_stay_where_nobody_asked_for_them(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""An address that a server wants its person at first (error -32042): the host shows it where it
+says that it can, else the bridge does, and no model reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.apps.exotic_server import URL
+from support.era_host import Host
+from support.mcp_proxy import MCP, proxied
+from support.paths import APPS
+from support.programs import Desktop
+
+Json = Any
+
+ERAS = ("legacy", "modern")
+STUB = (sys.executable, str(APPS / "exotic_server.py"), "legacy")
+NAMED = {**URL, "elicitationId": "E1"}
+eras = pytest.mark.parametrize("era", ERAS)
+
+
+@contextmanager
+def visiting(
+    tmp_path: Path, era: str, capabilities: Json, *arguments: str, **env: str
+) -> Iterator[Host]:
+    """A host on the proxy, whose log has all that it reads."""
+    with Host([*MCP, *arguments, "--", *STUB], env=env, log=tmp_path / "host.log") as host:
+        host.era, host.capabilities = era, capabilities
+        assert "result" in host.shake_hands()
+        yield host
+
+
+def read_by(host: Host, tmp_path: Path) -> str:
+    host.request("vendor/thing")
+    return (tmp_path / "host.log").read_text()
+
+
+@eras
+@pytest.mark.parametrize(
+    ("pressed", "said"), [("yes", "they were sent there"), ("decline", "did not go there")]
+)
+def test_a_host_that_shows_no_addresses_has_its_person_sent_there(
+    tmp_path: Path, era: str, pressed: str, said: str
+) -> None:
+    desktop = Desktop(tmp_path)
+    with visiting(tmp_path, era, {}, **desktop.env) as host:
+        id = host.begin("tools/call", {"name": "visit", "arguments": {}})
+        person = desktop.visit()
+        assert f'<a href="{URL["url"]}"' in person.page
+        assert "python exotic_server.py legacy</strong> asks" in person.page
+        person.send(action=pressed)
+        result = host.response(id)["result"]
+        assert result["isError"] is True
+        assert said in result["content"][0]["text"]
+        assert URL["url"] not in read_by(host, tmp_path)
+        again = host.call("visit")["result"]
+        assert again["structuredContent"] == {"r": "visited"}
+
+
+@eras
+def test_of_what_is_no_call_the_error_says_it(tmp_path: Path, era: str) -> None:
+    desktop = Desktop(tmp_path)
+    with visiting(tmp_path, era, {}, **desktop.env) as host:
+        id = host.begin("resources/read", {"uri": "stub://visit"})
+        desktop.visit().send(action="yes")
+        error = host.response(id)["error"]
+        assert (error["code"], "sent there" in error["message"]) == (-32600, True)
+        assert URL["url"] not in read_by(host, tmp_path)
+
+
+@eras
+def test_with_nobody_there_the_address_goes_nowhere(tmp_path: Path, era: str) -> None:
+    with visiting(tmp_path, era, {}, "--page", "off", "--without-person") as host:
+        result = host.call("visit")["result"]
+        assert (result["isError"], "did not go there" in result["content"][0]["text"]) == (
+            True,
+            True,
+        )
+        assert URL["url"] not in read_by(host, tmp_path)
+
+
+def test_a_host_that_shows_addresses_gets_the_error_as_it_came(tmp_path: Path) -> None:
+    with visiting(tmp_path, "legacy", {"elicitation": {"url": {}}}, "--page", "off") as host:
+        error = host.call("visit")["error"]
+        assert error == {
+            "code": -32042,
+            "message": "visit first",
+            "data": {"elicitations": [NAMED]},
+        }
+        sent = {"jsonrpc": "2.0", "id": 0, "error": error}
+        assert json.dumps(sent["error"]) in read_by(host, tmp_path)
+
+
+def test_a_modern_host_that_shows_addresses_is_asked_with_the_call(tmp_path: Path) -> None:
+    with visiting(tmp_path, "modern", {"elicitation": {"url": {}}}, "--page", "off") as host:
+        asked: list[Json] = []
+        assert host.call("visit", asked)["result"]["structuredContent"] == {"r": "visited"}
+        assert [each["params"]["url"] for each in asked] == [URL["url"]]
+
+
+def test_a_call_that_is_taken_back_takes_its_address_down(tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    with visiting(tmp_path, "legacy", {}, **desktop.env) as host:
+        id = host.begin("tools/call", {"name": "visit"})
+        person = desktop.visit()
+        host.send("notifications/cancelled", {"requestId": id})
+        assert host.call("visit")["result"]["structuredContent"] == {"r": "visited"}
+        person.open(person.url)
+        assert URL["url"] not in person.page
+        assert f'"id": {id}, "result"' not in read_by(host, tmp_path)
+
+
+ERROR = '"error":{"code":%s,"message":"m","data":{"%s":[{"mode":"url","url":"%s"}]}}'
+LINES = ['{"jsonrpc":"2.0","id":900,%s}', '[{"jsonrpc":"2.0","id":900,%s}]']
+
+
+@pytest.mark.parametrize("name", ["elicitations", "\\u0065licitations"])
+@pytest.mark.parametrize("code", ["-32042", "-3.2042e4"])
+@pytest.mark.parametrize("line", LINES)
+def test_no_disguise_brings_an_address_to_the_host(
+    tmp_path: Path, line: str, code: str, name: str
+) -> None:
+    line = line % (ERROR % (code, name, URL["url"])) + "\n"
+    with proxied(tmp_path, "--page", "off", "--without-person") as host:
+        call = host.begin_call("say", lines=[line])
+        assert "did not go there" in host.response(900)["error"]["message"]
+        assert host.text(call) == "said"
+        said = [
+            each for each in host.log_file.read_text().splitlines() if not each.startswith("> ")
+        ]
+        assert URL["url"] not in "".join(said)
