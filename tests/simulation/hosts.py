@@ -60,6 +60,7 @@ class Host:
     referee: ClassVar[type[harness.Wire | acp_harness.Wire]]  # holds what the bridge says
     is_proxied: ClassVar[bool] = False
     has_server: ClassVar[bool] = False  # behind `abp-bridge mcp`
+    hears_logs: ClassVar[bool] = True  # of a server
 
     def __init__(
         self, rng: Random, sitter: Person, page: Page, habits: Habits, reader: Pipe, writer: Pipe

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Iterator
 from random import Random
 from typing import Any, ClassVar
 
@@ -224,14 +225,21 @@ class ServedModernHost(ModernHost):
     async def _open(self) -> None:
         await self.peer.request("tools/list", self._params())
 
+    def _params(self, **more: Json) -> Json:
+        params = super()._params(**more)
+        if self.hears_logs:
+            params["_meta"][f"{PREFIX}logLevel"] = "debug"
+        return params
+
     def _arguments(self) -> Json:
         return self.prepare()
 
 
 class ServedMuteModernHost(ServedModernHost):
-    """The same, which shows no questions."""
+    """The same, which shows no questions and hears no logs."""
 
     capabilities: ClassVar[Json] = {}
+    hears_logs: ClassVar[bool] = False
 
 
 SERVED: list[type[Host]] = [
@@ -240,24 +248,28 @@ SERVED: list[type[Host]] = [
 ]
 
 
-def wrong_passages(host: Host, server: Server) -> list[str]:
-    """What did not pass as it was said: one by one where the eras agree, else what is in it."""
-    problems = []
+def wrong_passages(host: Host, server: Server, is_calm: bool) -> Iterator[str]:
+    """What did not pass as it was said: of a modern side, which is translated, what is in a result
+    and the logs, else one by one; and in a calm session, what was said and did not come.
+    """
     made = [json.dumps(each["content"][0]) for each in server.said]
     for messages in host.peer.answered.values():
         for each in messages:
             content = (each.get("result") or {}).get("content") or []
             if content and "isError" not in each["result"] and json.dumps(content[0]) not in made:
-                problems.append(f"a result is not the server's: {content[0]}")
-    if server.is_modern or isinstance(host, ModernHost):
-        return problems
+                yield f"a result is not the server's: {content[0]}"
+    is_translated = server.is_modern or isinstance(host, ModernHost)
+    passes = _is_log if is_translated else _passes
     ways = ((host.peer, server.peer), (server.peer, host.peer))
     for speaker, hearer in ways:
-        said = [_plain(message) for who, message in speaker.lines if who == "host"]
-        for each in map(_plain, hearer.received):
-            if _passes(each) and each not in said:
-                problems.append(f"a message is not what was said: {each}")
-    return problems
+        said = [_plain(each) for who, each in speaker.lines if who == "host" and passes(each)]
+        for each in map(_plain, filter(passes, hearer.received)):
+            if each in said:
+                said.remove(each)
+            else:
+                yield f"a message is not what was said, or comes twice: {each}"
+        if is_calm and host.hears_logs and not server.crashed:
+            yield from (f"a message does not come: {each}" for each in said if _must_come(each))
 
 
 def _passes(message: Json) -> bool:
@@ -266,6 +278,15 @@ def _passes(message: Json) -> bool:
         return False
     result = message.get("result") or {}
     return "method" in message or ("action" not in result and "content" not in result)
+
+
+def _is_log(message: Json) -> bool:
+    return bool(message.get("method") == "notifications/message")
+
+
+def _must_come(message: Json) -> bool:
+    """A call may be refused, and an answer may come after its end."""
+    return bool(message.get("method", "tools/call") != "tools/call")
 
 
 def _plain(message: Json) -> Json:

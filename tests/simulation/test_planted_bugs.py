@@ -19,8 +19,9 @@ from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.protocols.mcp import asked
-from abp_bridge.proxies import byte_edit
+from abp_bridge.proxies import byte_edit, splice
 from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
+from abp_bridge.proxies.mcp.modern_host import ModernHost
 from abp_bridge.proxies.mcp.server_questions import ServerQuestions
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import IncomingMessage, Response
@@ -42,6 +43,9 @@ _dispatch = JsonRpcConnection._dispatch
 _ask = ParkedCall.ask
 _save = ResultStore.save
 _answer = ServerQuestions._answer
+_handle = ServerQuestions._handle
+_keep_lines = splice.keep_lines
+_on_server_notification = ModernHost._on_server_notification
 _encode_answer = asked.encode_answer
 
 
@@ -88,6 +92,28 @@ def _lose_a_servers_answer(self: ServerQuestions, id: Json, result: Json) -> Non
 def _answer_a_server_twice(self: ServerQuestions, id: Json, result: Json) -> None:
     for _ in range(2):
         _answer(self, id, result)
+
+
+async def _race_at_a_proxy(self: ServerQuestions, id: Json, *args: Json) -> None:
+    """Two questions of a server's that come in one turn are taken for the later one."""
+    self.__dict__["newest"] = id
+    await anyio.lowlevel.checkpoint()
+    await _handle(self, self.__dict__["newest"], *args)
+
+
+def _drop_a_log(block: bytes) -> bytes:
+    """Of many lines at once, what a server logs is left out."""
+    lines = _keep_lines(block).splitlines(keepends=True)
+    kept = [each for each in lines if len(lines) == 1 or b"notifications/message" not in each]
+    return b"".join(kept)
+
+
+def _drop_a_log_between_eras(self: ModernHost, method: str, params: Json) -> None:
+    """What a server logs twice with one level is told once."""
+    levels = self.__dict__.setdefault("heard", set())
+    if method != "notifications/message" or params["level"] not in levels:
+        _on_server_notification(self, method, params)
+    levels.add(params.get("level"))
 
 
 def _invent_an_accept(question: Json, answer: Json) -> Json:
@@ -162,6 +188,22 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
     "a server's doubled answer": (
         _plant(ServerQuestions, "_answer", _answer_a_server_twice),
         SERVERS + " has 2 answers",
+    ),
+    "a race at a proxy": (
+        _plant(ServerQuestions, "_handle", _race_at_a_proxy),
+        SERVERS + " has no answer",
+    ),
+    "a race between eras": (
+        _plant(ParkedCall, "ask", _race),
+        SERVERS + " the person would have answered",
+    ),
+    "an uncounted loss at a proxy": (
+        _plant(splice, "keep_lines", _drop_a_log),
+        "a message does not come",
+    ),
+    "an uncounted loss between eras": (
+        _plant(ModernHost, "_on_server_notification", _drop_a_log_between_eras),
+        "a message does not come",
     ),
     "an accept that a proxy invents": (
         _plant(asked, "encode_answer", _invent_an_accept),

@@ -110,7 +110,7 @@ def judge(world: World) -> None:
 
 def _wrong_for_server(world: World, server: Server) -> Iterator[str]:
     """What it was answered that is not so, and what did not pass."""
-    yield from wrong_passages(world.host, server)
+    yield from wrong_passages(world.host, server, world.is_calm)
     for each in server.peer.answered.get("nobody's", []):
         yield f"the server is answered what it did not ask: {each}"
     for asked, responses in server.asked:
