@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NOT_LISTED = (
+    "This server's tools have not been listed yet, so nobody knows whether --confirm names one of"
+    " them: until then you are asked before every tool."
+)
+
 
 class Approval:
     """Asks before the calls that the person chose.
@@ -47,7 +52,7 @@ class Approval:
         self._tasks = tasks
         self._waiting: dict[Id, anyio.CancelScope] = {}
         self._serial = 0
-        self._strange = ""  # what was chosen by a name that no tool has, in words
+        self._doubt: str | None = None  # why every tool needs approval; None: not known yet
 
     @property
     def is_on(self) -> bool:
@@ -64,7 +69,9 @@ class Approval:
             return False
         from abp_bridge.bridge import approval  # loaded where it is needed only
 
-        return bool(self._strange) or approval.needs_approval(_capability(tool), self._chosen)
+        if self._doubt is None:
+            self._doubt = _NOT_LISTED if approval.strange_names(self._chosen, ()) else ""
+        return bool(self._doubt) or approval.needs_approval(_capability(tool), self._chosen)
 
     def check_names(self, tools: Sequence[Tool]) -> None:
         """See which of the chosen names none of all these tools has: nobody knows which tool was
@@ -75,16 +82,16 @@ class Approval:
         from abp_bridge.bridge import approval
 
         capabilities = [_capability(tool) for tool in tools]
-        before, self._strange = (
-            self._strange,
+        before, self._doubt = (
+            self._doubt,
             " ".join(
                 f"--confirm {name}: this server has no tool of that name{hint or '.'} Until that is"
                 " mended you are asked before every tool."
                 for name, hint in approval.strange_names(self._chosen, capabilities)
             ),
         )
-        if self._strange not in ("", before):
-            logger.warning("%s", self._strange)
+        if self._doubt not in ("", before):
+            logger.warning("%s", self._doubt)
 
     def ask(
         self,
@@ -113,7 +120,7 @@ class Approval:
             self._origin(),
             _capability(tool),
             as_object(params.get("arguments")),
-        ).with_note(self._strange)
+        ).with_note(self._doubt or "")
         scope = self._waiting[id] = anyio.CancelScope()
 
         async def wait() -> None:

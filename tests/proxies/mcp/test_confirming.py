@@ -120,6 +120,22 @@ def test_a_name_that_no_tool_has_brings_a_person_before_every_tool(tmp_path: Pat
     assert said in host.log_file.with_suffix(".stderr").read_text()
 
 
+def test_until_the_tools_are_listed_a_name_brings_a_person_before_every_tool(
+    tmp_path: Path,
+) -> None:
+    """Whether it is a tool's name at all is not known before."""
+    with Proxied(tmp_path, "--confirm", "azure", "--page", "off") as host:
+        host.initialize(elicitation=FORM)
+        call = host.begin_call("look")
+        question = host.asked()
+        assert "tools have not been listed yet" in question["params"]["message"]
+        host.reply(question["id"], {"action": "decline"})
+        assert "tools have not been listed yet" in host.text(call)
+        assert not called(host)
+        host.result("tools/list")
+        assert host.text(host.begin_call("say", lines=[])) == "said"
+
+
 LONG = {"file": "x" * 5_000 + "END", "path": "/etc"}
 
 
