@@ -236,6 +236,15 @@ def test_what_is_no_question_needs_nothing() -> None:
     assert translation.needed_capability("vendor/thing", {}) is None
 
 
+def test_what_was_listened_for_may_have_changed() -> None:
+    wanted: Json = {"toolsListChanged": True, "resourceSubscriptions": ["a", "b"]}
+    assert translation.may_have_changed(wanted) == [
+        ("notifications/tools/list_changed", None),
+        ("notifications/resources/updated", {"uri": "a"}),
+        ("notifications/resources/updated", {"uri": "b"}),
+    ]
+
+
 def test_links_that_a_legacy_server_wants_visited_are_asked_for() -> None:
     error: Json = {
         "code": -32042,

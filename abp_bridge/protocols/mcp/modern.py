@@ -37,12 +37,13 @@ TOOLS = "toolsListChanged"
 PROMPTS = "promptsListChanged"
 RESOURCES = "resourcesListChanged"
 UPDATES = "resourceSubscriptions"
+UPDATED = "notifications/resources/updated"
 # What a server tells outside of any request, and the word of a filter that asks for it.
 LISTENED = {
     "notifications/tools/list_changed": TOOLS,
     "notifications/prompts/list_changed": PROMPTS,
     "notifications/resources/list_changed": RESOURCES,
-    "notifications/resources/updated": UPDATES,
+    UPDATED: UPDATES,
 }
 MAX_UPDATES = 1_000
 LONGEST_URI = 2_000

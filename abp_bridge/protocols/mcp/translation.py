@@ -16,6 +16,7 @@ from abp_bridge.protocols.mcp.modern import (
     CAPABILITIES,
     CLIENT,
     INVALID_PARAMS,
+    LISTENED,
     LOG_LEVEL,
     PROMPTS,
     RESOURCE_NOT_FOUND,
@@ -23,6 +24,7 @@ from abp_bridge.protocols.mcp.modern import (
     SERVER,
     SUBSCRIPTION,
     TOOLS,
+    UPDATED,
     UPDATES,
     VERSION,
 )
@@ -303,6 +305,13 @@ def listen_filter(server: JsonValue, uris: list[JsonValue]) -> JsonObject:
         if as_object(features.get(feature)).get("listChanged") is True
     }
     return wanted | ({UPDATES: uris} if uris else {})
+
+
+def may_have_changed(wanted: JsonObject) -> list[tuple[str, JsonObject | None]]:
+    """What a server would tell with the filter `wanted` if all had changed: (method, params)."""
+    lists = [method for method, word in LISTENED.items() if wanted.get(word) is True]
+    updates = [{"uri": uri} for uri in as_list(wanted.get(UPDATES))]
+    return [*((each, None) for each in lists), *((UPDATED, each) for each in updates)]
 
 
 def untag(params: JsonValue) -> JsonObject:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
+from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.mcp import translation
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import MAX_ROUNDS, SUBSCRIPTION
@@ -38,9 +39,35 @@ logger = logging.getLogger(__name__)
 
 ELICIT = "elicitation/create"
 PAUSE = 0.1  # seconds before a retry that brings no answer: the server is busy
+REOPENS = 5  # times in a row, of a stream that ends before it has lasted
+REOPEN_PAUSE = 0.2  # seconds before the first of them; twice as long before each next
+LASTING = 60.0  # seconds; intermediaries end streams that are idle for as long
 DEFAULT_LEVEL = "info"  # of logs, as of a legacy server that was told none
 _CANCEL: JsonObject = {"action": "cancel"}
 _ACTIONS = ("accept", "decline", "cancel")
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A `subscriptions/listen`, opened again where it ends.
+
+    Attributes:
+        wanted: Its filter.
+        scope: Ends it.
+        opening: Ends only the request that it is held by now.
+        id: That request's, once it was acknowledged.
+        tried: Set when the server has acknowledged it, or refused.
+        refusal: The error it was refused with, the last time.
+        has_gap: Whether something may have changed while it was closed.
+    """
+
+    wanted: JsonObject
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    opening: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    id: JsonValue = None
+    tried: anyio.Event = field(default_factory=anyio.Event)
+    refusal: RemoteError | None = None
+    has_gap: bool = False
 
 
 class ModernServer:
@@ -74,9 +101,8 @@ class ModernServer:
         self._client = replace(shown, level=DEFAULT_LEVEL if logs else None)
         self._discovered = discovered
         self._uris: dict[str, None] = {}
-        self._stream: anyio.CancelScope | None = None  # that is listened on
-        self._stream_id: JsonValue = None
-        self._acknowledged = anyio.Event()
+        self._stream = _Stream({})  # that is listened on
+        self._replacing = anyio.Lock()
         self._elicitations = 0
 
     async def run(self) -> None:
@@ -104,7 +130,7 @@ class ModernServer:
         if message.method == "notifications/cancelled":
             self._connection.cancel(self._front, as_object(message.params).get("requestId"))
         elif message.method == "notifications/initialized":
-            self._tasks.start_soon(self._listen)
+            self._open_stream().scope.cancel()
         elif message.method not in _KEPT:
             self._server.notify(message.method, message.params)
 
@@ -123,8 +149,15 @@ class ModernServer:
         return {}
 
     async def _subscribe(self, message: Request) -> JsonValue:
-        self._uris[_uri(message)] = None
-        await self._listen()
+        uri = _uri(message)
+        new = uri not in self._uris
+        self._uris[uri] = None
+        try:
+            await self._listen()
+        except RemoteError:
+            if new:
+                del self._uris[uri]
+            raise
         return {}
 
     async def _unsubscribe(self, message: Request) -> JsonValue:
@@ -184,27 +217,72 @@ class ModernServer:
         return result
 
     async def _listen(self) -> None:
-        """Listen for what the client wants to hear, in place of what was listened for."""
-        before, acknowledged = self._stream, anyio.Event()
-        capabilities = self._discovered.get("capabilities")
-        wanted = translation.listen_filter(capabilities, [*self._uris])
-        self._stream = scope = anyio.CancelScope()
-        self._acknowledged = acknowledged
-        if wanted:
-            self._tasks.start_soon(self._hold_stream, wanted, scope, acknowledged)
-            await acknowledged.wait()
-        if before is not None:
-            before.cancel()
+        """Listen for what the client wants to hear, in place of what was listened for.
 
-    async def _hold_stream(
-        self, wanted: JsonObject, scope: anyio.CancelScope, acknowledged: anyio.Event
-    ) -> None:
-        with scope, suppress(ConnectionClosedError):  # the stream ends with its server
+        Raises:
+            RemoteError: The server refuses that; what was listened for stays.
+        """
+        async with self._replacing:
+            before = self._open_stream()
+            stream = self._stream
+            await stream.tried.wait()
+            if stream.refusal is not None:
+                stream.scope.cancel()
+                self._stream = before
+                raise stream.refusal
+            before.scope.cancel()
+
+    def _open_stream(self) -> _Stream:
+        """Begin another stream: the one before, which goes on."""
+        before, capabilities = self._stream, self._discovered.get("capabilities")
+        self._stream = stream = _Stream(translation.listen_filter(capabilities, [*self._uris]))
+        if stream.wanted:
+            self._tasks.start_soon(self._hold_stream, stream)
+        else:
+            stream.tried.set()
+        return before
+
+    async def _hold_stream(self, stream: _Stream) -> None:
+        """Keep a stream open: where it ends it is opened again, after a while, `REOPENS` times."""
+        failures = 0
+        with stream.scope, suppress(ConnectionClosedError):  # the stream ends with its server
+            while True:
+                began = anyio.current_time()
+                problem = await self._hold_once(stream)
+                stream.tried.set()
+                stream.has_gap = True
+                failures = 0 if anyio.current_time() - began >= LASTING else failures
+                if failures == REOPENS:
+                    break
+                await anyio.sleep(REOPEN_PAUSE * 2**failures)
+                failures += 1
+            self._tell_closed(f"this server tells of no changes any more: {problem}")
+        stream.tried.set()
+
+    def _tell_closed(self, words: str) -> None:
+        logger.warning("%s", words)
+        said: JsonObject = {"level": "warning", "logger": "abp-bridge", "data": words}
+        if translation.logs(self._client.level, said):
+            self._front.notify("notifications/message", said)
+
+    async def _hold_once(self, stream: _Stream) -> str:
+        """Why the stream ended."""
+        with anyio.CancelScope() as stream.opening:
             try:
-                await self._request("subscriptions/listen", {"notifications": wanted})
+                await self._request("subscriptions/listen", {"notifications": stream.wanted})
             except RemoteError as problem:
-                logger.warning("the server tells of no changes: %s", problem)
-        acknowledged.set()
+                stream.refusal = problem
+                return label(problem, 300)
+        return "its server ended it"
+
+    def _on_acknowledged(self, stream: _Stream, id: JsonValue) -> None:
+        stream.id = id
+        stream.refusal = None
+        stream.tried.set()
+        if stream.has_gap:  # nobody told of what changed meanwhile
+            stream.has_gap = False
+            for method, params in translation.may_have_changed(stream.wanted):
+                self._front.notify(method, params)
 
     # --- the server ---
 
@@ -216,11 +294,11 @@ class ModernServer:
             return
         meta = as_object(as_object(message.params).get("_meta"))
         if message.method == "notifications/subscriptions/acknowledged":
-            self._stream_id = meta.get(SUBSCRIPTION)
-            self._acknowledged.set()
+            self._on_acknowledged(self._stream, meta.get(SUBSCRIPTION))
         elif message.method == "notifications/cancelled":
-            logger.info("the server ended a stream")
-        elif SUBSCRIPTION not in meta or meta[SUBSCRIPTION] == self._stream_id:
+            if as_object(message.params).get("requestId") == self._stream.id:
+                self._stream.opening.cancel()
+        elif SUBSCRIPTION not in meta or meta[SUBSCRIPTION] == self._stream.id:
             self._front.notify(message.method, translation.untag(message.params) or None)
 
 

@@ -17,6 +17,7 @@ from support.era_host import ANSWERS, CLIENT, PREFIX, Host
 from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
+from abp_bridge.proxies.mcp.modern_server import REOPENS
 
 Json = Any
 
@@ -112,8 +113,9 @@ def test_the_hosts_end_is_a_quiet_one(tmp_path: Path, era: str, upstream: str) -
         if era == "modern":
             host.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
             host.until(lambda message: str(message.get("method")).endswith("acknowledged"))
-        elif upstream == "modern":
+        if upstream == "modern":
             host.heard_of(lambda message: message.get("method") == "subscriptions/listen")
+            host.request("vendor/thing")  # that is answered after what was heard before it
         assert host.end() == 0
 
 
@@ -394,6 +396,52 @@ def test_a_stream_that_ends_unsubscribes(tmp_path: Path) -> None:
         heard = host.heard_of(lambda each: each["method"] == "resources/unsubscribe")
         methods = [each["method"] for each in heard]
         assert methods.count("resources/subscribe") == methods.count("resources/unsubscribe") == 1
+
+
+def listened(host: Host) -> list[Json]:
+    return [each for each in host.heard() if each["method"] == "subscriptions/listen"]
+
+
+def until_told(host: Host, what: str) -> None:
+    host.until(lambda message: message.get("method") == f"notifications/{what}/list_changed")
+
+
+@pytest.mark.parametrize("how", ["ends", "cancels", "refuses"])
+def test_a_stream_of_a_modern_server_is_opened_again(tmp_path: Path, how: str) -> None:
+    with started(tmp_path, "legacy", "modern", f"{how}:2") as host:
+        host.shake_hands()
+        for each in ("tools", "prompts", "resources"):  # may have changed meanwhile
+            until_told(host, each)
+        host.heard_of(lambda each: len(listened(host)) == 3)
+
+
+@pytest.mark.parametrize("how", ["ends", "refuses"])
+def test_a_stream_that_stays_closed_is_said_to_be(
+    tmp_path: Path, how: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, "legacy", "modern", f"{how}:99", between=WHOLE) as host:
+        host.shake_hands()
+        said = host.notified("notifications/message")
+        assert (said["level"], said["logger"]) == ("warning", "abp-bridge")
+        assert "tells of no changes" in said["data"]
+        assert len(listened(host)) == REOPENS + 1
+    assert "tells of no changes" in capfd.readouterr().err
+
+
+def test_a_subscription_that_is_refused_is_no_success(tmp_path: Path) -> None:
+    with started(tmp_path, "legacy", "modern", "refuses:99") as host:
+        host.shake_hands()
+        error = host.request("resources/subscribe", {"uri": "stub://a"})["error"]
+        assert "no streams today" in error["message"]
+
+
+def test_what_is_subscribed_to_when_the_stream_is_back_is_told(tmp_path: Path) -> None:
+    with started(tmp_path, "legacy", "modern", "refuses:2") as host:
+        host.shake_hands()
+        until_told(host, "tools")
+        assert host.result("resources/subscribe", {"uri": "stub://a"}) == {}
+        host.call("notes")
+        host.notified("notifications/resources/updated")
 
 
 @both

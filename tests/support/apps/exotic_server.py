@@ -1,4 +1,4 @@
-"""`exotic_server.py ERA [LOG [kept]]`: an MCP server in which everything is exotic, in either era.
+"""`exotic_server.py ERA [LOG [WORD...]]`: an MCP server in which everything is exotic.
 
 `ERA` is `legacy` (it refuses what is modern) or `modern` (it refuses `initialize`). What it hears
 is appended to `LOG`. Each result is what the other era's is, with what its own era demands.
@@ -16,6 +16,8 @@ Json = Any
 MODERN = "modern" in sys.argv[1:2]
 # What a legacy server cannot say; as a translator makes it up, unless there is an argument `kept`.
 TTL, SCOPE = (9_000, "public") if "kept" in sys.argv[3:] else (0, "private")
+# How a stream ends as soon as it is open, and how many do: `ends:2`, `cancels:2`, `refuses:9`.
+HOW, _, COUNT = next((each for each in sys.argv[3:] if ":" in each), "").partition(":")
 PREFIX = "io.modelcontextprotocol/"
 _TABLE: Json = json.loads(Path(__file__).with_name("exotic.json").read_text())
 SERVER, CAPABILITIES, ASK, LISTS, PLAIN, FORM, URL, SAMPLING = (
@@ -41,6 +43,7 @@ class Stub:
         self.log = open(log, "a") if log else None  # noqa: SIM115
         self.serial = 100
         self.visits = 0
+        self.opened = 0  # streams
         self.hello: Json = {}
         self.streams: dict[Json, Json] = {}
         self.subscribed: list[str] = []
@@ -136,16 +139,30 @@ class Stub:
         elif method == "tools/call":
             self.call(id, params)
         elif method == "subscriptions/listen" and MODERN:
-            self.streams[id] = params["notifications"]
-            meta = {f"{PREFIX}subscriptionId": id}
-            told = {"notifications": params["notifications"], "_meta": meta}
-            self.out(method="notifications/subscriptions/acknowledged", params=told)
+            self.listen(id, params)
         elif method in ("logging/setLevel", "resources/subscribe", "ping") and not MODERN:
             if method == "resources/subscribe":
                 self.subscribed.append(params["uri"])
             self.result(id, {})
         else:
             self.error(id, -32601, f"nf {method}", {"keep": 1})
+
+    def listen(self, id: Json, params: Json) -> None:
+        self.opened += 1
+        ends = self.opened <= int(COUNT or 0)
+        if ends and HOW == "refuses":
+            self.error(id, -32603, "no streams today")
+            return
+        self.streams[id] = params["notifications"]
+        meta = {f"{PREFIX}subscriptionId": id}
+        told = {"notifications": params["notifications"], "_meta": meta}
+        self.out(method="notifications/subscriptions/acknowledged", params=told)
+        if ends:
+            del self.streams[id]
+        if ends and HOW == "ends":
+            self.result(id, {"_meta": meta})
+        elif ends:
+            self.out(method="notifications/cancelled", params={"requestId": id})
 
     # --- calls ---
 
