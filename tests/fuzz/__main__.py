@@ -12,21 +12,20 @@ import subprocess
 import sys
 import tempfile
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ("wire", "codecs")
+TARGETS = ("wire", "codecs", "edits")
 LIMITS = ("-timeout=5", "-rss_limit_mb=512", "-max_len=8192", "-print_final_stats=1")
-SEEDS = 400  # messages of the fixtures to begin with
+SEEDS = 400  # messages of the fixtures to begin with, from all of them
 FIGURES = re.compile(r"^(?:Done .*|stat::(?:average_exec|peak_rss).*|.*DONE.*)$", re.MULTILINE)
 
 
 def sow(folder: Path) -> None:
     """Put what the fixtures' parties say into `folder`, a file each."""
     lines = (line for path in sorted(ROOT.glob("fixtures/**/*.jsonl")) for line in path.open())
-    said = (each for line in lines if (each := json.loads(line).get("message")) is not None)
-    for number, message in enumerate(islice(said, SEEDS)):
+    said = [each for line in lines if (each := json.loads(line).get("message")) is not None]
+    for number, message in enumerate(said[:: len(said) // SEEDS]):
         (folder / str(number)).write_text(json.dumps(message))
 
 

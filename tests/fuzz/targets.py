@@ -1,4 +1,6 @@
-"""What is fuzzed: the wire, cut anywhere, and every codec of what comes from outside."""
+"""What is fuzzed: the wire, cut anywhere, every codec of what comes from outside, and what a proxy
+does with the bytes of others.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,22 @@ from collections.abc import Callable
 from typing import Any
 
 from abp_bridge.core import json_text
+from abp_bridge.core.json_value import JsonObject, as_list, as_object
 from abp_bridge.core.menu import Menu
 from abp_bridge.core.notice import describe
-from abp_bridge.core.question import FieldType, Question, validate_answer
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    FieldType,
+    Outcome,
+    Question,
+    validate_answer,
+)
 from abp_bridge.errors import LocalProtocolError, RemoteProtocolError
 from abp_bridge.protocols import abp, opencode
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.acp import v2 as acp2
 from abp_bridge.protocols.mcp import (
     asked,
     elicitation,
@@ -21,11 +32,16 @@ from abp_bridge.protocols.mcp import (
     modern,
     sampling,
     server,
+    translation,
 )
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.modern import InvalidParamsError
 from abp_bridge.protocols.mcp.results import encode_result, encode_tool
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
+from abp_bridge.proxies import byte_edit, response_id
+from abp_bridge.proxies.mcp import handshake
+from abp_bridge.proxies.mcp.ambiguity import is_escaped, may_respond, misleading_name
+from abp_bridge.proxies.splice import keep_lines
 from abp_bridge.rpc.protocol import InvalidMessage, JsonRpcProtocol, Request
 
 Json = Any
@@ -38,7 +54,8 @@ def question(raw: Json) -> None:
 
 
 def form(raw: Json) -> None:
-    ask(asked.decode_form(raw, id="q", origin="o"), raw)
+    ask(found := asked.decode_question(raw, id="q", origin="o"), raw)
+    asked.encode_answer(found, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content={"value": raw}))
 
 
 def ask(found: Question, raw: Json) -> None:
@@ -50,6 +67,8 @@ def ask(found: Question, raw: Json) -> None:
         elicitation.encode_form(found, V2025_11_25, plain=plain)
     elicitation.encode_form(found, V2025_06_18)
     opencode.encode_request(found, "q", "s")
+    with contextlib.suppress(RemoteProtocolError):
+        opencode.decode_answers(found, raw)
     elicitation.decode_reply({"action": "accept", "content": raw}, found)
     with contextlib.suppress(LocalProtocolError, ValueError):  # no menu has room for it
         acp.encode_permission(found, Menu(found).step, "s", "c")
@@ -65,6 +84,33 @@ def result(raw: Json) -> None:
     found = abp.decode_result(raw)
     abp.extract(found.data)
     encode_result(found)
+
+
+def of_object(decode: Callable[[JsonObject], object]) -> Callable[[Json], object]:
+    """A codec of objects, for anything."""
+    return lambda raw: decode(as_object(raw))
+
+
+def changes(raw: Json) -> None:
+    listed = as_list(raw)
+    for member in server.KEYS:
+        describe(server.decode_change(member, listed, listed[1:]))
+
+
+def eras(message: JsonObject) -> None:
+    """Whatever one side says, the other is told an object."""
+    for method in ("tools/list", "tools/call", "server/discover", "resources/read"):
+        translation.to_legacy_error(method, message)
+        translation.to_modern_error(method, message)
+        modern_result = translation.to_modern_result(method, message, message)
+        translation.to_legacy_result(method, modern_result)
+    translation.to_initialized(translation.to_discovered(message), message.get("id"))
+    for each in (message, *translation.urls_required(message)):
+        method, params = translation.to_legacy_question(each, "id")
+        translation.needed_capability(method, translation.to_modern_question(method, params))
+    translation.listen_filter(message, list(message.values()))
+    translation.strip_envelope(message)
+    translation.untag(message)
 
 
 CODECS: tuple[Callable[[Json], object], ...] = (
@@ -86,10 +132,18 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     lambda raw: server.decode_tools(raw if isinstance(raw, list) else [raw], {}),
     server.decode_result,
     server.decode_contents,
+    server.decode_prompt,
+    lambda raw: server.decode_error(0, str(raw), raw),
+    lambda raw: describe(server.decode_notice(str(raw), as_object(raw))),
+    changes,
+    sampling.decode_whole,
     lambda raw: decode_capabilities(raw, V2025_11_25),
-    lambda raw: model_messages.decode_answered(raw if isinstance(raw, dict) else {}),
-    lambda raw: modern.decode_envelope(raw if isinstance(raw, dict) else {}),
-    lambda raw: modern.decode_retry(raw if isinstance(raw, dict) else {}),
+    of_object(eras),
+    of_object(acp2.decode_client),
+    of_object(model_messages.decode_answered),
+    modern.decode_envelope,
+    of_object(modern.decode_retry),
+    of_object(modern.decode_filter),
 )
 
 
@@ -103,6 +157,33 @@ def codecs(data: bytes) -> None:
         for decode in CODECS:
             with contextlib.suppress(RemoteProtocolError, LocalProtocolError, InvalidParamsError):
                 decode(part)
+
+
+def edits(data: bytes) -> None:
+    """A proxy changes one place of a line that it can read, and loses nothing of the others."""
+    cutter = byte_edit.Cutter(SHORT)
+    cut = data[0] + 1 if data else 1
+    pieces = (data[start : start + cut] for start in range(0, len(data), cut))
+    blocks = [block for each in pieces for block, _ in cutter.cut(each)]
+    assert b"".join([*blocks, cutter.rest()]) == data
+    for line in keep_lines(data).split(b"\n"):
+        is_escaped(line)
+        may_respond(line)
+        message = byte_edit.read_broken(line)
+        if isinstance(message, dict):
+            edit(line, message)
+
+
+def edit(line: bytes, message: JsonObject) -> None:
+    misleading_name(message)
+    id = response_id.find(line)
+    assert id is None or message.get("id") == id
+    with contextlib.suppress(UnicodeError):  # only who reads it as UTF-8 is told more
+        has_room = as_object(message.get("params")) == (message.get("params") or {})
+        found = as_object(byte_edit.read(byte_edit.put(line, ("params", "x"), 1)))
+        assert as_object(found["params"])["x"] == 1 if has_room else found == message
+        byte_edit.add(line, ("result", "content"), {})
+        handshake.announce(line, as_object(message.get("params")), has_roots=True)
 
 
 def wire(data: bytes) -> None:

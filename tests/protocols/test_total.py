@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from support.json_strategies import (
     json_values,
     shaped,
 )
+from support.paths import ROOT, TESTS
 from support.question_strategies import requests
 
 from abp_bridge.core import matrix, schema
@@ -222,3 +224,20 @@ def test_any_schema_of_an_app_is_asked(
         _all_the_way(
             abp.decode_question({"method": method, "params": params}, id="q", origin="o"), sent
         )
+
+
+# Codecs that others reach, or that take no more than a word or a number.
+WITHIN = {"decode_link", "decode_form", "decode_fields", "decode_field", "decode_choices"}
+PLAIN = {"decode_seconds", "decode_link_outcome", "to_envelope"}
+
+
+def test_every_codec_is_fuzzed() -> None:
+    """What `make fuzz` feeds is a table, and nothing else runs it: it is whole."""
+    fuzzed = (TESTS / "fuzz" / "targets.py").read_text()
+    codecs = {
+        name
+        for path in (ROOT / "abp_bridge" / "protocols").rglob("*.py")
+        for name in re.findall(r"^def ((?:decode|to|from)_\w+)", path.read_text(), re.MULTILINE)
+    }
+    unnamed = {each for each in codecs if re.search(rf"\b{each}\b", fuzzed) is None}
+    assert unnamed == WITHIN | PLAIN

@@ -168,6 +168,7 @@ class Host:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.peer.end()
 
 
 class LegacyHost(Host):

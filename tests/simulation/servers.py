@@ -188,6 +188,7 @@ class Server:
         for each in self._calls.values():
             each.cancel()
         await asyncio.gather(*self._calls.values(), return_exceptions=True)
+        await self.peer.end()
 
 
 class ServedLegacyHost(LegacyHost):

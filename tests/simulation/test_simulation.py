@@ -37,6 +37,7 @@ FAILED = {  # seeds that failed once -> what that was
     22746: "the same, with questions that were answered later than the others of their round",
     15264: "an answer that its host kept for two rounds, until its time was over, was called lost",
     24960: "the same, in a round with a link that nobody follows",
+    51911: "what a simulated server still wrote at the end was taken for a task of the bridge's",
 }
 
 

@@ -246,3 +246,9 @@ class Peer:
             if not waiting.done():
                 waiting.set_result(None)
         self._waiting.clear()
+
+    async def end(self) -> None:
+        """No task of this peer's is left."""
+        if self._drain is not None:
+            self._drain.cancel()
+            await asyncio.gather(self._drain, return_exceptions=True)
