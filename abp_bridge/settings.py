@@ -644,7 +644,7 @@ def to_environment(settings: Settings, usual: Settings | None = None) -> dict[st
     }
 
 
-_TARGETS = ("http://", "https://", "stdio:", "mcp:", "mcp+http://", "mcp+https://")
+_TARGETS = ("http://", "https://", "stdio:", "mcp:", "mcp+http://", "mcp+https://", "acp:")
 
 
 def _check_apps(settings: Settings) -> Iterator[str]:
@@ -656,7 +656,7 @@ def _check_apps(settings: Settings) -> Iterator[str]:
             meant = f" Did you mean https://{target}?" if bare else ""
             yield (
                 f"--app {target!r} is no app: it must be https://..., http://..., stdio:COMMAND,"
-                f" mcp:COMMAND, mcp+https://..., demo or demo:page.{meant}"
+                f" mcp:COMMAND, mcp+https://..., acp:COMMAND, demo or demo:page.{meant}"
             )
 
 

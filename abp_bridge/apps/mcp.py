@@ -10,17 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
+from abp_bridge.apps.program import CANCEL, MAX_OPEN, Pipes, Program
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.notice import Notice, NoticeKind
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome
+from abp_bridge.core.question import Outcome
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
@@ -28,8 +28,7 @@ from abp_bridge.protocols.abp import PROGRESS, decode_progress
 from abp_bridge.protocols.mcp import server
 from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
 from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required
-from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
-from abp_bridge.rpc.subprocess import Child
+from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
@@ -37,38 +36,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a server first
 LIST_LIMIT = 10.0  # seconds for all pages of a list
-END_LIMIT = 0.4  # seconds for a process that says no more to be gone
 MAX_PAGES = 100  # of one list: a server that pages without an end
-MAX_OPEN = 100  # questions of the server's at once: each holds a task and a card
 BEAT = 20.0  # seconds between signs of life to a server that counts its person's time
 SOON = 0.05  # seconds before a round without questions is tried again
 
-CANCEL: JsonObject = {"action": "cancel"}
 NOBODY = -1  # the code of a sampling that was refused, as MCP's page on it has it
-
-
-class Pipes(Protocol):
-    """Where a server is spoken to."""
-
-    @property
-    def stdout(self) -> ByteReader:
-        """Brings its lines."""
-        ...
-
-    @property
-    def stdin(self) -> ByteWriter:
-        """Takes lines for it."""
-        ...
-
-
-@dataclass(slots=True)
-class _Open:
-    """A question that is asked: what ends it, and its `elicitationId`, where it is a link."""
-
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    link: str = ""
 
 
 class McpApp:
@@ -98,19 +71,15 @@ class McpApp:
         self._modern_first = modern_first
         self._roots = [Path(root).absolute() for root in roots]
         self._tap = tap
-        self._listener: AppListener | None = None
+        self._program = Program(origin, "server")
         self._session: ServerSession | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._ended = anyio.Event()  # the server says no more
-        self._gone = anyio.Event()  # and the listener knows
-        self._ending = "its connection closed"
         self._server: JsonObject = {}  # its capabilities, as it declared them
         self._lists: dict[str, list[JsonValue]] = {}  # its entries, as they were listed last
         self._stale: dict[str, anyio.Event] = {}
         self._offered = CapabilityList()
         self._tools: set[str] = set()  # those of what is offered that are the server's own
         self._calls: dict[str, bool] = {}  # the running ones; whether each destroys nothing
-        self._questions: list[_Open] = []
         self._subscribed: dict[str, None] = {}
         self._listening: anyio.CancelScope | None = None
 
@@ -124,32 +93,27 @@ class McpApp:
         Raises:
             AppError: It cannot be started or reached, does not answer, or refuses.
         """
-        self._listener = listener
-        try:
-            async with (
-                only_error(AppError, OSError),
-                self._connect() as pipes,
-                self._begin(pipes) as session,
-                anyio.create_task_group() as tasks,
-            ):
-                self._tasks = tasks
-                tasks.start_soon(self._watch, pipes)
-                opened = await self._greet(session, pipes)
-                for member in self._lists:
-                    self._stale[member] = anyio.Event()
-                    tasks.start_soon(self._list_again, session, member)
-                await self._listen(session)
-                try:
-                    yield opened
-                finally:
-                    self._listener = None
-                    for question in self._questions:
-                        question.scope.cancel()
-                    tasks.cancel_scope.cancel()
-        except OSError as problem:
-            raise AppError(
-                f"{self.origin} cannot be started: {problem}. Check the command in --app."
-            ) from None
+        async with (
+            self._program.open(listener),
+            self._connect() as pipes,
+            self._begin(pipes) as session,
+            anyio.create_task_group() as tasks,
+        ):
+            self._tasks = tasks
+            tasks.start_soon(self._program.watch, pipes)
+            async with self._program.greeting(pipes, "MCP"):
+                await session.negotiate(modern_first=self._modern_first)
+                opened = await self._describe(session)
+            for member in self._lists:
+                self._stale[member] = anyio.Event()
+                tasks.start_soon(self._list_again, session, member)
+            await self._listen(session)
+            try:
+                yield opened
+            finally:
+                self._program.listener = None
+                self._program.withdraw()
+                tasks.cancel_scope.cancel()
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call the tool, or what stands for its prompts and resources (`App.call`); an error of the
@@ -166,10 +130,7 @@ class McpApp:
             said = as_text(problem.error.get("message"))
             return server.decode_error(problem.code, said, problem.data)
         except ConnectionClosedError:
-            with anyio.move_on_after(2 * END_LIMIT):
-                await self._gone.wait()  # who hears of the end first finds the listener told
-            words = f"{self.origin} ended during the call ({self._ending})"
-            return failed("DISCONNECTED", words, retryable=True)
+            return await self._program.end_call()
         finally:
             del self._calls[call]
 
@@ -199,25 +160,6 @@ class McpApp:
 
         streams = self._tap(pipes.stdout, pipes.stdin)
         return open_session(*streams, self, has_roots=bool(self._roots))
-
-    async def _greet(self, session: ServerSession, pipes: Pipes) -> AppInfo:
-        try:
-            with anyio.fail_after(START_LIMIT):
-                await session.negotiate(modern_first=self._modern_first)
-                return await self._describe(session)
-        except TimeoutError:
-            raise AppError(
-                f"{self.origin} did not answer within {START_LIMIT:g} s. Does it speak MCP?"
-            ) from None
-        except ConnectionClosedError:
-            await self._wait_for_end(pipes)
-            raise AppError(
-                f"{self.origin} ended before it was connected ({self._ending})"
-            ) from None
-        except RemoteError as problem:
-            raise AppError(f"{self.origin} refused to be connected: {problem}") from None
-        except RemoteProtocolError as problem:
-            raise AppError(f"{self.origin}: {problem}", problem.code) from None
 
     async def _describe(self, session: ServerSession) -> AppInfo:
         """What the server is and has."""
@@ -249,21 +191,6 @@ class McpApp:
         tools = self._lists.get("tools", [])
         self._tools = {as_text(as_object(each).get("name")) for each in tools}
         return server.decode_tools(tools, self._server)
-
-    async def _watch(self, pipes: Pipes) -> None:
-        """When the server says no more: tell the listener, once it is known how it ended."""
-        await self._ended.wait()
-        await self._wait_for_end(pipes)
-        if self._listener is not None:
-            self._listener.on_disconnect(f"the server ended ({self._ending})")
-        self._gone.set()
-
-    async def _wait_for_end(self, pipes: Pipes) -> None:
-        if isinstance(pipes, Child):
-            with anyio.move_on_after(END_LIMIT):
-                await pipes.process.wait()
-                await pipes.heard.wait()
-            self._ending = pipes.ending
 
     # --- calls ---
 
@@ -358,8 +285,7 @@ class McpApp:
                 continue  # half of a list is none
             old, self._lists[member] = self._lists[member], new
             self._offered = self._decode_offer()
-            if self._listener is not None:
-                self._listener.on_notice(server.decode_change(member, old, new))
+            self._program.tell(server.decode_change(member, old, new))
 
     async def _subscribe(self, uri: str, wanted: bool) -> CallResult:
         assert self._session is not None
@@ -418,30 +344,27 @@ class McpApp:
 
     def on_notification(self, method: str, params: JsonObject) -> None:
         """Tell the listener, as what it is (`ServerListener.on_notification`)."""
-        if self._listener is None or method in _SILENT:
+        listener = self._program.listener
+        if listener is None or method in _SILENT:
             return
         member = server.CHANGES.get(method)
         if member in self._stale:
             self._stale[member].set()
         elif method == "notifications/elicitation/complete":
-            for question in self._questions:
-                if question.link and question.link == params.get("elicitationId"):
-                    question.scope.cancel()
+            if link := as_text(params.get("elicitationId")):
+                self._program.withdraw(link)
         elif method != PROGRESS:
-            self._listener.on_notice(server.decode_notice(method, params))
+            listener.on_notice(server.decode_notice(method, params))
         elif (progress := decode_progress(params)) is not None:
-            self._listener.on_progress(progress)
+            listener.on_progress(progress)
 
     def on_malformed(self, reason: str) -> None:
         """Tell the listener of it (`ServerListener.on_malformed`)."""
-        if self._listener is not None:
-            words = f"a line of the server's was dropped: {reason}"
-            data = {"code": "TRANSPORT_ERROR", "message": words}
-            self._listener.on_notice(Notice(NoticeKind.ERROR, "notifications/error", data))
+        self._program.on_malformed(reason)
 
     def on_end(self) -> None:
         """Have the listener told (`ServerListener.on_end`)."""
-        self._ended.set()
+        self._program.ended.set()
 
     # --- questions ---
 
@@ -464,67 +387,26 @@ class McpApp:
 
     async def _elicit(self, params: JsonObject, call: str | None = None) -> JsonObject:
         """Ask the person: the result of an `elicitation/create`, which is never an error."""
-        from abp_bridge.protocols.mcp.asked import decode_question, encode_answer
-
-        if self._listener is None or len(self._questions) >= MAX_OPEN:
-            self._refuse(f"{MAX_OPEN} of its questions are open")
-            return CANCEL
-        link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
-        asked = _Open(link=link)
-        self._questions.append(asked)
         running = [self._calls[call]] if call in self._calls else list(self._calls.values())
-        result = CANCEL
-        try:
-            question = decode_question(
-                params,
-                id=self._listener.new_question_id(),
-                origin=self.origin,
-                calls=() if call is None else (call,),
-                destructive=not (running and all(running)),
-            )
-            with asked.scope:
-                answer = await self._listener.ask(question)
-                result = encode_answer(question, answer)
-                self._note(answer)
-        except RemoteProtocolError as problem:
-            self._refuse(str(problem))
-        except Exception:  # whatever it is: servers take an error for consent
-            logger.exception("a question of %s is cancelled: asking it failed", self.origin)
-        finally:
-            self._questions.remove(asked)
-        return result
+        return await self._program.elicit(
+            params,
+            () if call is None else (call,),
+            destructive=not (running and all(running)),
+        )
 
     async def _sample(self, params: JsonObject, call: str | None) -> JsonObject:
         from abp_bridge.protocols.mcp.sampling import decode_sampling, encode_sampled
 
-        if self._listener is None:
+        if (listener := self._program.listener) is None:
             raise _refused("the session ended")
         try:
-            question = decode_sampling(
-                params, id=self._listener.new_question_id(), origin=self.origin
-            )
+            question = decode_sampling(params, id=listener.new_question_id(), origin=self.origin)
         except RemoteProtocolError as problem:
             raise RemoteError({"code": INVALID_PARAMS, "message": str(problem)}, 0.0) from None
-        answer = await self._listener.ask(replace(question, calls=() if call is None else (call,)))
+        answer = await listener.ask(replace(question, calls=() if call is None else (call,)))
         if answer.outcome is Outcome.ACCEPTED:
             return encode_sampled(answer)
         raise _refused(f"no model answered: {answer.reason or answer.outcome.value}")
-
-    def _refuse(self, problem: str) -> None:
-        logger.warning("a question of %s is cancelled: %s", self.origin, problem)
-        self._tell(problem)
-
-    def _note(self, answer: Answer) -> None:
-        """Who called is told where nobody answered: else it takes the cancel for a person's."""
-        nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
-        if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
-            self._tell(answer.reason or answer.outcome.value)
-
-    def _tell(self, reason: str) -> None:
-        if self._listener is not None:
-            words = "this server asked its user something, nobody answered, and was told 'cancel'"
-            data = {"code": "ELICITATION_FAILED", "message": f"{words}: {label(reason, 1_000)}"}
-            self._listener.on_notice(Notice(NoticeKind.ERROR, "notifications/error", data))
 
 
 _DECODERS: Mapping[str, Callable[[JsonValue], CallResult]] = {

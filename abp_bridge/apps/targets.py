@@ -14,11 +14,11 @@ from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
-    from abp_bridge.apps.mcp import Pipes
+    from abp_bridge.apps.program import Pipes
 
 FORMS = (
     "an app's address (https://...), stdio:COMMAND, an MCP server's command or address"
-    " (mcp:COMMAND, mcp+https://...), demo, or demo:page"
+    " (mcp:COMMAND, mcp+https://...), an ACP agent's (acp:COMMAND), demo, or demo:page"
 )
 
 
@@ -72,6 +72,16 @@ def _server(target: str, settings: Settings, tap: Tap) -> App:
     return McpApp(origin, lambda: spawn(words), roots=settings.roots, tap=tap)
 
 
+def _agent(target: str, settings: Settings, tap: Tap) -> App:
+    from abp_bridge.apps.acp import AcpApp
+    from abp_bridge.core.command_line import show_command
+    from abp_bridge.rpc.subprocess import spawn
+
+    words = _words(target)
+    origin = f"acp:{show_command(words)}"
+    return AcpApp(origin, lambda: spawn(words), roots=settings.roots, tap=tap)
+
+
 def _server_over_http(target: str, settings: Settings, tap: Tap) -> App:
     from abp_bridge.apps.mcp import McpApp
 
@@ -88,6 +98,7 @@ def _server_over_http(target: str, settings: Settings, tap: Tap) -> App:
 _NAMED: Mapping[str, Callable[[str, Settings, Tap], App]] = {
     "stdio:": _stdio,
     "mcp:": _server,
+    "acp:": _agent,
     "mcp+https://": _server_over_http,
     "mcp+http://": _server_over_http,
 }

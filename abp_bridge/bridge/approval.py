@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from abp_bridge.core.capability import CallResult, Capability, failed
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.parameters import describe
 from abp_bridge.core.question import (
-    LONGEST_MESSAGE,
     Answer,
     AnsweredBy,
     Field,
@@ -22,19 +22,16 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
 )
-from abp_bridge.core.sanitize import escape, label, message, reveal
-from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.core.sanitize import escape, label, message
 from abp_bridge.protocols.mcp.results import tool_name
 from abp_bridge.settings import SIMILARITY
 
 ALL, DESTRUCTIVE = "all", "destructive"  # words beside the names of capabilities
 
 CONFIRMED = "confirmed"
-LONG_VALUE = 400  # characters of one parameter, which stands below the others then
 MAX_CITED = 400  # characters of an app's own words
 MAX_NAME = 80  # characters of a name: two of them, and the question is still read as one
 _PLAIN = re.compile(r"[\w.:/-]{1,80}")  # a name that cannot pass for a sentence
-_HIDDEN = "(not shown: its name is a secret's)"
 
 
 def needs_approval(capability: Capability, chosen: Collection[str]) -> bool:
@@ -87,7 +84,7 @@ def make_question(
     """
     wanted = capability.name if _PLAIN.fullmatch(capability.name) else _quote(capability.name)
     app = f"{_quote(name)} ({label(origin)})" if name else label(origin)
-    paragraphs = [f"May {wanted} of {app} be called?", _describe(params)]
+    paragraphs = [f"May {wanted} of {app} be called?", describe(params)]
     if capability.description:
         paragraphs.append(f"The app says of it: {_cite(capability.description)}")
     whole = "\n\n".join(paragraphs)
@@ -141,40 +138,3 @@ def _quote(words: str) -> str:
 def _cite(description: str) -> str:
     """An app's own sentences on one line, in quotes that they cannot end."""
     return json.dumps(label(description, MAX_CITED), ensure_ascii=False)
-
-
-def _describe(params: JsonObject) -> str:
-    """The parameters, one a line, each with its name and its value as JSON, the long ones last: as
-    many as anybody could be shown.
-    """
-    lines: list[str] = []
-    room = LONGEST_MESSAGE
-    for name, value in params.items():
-        lines.append(f"{_plain(name)}: {_show(name, value)}")
-        room -= len(lines[-1])
-        if room < 0:
-            break
-    lines.sort(key=lambda line: len(line) > LONG_VALUE)
-    return "\n".join(["With:", *lines]) if lines else "Without parameters."
-
-
-def _show(name: str, value: JsonValue) -> str:
-    if holds_secret(name):
-        return _HIDDEN
-    return _plain(json.dumps(_without_secrets(value), ensure_ascii=False, default=str))
-
-
-def _plain(words: str) -> str:
-    """One line in which nothing is there and not seen. What is longer than any message is not
-    shown at all, so that its end does not matter.
-    """
-    return escape(reveal(words[: LONGEST_MESSAGE + 1]))
-
-
-def _without_secrets(value: JsonValue) -> JsonValue:
-    if isinstance(value, Mapping):
-        return {
-            name: _HIDDEN if holds_secret(name) else _without_secrets(each)
-            for name, each in value.items()
-        }
-    return [_without_secrets(each) for each in value] if isinstance(value, list) else value

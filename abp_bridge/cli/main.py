@@ -45,6 +45,7 @@ An app is named by TARGET:
   https://app.example        a web page that speaks ABP, in a headless Chromium (extra 'browser')
   stdio:COMMAND              a program that speaks ABP on its stdin and stdout
   mcp:COMMAND                an MCP server; mcp+https://... is one over Streamable HTTP
+  acp:COMMAND                an ACP agent, which is prompted: acp:codex-acp, "acp:goose acp"
   demo, demo:page            the built-in app, without and with a browser
 
 Try it:

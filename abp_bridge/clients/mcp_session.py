@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
 from anyio.abc import TaskStatus
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client.session import ClientSession
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
@@ -32,8 +32,15 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from abp_bridge import VERSION
-from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.clients.lines import (
+    FAREWELL,
+    MAX_WAITING,
+    NO_MESSAGE,
+    MessageReader,
+    MessageWriter,
+    as_error,
+)
+from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp import modern
@@ -44,8 +51,6 @@ from abp_bridge.rpc.connection import (
     ConnectionClosedError,
     RemoteError,
 )
-from abp_bridge.rpc.pipe import write_all
-from abp_bridge.rpc.protocol import INTERNAL_ERROR, MAX_DEPTH, dump, is_id
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
@@ -53,9 +58,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
-MAX_WAITING = 1_000  # messages for a server that does not read; then who sends waits
-FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
 NAME = "abp-bridge"
 LOG_LEVEL = "info"  # the least that is wanted of a server's log: what a person may want to know
 
@@ -261,10 +263,10 @@ async def open_session(
     )
     declared: JsonObject = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
     declared = {**declared, **({"roots": {}} if has_roots else {})}
-    lines = _Lines(source, sink, listener, dispatcher)
+    reader, writer = MessageReader(source, listener.on_malformed), MessageWriter(sink)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lines.carry_in, inward_send)
-        tasks.start_soon(lines.carry_out, outward_receive)
+        tasks.start_soon(_carry_in, reader, inward_send, listener, dispatcher)
+        tasks.start_soon(writer.carry, outward_receive, _encode)
         try:
             async with client:
                 try:
@@ -273,7 +275,7 @@ async def open_session(
                     with anyio.move_on_after(FAREWELL, shield=True):
                         await dispatcher.settled()
                         outward.close()
-                        await lines.written.wait()
+                        await writer.written.wait()
         finally:
             tasks.cancel_scope.cancel()
 
@@ -344,84 +346,33 @@ class _Dispatcher(JSONRPCDispatcher):
             await self._idle.wait()
 
 
-class _Lines:
-    """Carries messages between the server's lines and the SDK's streams."""
-
-    def __init__(
-        self,
-        source: ByteReader,
-        sink: ByteWriter,
-        listener: ServerListener,
-        dispatcher: _Dispatcher,
-    ) -> None:
-        self.written = anyio.Event()  # all that was to be sent has been
-        self._source = source
-        self._sink = sink
-        self._listener = listener
-        self._dispatcher = dispatcher
-
-    async def carry_in(self, inward: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Bring the server's messages, until it ends, a line has no end or the SDK has left."""
-        async with inward:
-            with suppress(anyio.BrokenResourceError):  # the session is over: nobody waits for more
-                await self._carry_lines(inward)
-            self._dispatcher.ended.set()
-        self._listener.on_end()
-
-    async def _carry_lines(
-        self, inward: MemoryObjectSendStream[SessionMessage | Exception]
-    ) -> None:
-        rest = bytearray()
-        while data := await self._source.receive():
-            *lines, last = data.split(b"\n")
-            for line in lines:
-                rest += line
-                if rest.strip() and (message := self._read(bytes(rest))) is not None:
+async def _carry_in(
+    reader: MessageReader,
+    inward: MemoryObjectSendStream[SessionMessage | Exception],
+    listener: ServerListener,
+    dispatcher: _Dispatcher,
+) -> None:
+    """Bring the server's messages, until it ends, a line has no end or the SDK has left."""
+    async with inward:
+        with suppress(anyio.BrokenResourceError):  # the session is over: nobody waits for more
+            while (given := await reader.receive()) is not None:
+                if (message := _read(given, listener)) is not None:
                     await inward.send(SessionMessage(message))
-                rest.clear()
-            rest += last
-            if len(rest) > MAX_LINE:
-                self._listener.on_malformed(f"it has more than {MAX_LINE} bytes")
-                break
+        dispatcher.ended.set()
+    listener.on_end()
 
-    def _read(self, line: bytes) -> JSONRPCMessage | None:
-        try:
-            message = parse(line)
-            if is_deeper(message, MAX_DEPTH):
-                raise ValueError("it is nested too deeply")
-            given = dict(as_object(message))
-        except ValueError as problem:
-            self._listener.on_malformed(label(str(problem), 200))
+
+def _read(given: JsonObject, listener: ServerListener) -> JSONRPCMessage | None:
+    try:
+        message: JSONRPCMessage = jsonrpc_message_adapter.validate_python(given, by_name=False)
+    except ValidationError:
+        listener.on_malformed(NO_MESSAGE)
+        if (error := as_error(given, "server")) is None:
             return None
-        if not isinstance(given.get("params", {}), dict):
-            given["params"] = {}  # the SDK drops such a request, and the server would wait for ever
-        try:
-            made: JSONRPCMessage = jsonrpc_message_adapter.validate_python(given, by_name=False)
-        except ValidationError:
-            self._listener.on_malformed("it is no message of JSON-RPC")
-            return _as_error(given)
-        return made
-
-    async def carry_out(self, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Send what the SDK has to say."""
-        try:
-            async for item in outward:
-                message = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-                await write_all(self._sink, dump(message))
-        except OSError:
-            logger.debug("the server reads no more", exc_info=True)
-        finally:
-            outward.close()
-            self.written.set()
+        message = jsonrpc_message_adapter.validate_python(error, by_name=False)
+    return message
 
 
-def _as_error(given: JsonObject) -> JSONRPCMessage | None:
-    """What is to be the answer to a request of ours and is none: an error, for who waits."""
-    id: JsonValue = given.get("id")
-    if "method" in given or not is_id(id) or isinstance(id, float):
-        return None
-    error = {"code": INTERNAL_ERROR, "message": "the server's answer is no response of JSON-RPC"}
-    made: JSONRPCMessage = jsonrpc_message_adapter.validate_python(
-        {"jsonrpc": "2.0", "id": id, "error": error}, by_name=False
-    )
-    return made
+def _encode(item: SessionMessage) -> JsonObject:
+    message: JsonObject = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    return message

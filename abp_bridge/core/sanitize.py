@@ -119,7 +119,7 @@ def redact_target(target: str) -> str:
     address's user and query, where secrets stand.
     """
     scheme, _, command = target.partition(":")
-    if scheme in ("stdio", "mcp"):
+    if scheme in ("stdio", "mcp", "acp"):
         return f"{scheme}:{command_name(command.split())}"
     address = target.partition("?")[0]
     return re.sub(r"^([\w+]+://)[^/]*@", r"\1", address)

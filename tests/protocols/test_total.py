@@ -25,10 +25,11 @@ from support.question_strategies import requests
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.json_value import as_list, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.notice import describe, next_progress
+from abp_bridge.core.notice import Notice, describe, next_progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.acp import agent, permission
 from abp_bridge.protocols.mcp import sampling, server
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
@@ -83,6 +84,17 @@ ABP_WORDS = [
     "action",
     "content",
     "text",
+    "sessionUpdate",
+    "toolCall",
+    "toolCallId",
+    "title",
+    "kind",
+    "options",
+    "optionId",
+    "entries",
+    "rawInput",
+    "locations",
+    "stopReason",
 ]
 ABP_VALUES: Sequence[Json] = (
     *(
@@ -120,6 +132,17 @@ QUESTION = abp.decode_question(
     origin="o",
 )
 
+
+def _play_turn(raw: Json) -> object:
+    """An update, and as one of each kind; then the same as the result of the prompt."""
+    turn = agent.Turn("c")
+    for kind in (as_object(raw).get("sessionUpdate"), *agent.UPDATES):
+        for told in turn.add({**as_object(raw), "sessionUpdate": kind}):
+            if isinstance(told, Notice):
+                describe(told)
+    return encode_result(turn.result(as_object(raw)))
+
+
 DECODERS: dict[str, Callable[[Json], object]] = {
     "decode_question": lambda raw: abp.decode_question(raw, id="q", origin="o"),
     "decode_notice": lambda raw: describe(abp.decode_notice(raw)),
@@ -149,6 +172,18 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "a server's error": lambda raw: server.decode_error(0, "x", raw),
     "a server's notice": lambda raw: describe(server.decode_notice("x", as_object(raw))),
     "a server's list": lambda raw: server.decode_change("tools", as_list(raw), as_list(raw)),
+    "an agent": lambda raw: [
+        agent.decode_info(as_object(raw)),
+        agent.decode_sign_in(as_object(raw), "o"),
+    ],
+    "an agent's commands": lambda raw: [
+        encode_tool(tool_name(each.name), each, "o")
+        for each in agent.decode_commands(agent.list_commands({"availableCommands": raw}))
+    ],
+    "an agent's updates": _play_turn,
+    "an agent's permission": lambda raw: permission.decode_permission(
+        as_object(raw), "t", id="q", origin="o"
+    ),
     "validate": lambda raw: validate_answer(QUESTION, raw),
 }
 

@@ -145,7 +145,7 @@ def decode_result(raw: JsonValue) -> CallResult:
     if not isinstance(blocks, list):
         words = "the server returned no content, which a result of a tool has"
         return failed("TRANSPORT_ERROR", words)
-    data = _join(list(map(_decode_block, blocks)), result)
+    data = _join(list(map(decode_block, blocks)), result)
     if result.get("isError") is not True:
         return CallResult(data)
     words = sanitize.message("\n".join(as_text(as_object(each).get("text")) for each in blocks))
@@ -178,8 +178,10 @@ def decode_error(code: int, message: str, data: JsonValue) -> CallResult:
     return CallResult(failure=Failure(word, f"{said} ({code})", details=data))
 
 
-def _decode_block(block: JsonValue) -> JsonValue:
-    """A block of content; binary data as ABP has it, so that it becomes a file."""
+def decode_block(block: JsonValue) -> JsonValue:
+    """A block of content, of a result or a message; binary data as ABP has it, so that it becomes a
+    file.
+    """
     given = as_object(block)
     if isinstance(data := given.get("data"), str) and "mimeType" in given:
         return _file(given, data, "data")

@@ -1,0 +1,261 @@
+"""Apps that are ACP agents: a command.
+
+To be prompted is a capability, and so is each of the agent's commands. What it asks, leave and
+forms, goes to the person as any app's question does; what it does is told as operations and
+progress. A turn goes on after its call was cancelled until the agent ends it, or is ended for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+
+from abp_bridge.apps.program import END_LIMIT, Pipes, Program
+from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.notice import Progress
+from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.app import AppError, AppListener
+from abp_bridge.protocols.acp import agent, permission
+from abp_bridge.protocols.mcp import server
+from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
+from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
+from abp_bridge.rpc.tap import Tap, unobserved_stream
+
+if TYPE_CHECKING:
+    from abp_bridge.clients.acp_session import AgentSession
+
+CANCEL_LIMIT = 30.0  # seconds for a turn to end that was cancelled: some wait for their model
+
+
+@dataclass(slots=True)
+class _Running:
+    """A turn that runs, what becomes of it, and whether the agent was told to end it."""
+
+    turn: agent.Turn
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    result: CallResult = field(default_factory=partial(failed, "CANCELLED", "The session ended."))
+    cancelled: bool = False
+
+
+class AcpApp:
+    """An agent that is started when the app is opened.
+
+    Args:
+        origin: What people are told asks them: its command.
+        connect: Starts it, for as long as its block lasts.
+        roots: The folders that the person named.
+        tap: Overhears what is said on its pipes.
+    """
+
+    renders = False
+
+    def __init__(
+        self,
+        origin: str,
+        connect: Callable[[], AbstractAsyncContextManager[Pipes]],
+        *,
+        roots: Sequence[str] = (),
+        tap: Tap = unobserved_stream,
+    ) -> None:
+        self.origin = origin
+        self._connect = connect
+        self._roots = [str(Path(root).absolute()) for root in roots]
+        self._tap = tap
+        self._program = Program(origin, "agent")
+        self._session: AgentSession | None = None
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._commands: list[JsonValue] = []
+        self._offered = agent.decode_commands([])
+        self._running: _Running | None = None
+        self._between = agent.Turn()
+
+    # --- App ---
+
+    @asynccontextmanager
+    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
+        """Start the agent and a conversation with it (`App.open`). On the way out, what it asks is
+        cancelled, and it is ended.
+
+        Raises:
+            AppError: It cannot be started, does not answer, or refuses.
+        """
+        async with (
+            self._program.open(listener),
+            self._connect() as pipes,
+            self._begin(pipes) as session,
+            anyio.create_task_group() as tasks,
+        ):
+            self._tasks = tasks
+            tasks.start_soon(self._program.watch, pipes)
+            async with self._program.greeting(pipes, "ACP"):
+                opened = await self._start(session)
+            try:
+                yield opened
+            finally:
+                self._program.listener = None
+                self._program.withdraw()
+                if self._running is not None:
+                    with anyio.move_on_after(END_LIMIT, shield=True):
+                        await session.cancel()
+                tasks.cancel_scope.cancel()
+
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        """Prompt the agent, once it has ended what it does (`App.call`); an error of the agent's is
+        a failed result too.
+        """
+        assert self._tasks is not None, "the app is open"
+        while self._running is not None:
+            await self._running.ended.wait()
+        running = self._running = _Running(agent.Turn(call))
+        self._tasks.start_soon(self._run, running, agent.encode_prompt(capability, params))
+        await running.ended.wait()
+        return running.result
+
+    async def cancel(self, call: str, reason: str) -> None:
+        """Send `session/cancel` if the turn is that call's (`App.cancel`), and wait `END_LIMIT` for
+        its end. What does not end within `CANCEL_LIMIT` is ended with the agent.
+        """
+        running = self._running
+        if running is None or running.turn.call != call or self._tasks is None:
+            return
+        self._tasks.start_soon(self._stop, running)
+        with anyio.move_on_after(END_LIMIT):
+            await running.ended.wait()
+
+    async def wait_idle(self) -> None:
+        """Nothing tells when an agent has asked all it asks at once: what it has written is read in
+        the loop's next turn (`App.wait_idle`).
+        """
+        await anyio.lowlevel.checkpoint()
+
+    async def capabilities(self) -> CapabilityList:
+        """What the agent offered last (`App.capabilities`): it says so itself."""
+        return self._offered
+
+    async def render_pdf(self) -> bytes:
+        """An agent has no page (`App.render_pdf`): always raises AppError."""
+        raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
+
+    # --- from the beginning to the end ---
+
+    def _begin(self, pipes: Pipes) -> AbstractAsyncContextManager[AgentSession]:
+        from abp_bridge.clients.acp_session import open_session
+
+        return open_session(*self._tap(pipes.stdout, pipes.stdin), self)
+
+    async def _start(self, session: AgentSession) -> AppInfo:
+        self._session = session
+        about = await session.initialize()
+        try:
+            directories = self._roots if agent.takes_directories(about) else ()
+            await session.start(str(Path.cwd()), directories)
+        except RemoteError as problem:
+            if problem.code != agent.AUTH_REQUIRED:
+                raise
+            words = agent.decode_sign_in(about, self.origin)
+            raise AppError(words, "PERMISSION_REQUIRED") from None
+        return replace(agent.decode_info(about), capabilities=self._offered)
+
+    # --- turns ---
+
+    async def _run(self, running: _Running, words: str) -> None:
+        assert self._session is not None
+        turn = running.turn
+        try:
+            running.result = turn.result(await self._session.prompt(words))
+        except RemoteError as problem:
+            said = as_text(problem.error.get("message"))
+            running.result = turn.fail(problem.code, said, problem.data)
+        except ConnectionClosedError:
+            running.result = await self._program.end_call()
+        finally:
+            self._running = None
+            running.ended.set()
+
+    async def _stop(self, running: _Running) -> None:
+        assert self._session is not None
+        if running.cancelled:
+            return
+        running.cancelled = True
+        self._program.withdraw()
+        with anyio.move_on_after(CANCEL_LIMIT):
+            await self._session.cancel()
+            await running.ended.wait()
+            return
+        self._program.disconnect(
+            f"it did not end a turn that was cancelled, within {CANCEL_LIMIT:g} s, and was ended"
+        )
+
+    # --- AgentListener ---
+
+    async def on_request(self, method: str, params: JsonObject) -> JsonObject:
+        """Answer what is a person's (`AgentListener.on_request`); an agent has its own files and
+        terminals.
+        """
+        if method == "session/request_permission":
+            return await self._ask_leave(params)
+        if method == "elicitation/create":
+            return await self._program.elicit(params, self._calls, destructive=True)
+        words = f"{label(method, 80)} is not offered by this client"
+        raise RemoteError({"code": METHOD_NOT_FOUND, "message": words}, 0.0)
+
+    def on_notification(self, method: str, params: JsonObject) -> None:
+        """Tell the listener, as what it is (`AgentListener.on_notification`)."""
+        if method == "elicitation/complete":
+            if link := as_text(params.get("elicitationId")):
+                self._program.withdraw(link)
+        elif method == "session/update":
+            self._on_update(as_object(params.get("update")))
+        else:
+            self._program.tell(server.decode_notice(method, params))
+
+    def on_malformed(self, reason: str) -> None:
+        """Tell the listener of it (`AgentListener.on_malformed`)."""
+        self._program.on_malformed(reason)
+
+    def on_end(self) -> None:
+        """Have the listener told (`AgentListener.on_end`)."""
+        self._program.ended.set()
+
+    @property
+    def _turn(self) -> agent.Turn:
+        return self._between if self._running is None else self._running.turn
+
+    @property
+    def _calls(self) -> Sequence[str]:
+        return () if self._running is None else (self._running.turn.call,)
+
+    def _on_update(self, update: JsonObject) -> None:
+        if update.get("sessionUpdate") == "available_commands_update":
+            old, self._commands = self._commands, agent.list_commands(update)
+            self._offered = agent.decode_commands(self._commands)
+            self._program.tell(server.decode_change("tools", old, self._commands))
+            return
+        for told in self._turn.add(update):
+            if not isinstance(told, Progress):
+                self._program.tell(told)
+            elif self._program.listener is not None:
+                self._program.listener.on_progress(told)
+        running = self._running
+        if running is not None and running.turn.full and self._tasks is not None:
+            self._tasks.start_soon(self._stop, running)
+
+    async def _ask_leave(self, params: JsonObject) -> JsonObject:
+        """Ask the person: the result of a `session/request_permission`, never an error."""
+        if self._running is not None and self._running.cancelled:
+            return permission.CANCELLED
+        title = self._turn.title(as_object(params.get("toolCall")))
+        decode = partial(
+            permission.decode_permission, params, title, origin=self.origin, calls=self._calls
+        )
+        return await self._program.ask(
+            lambda id: decode(id=id), permission.encode_permission, permission.CANCELLED
+        )

@@ -1,0 +1,247 @@
+"""What apps have in common that are programs with a protocol of their own, an MCP server or an ACP
+agent: how one is connected, how its end is told, and what becomes of what it asks by
+`elicitation/create`, which is the same in both.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+
+from abp_bridge.core.capability import CallResult, failed
+from abp_bridge.core.json_value import JsonObject, as_text
+from abp_bridge.core.notice import Notice, NoticeKind
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.interfaces.app import AppError, AppListener, only_error
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
+from abp_bridge.rpc.subprocess import Child
+
+logger = logging.getLogger(__name__)
+
+START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a program first
+END_LIMIT = 0.4  # seconds for a process that says no more to be gone
+MAX_OPEN = 100  # questions of a program's at once: each holds a task and a card
+
+CANCEL: JsonObject = {"action": "cancel"}
+
+
+class Pipes(Protocol):
+    """Where a program is spoken to."""
+
+    @property
+    def stdout(self) -> ByteReader:
+        """Brings its lines."""
+        ...
+
+    @property
+    def stdin(self) -> ByteWriter:
+        """Takes lines for it."""
+        ...
+
+
+@dataclass(slots=True)
+class _Open:
+    """A question that is asked: what ends it, and its `elicitationId`, where it is a link."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    link: str = ""
+
+
+class Program:
+    """One such app while it is connected.
+
+    Args:
+        origin: What people are told asks them: its command or address.
+        what: What it is: a server, an agent.
+
+    Attributes:
+        listener: Who hears of it; None before it is opened, and once that is over.
+        ended: Set by whoever reads its lines, when it says no more.
+    """
+
+    def __init__(self, origin: str, what: str) -> None:
+        self.origin = origin
+        self.listener: AppListener | None = None
+        self.ended = anyio.Event()
+        self._what = what
+        self._gone = anyio.Event()  # and the listener knows
+        self._ending = "its connection closed"
+        self._questions: list[_Open] = []
+
+    # --- from the beginning to the end ---
+
+    @asynccontextmanager
+    async def open(self, listener: AppListener) -> AsyncIterator[None]:
+        """Whoever listens does so for as long as this block lasts, in which it is started.
+
+        Raises:
+            AppError: It cannot be started.
+        """
+        self.listener = listener
+        try:
+            async with only_error(AppError, OSError):
+                yield
+        except OSError as problem:
+            raise AppError(
+                f"{self.origin} cannot be started: {problem}. Check the command in --app."
+            ) from None
+        finally:
+            self.listener = None
+
+    @asynccontextmanager
+    async def greeting(self, pipes: Pipes, protocol: str) -> AsyncIterator[None]:
+        """Bounds the handshake, and says why there was none.
+
+        Args:
+            pipes: Where it is spoken to.
+            protocol: What it should speak.
+
+        Raises:
+            AppError: It does not answer, or refuses.
+        """
+        try:
+            with anyio.fail_after(START_LIMIT):
+                yield
+        except TimeoutError:
+            raise AppError(
+                f"{self.origin} did not answer within {START_LIMIT:g} s. Does it speak {protocol}?"
+            ) from None
+        except ConnectionClosedError:
+            await self._wait_for_end(pipes)
+            raise AppError(
+                f"{self.origin} ended before it was connected ({self._ending})"
+            ) from None
+        except RemoteError as problem:
+            raise AppError(f"{self.origin} refused to be connected: {problem}") from None
+        except RemoteProtocolError as problem:
+            raise AppError(f"{self.origin}: {problem}", problem.code) from None
+
+    async def watch(self, pipes: Pipes) -> None:
+        """When it says no more: tell the listener, once it is known how it ended."""
+        await self.ended.wait()
+        await self._wait_for_end(pipes)
+        self.disconnect(f"the {self._what} ended ({self._ending})")
+
+    def disconnect(self, reason: str) -> None:
+        """Tell the listener that it cannot be reached any more."""
+        if self.listener is not None:
+            self.listener.on_disconnect(reason)
+        self._gone.set()
+
+    async def _wait_for_end(self, pipes: Pipes) -> None:
+        if isinstance(pipes, Child):
+            with anyio.move_on_after(END_LIMIT):
+                await pipes.process.wait()
+                await pipes.heard.wait()
+            self._ending = pipes.ending
+
+    async def end_call(self) -> CallResult:
+        """The result of a call during which it ended."""
+        with anyio.move_on_after(2 * END_LIMIT):
+            await self._gone.wait()  # who hears of the end first finds the listener told
+        words = f"{self.origin} ended during the call ({self._ending})"
+        return failed("DISCONNECTED", words, retryable=True)
+
+    # --- what it tells ---
+
+    def tell(self, notice: Notice) -> None:
+        """Tell the listener."""
+        if self.listener is not None:
+            self.listener.on_notice(notice)
+
+    def tell_error(self, code: str, words: str) -> None:
+        """Tell the listener that something failed."""
+        data = {"code": code, "message": words}
+        self.tell(Notice(NoticeKind.ERROR, "notifications/error", data))
+
+    def on_malformed(self, reason: str) -> None:
+        """It sent a line that is no message."""
+        words = f"a line of the {self._what}'s was dropped: {reason}"
+        self.tell_error("TRANSPORT_ERROR", words)
+
+    # --- what it asks ---
+
+    async def elicit(
+        self, params: JsonObject, calls: Sequence[str], *, destructive: bool
+    ) -> JsonObject:
+        """Ask the person: the result of an `elicitation/create`, which is never an error.
+
+        Args:
+            params: Its parameters.
+            calls: Which of the host's calls it may belong to.
+            destructive: Whether a yes is presumed to do what cannot be undone.
+        """
+        from abp_bridge.protocols.mcp.asked import decode_question, encode_answer
+
+        def decode(id: str) -> Question:
+            return decode_question(
+                params, id=id, origin=self.origin, calls=calls, destructive=destructive
+            )
+
+        link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
+        return await self.ask(decode, encode_answer, CANCEL, link=link)
+
+    async def ask(
+        self,
+        decode: Callable[[str], Question],
+        encode: Callable[[Question, Answer], JsonObject],
+        nobody: JsonObject,
+        *,
+        link: str = "",
+    ) -> JsonObject:
+        """Ask the person: what the program gets, whatever happens.
+
+        Args:
+            decode: Makes the question of its id, or raises RemoteProtocolError.
+            encode: Makes what the program gets of the answer.
+            nobody: What it gets where there is none: programs take an error for consent.
+            link: Its `elicitationId`, where it is a link.
+        """
+        if self.listener is None or len(self._questions) >= MAX_OPEN:
+            self._refuse(f"{MAX_OPEN} of its questions are open")
+            return nobody
+        asked = _Open(link=link)
+        self._questions.append(asked)
+        result = nobody
+        try:
+            question = decode(self.listener.new_question_id())
+            with asked.scope:
+                answer = await self.listener.ask(question)
+                result = encode(question, answer)
+                self._note(answer)
+        except RemoteProtocolError as problem:
+            self._refuse(str(problem))
+        except Exception:  # whatever it is
+            logger.exception("a question of %s is cancelled: asking it failed", self.origin)
+        finally:
+            self._questions.remove(asked)
+        return result
+
+    def withdraw(self, link: str = "") -> None:
+        """What it asks is answered with a cancel: all of it, or the address `link` alone."""
+        for question in self._questions:
+            if not link or question.link == link:
+                question.scope.cancel()
+
+    def _refuse(self, problem: str) -> None:
+        logger.warning("a question of %s is cancelled: %s", self.origin, problem)
+        self._tell_nobody(problem)
+
+    def _note(self, answer: Answer) -> None:
+        """Who called is told where nobody answered: else it takes the cancel for a person's."""
+        nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
+        if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
+            self._tell_nobody(answer.reason or answer.outcome.value)
+
+    def _tell_nobody(self, reason: str) -> None:
+        words = (
+            f"this {self._what} asked its user something, nobody answered, and was told 'cancel'"
+        )
+        self.tell_error("ELICITATION_FAILED", f"{words}: {label(reason, 1_000)}")

@@ -1,0 +1,312 @@
+"""A session with an ACP agent, through the official SDK's connection, over the lines of a child
+process.
+
+The SDK numbers requests, matches answers to them, makes what we send of its types and starts a task
+for each request of the agent's. What comes goes around its types, which drop updates and members
+newer than they are, and lose a whole turn for a stop reason that they do not know; and what is told
+is told in order. Importing this loads the SDK (half a second): when an agent is started only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import anyio
+from acp import PROTOCOL_VERSION, RequestError
+from acp.connection import Connection
+from acp.meta import AGENT_METHODS
+from acp.schema import (
+    CancelNotification,
+    ClientCapabilities,
+    ElicitationCapabilities,
+    ElicitationFormCapabilities,
+    ElicitationUrlCapabilities,
+    FileSystemCapabilities,
+    Implementation,
+    InitializeRequest,
+    NewSessionRequest,
+    PromptRequest,
+    TextContentBlock,
+)
+from anyio.streams.memory import MemoryObjectSendStream
+from pydantic import BaseModel
+
+from abp_bridge import VERSION
+from abp_bridge.clients.lines import (
+    FAREWELL,
+    MAX_WAITING,
+    NO_MESSAGE,
+    MessageReader,
+    MessageWriter,
+    as_error,
+)
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.acp.v1 import CANCEL_REQUEST, REQUEST_CANCELLED
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
+from abp_bridge.rpc.protocol import Id, is_id
+
+logger = logging.getLogger(__name__)
+
+NAME = "abp-bridge"
+# A client's files and terminals are not offered: the agent has its own, under its own permissions.
+OFFERED = ClientCapabilities(
+    fs=FileSystemCapabilities(read_text_file=False, write_text_file=False),
+    terminal=False,
+    elicitation=ElicitationCapabilities(
+        form=ElicitationFormCapabilities(), url=ElicitationUrlCapabilities()
+    ),
+)
+
+
+class AgentListener(Protocol):
+    """Who takes what an agent asks and tells."""
+
+    async def on_request(self, method: str, params: JsonObject) -> JsonObject:
+        """Answer a request of the agent's; cancelled when the agent takes it back.
+
+        Args:
+            method: What is asked.
+            params: Its parameters as they came.
+
+        Raises:
+            RemoteError: It is answered with this error.
+        """
+        ...
+
+    def on_notification(self, method: str, params: JsonObject) -> None:
+        """The agent told something; in the order in which it came, before later answers."""
+        ...
+
+    def on_malformed(self, reason: str) -> None:
+        """The agent sent a line that is no message."""
+        ...
+
+    def on_end(self) -> None:
+        """The agent says no more."""
+        ...
+
+
+class AgentSession:
+    """One open session: its one conversation, once it has been started.
+
+    Attributes:
+        id: The agent's own name of the conversation; empty before it is started.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.id = ""
+        self._connection = connection
+
+    async def initialize(self) -> JsonObject:
+        """Greet the agent: what it said of itself.
+
+        Raises:
+            RemoteError: It refused.
+            ConnectionClosedError: It ended before it had answered.
+            RemoteProtocolError: It speaks another version.
+        """
+        result = await self._request(
+            "initialize",
+            InitializeRequest(
+                protocol_version=PROTOCOL_VERSION,
+                client_capabilities=OFFERED,
+                client_info=Implementation(name=NAME, version=VERSION),
+            ),
+        )
+        if (version := result.get("protocolVersion")) != PROTOCOL_VERSION:
+            raise RemoteProtocolError(
+                f"it speaks version {version!r:.20} of ACP, and this bridge {PROTOCOL_VERSION}"
+            )
+        return result
+
+    async def start(self, cwd: str, directories: Sequence[str]) -> None:
+        """Begin the conversation.
+
+        Args:
+            cwd: The folder that the agent works in, as an absolute path.
+            directories: More folders; only for agents that say that they take them.
+
+        Raises:
+            RemoteError: It refused; with the code -32000, until its user has signed in.
+            ConnectionClosedError: It is gone.
+            RemoteProtocolError: It named no conversation.
+        """
+        request = NewSessionRequest(
+            cwd=cwd, additional_directories=list(directories) or None, mcp_servers=[]
+        )
+        self.id = as_text((await self._request("session_new", request)).get("sessionId"))
+        if not self.id:
+            raise RemoteProtocolError("it answered session/new without a sessionId")
+
+    async def prompt(self, words: str) -> JsonObject:
+        """Prompt the agent and wait until its turn ends: the result as it came.
+
+        Raises:
+            RemoteError: It answered with an error.
+            ConnectionClosedError: It is gone.
+        """
+        text = TextContentBlock(type="text", text=words)
+        return await self._request(
+            "session_prompt", PromptRequest(prompt=[text], session_id=self.id)
+        )
+
+    async def cancel(self) -> None:
+        """Tell the agent to end its turn. What it asks meanwhile is the listener's to cancel."""
+        try:
+            params = _dump(CancelNotification(session_id=self.id))
+            await self._connection.send_notification(AGENT_METHODS["session_cancel"], params)
+        except ConnectionError:
+            logger.debug("the agent is gone, and hears of no cancel")
+
+    async def _request(self, method: str, params: BaseModel) -> JsonObject:
+        try:
+            result = await self._connection.send_request(AGENT_METHODS[method], _dump(params))
+        except RequestError as problem:
+            error = {"code": problem.code, "message": str(problem), "data": problem.data}
+            raise RemoteError(error, 0.0) from None
+        except ConnectionError:
+            raise ConnectionClosedError("the agent is gone") from None
+        return as_object(result)
+
+
+def _dump(params: BaseModel) -> dict[str, Any]:
+    return params.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+@asynccontextmanager
+async def open_session(
+    source: ByteReader, sink: ByteWriter, listener: AgentListener
+) -> AsyncIterator[AgentSession]:
+    """A session with the agent behind these streams, which has not been greeted yet.
+
+    Args:
+        source: Brings its lines.
+        sink: Takes lines for it.
+        listener: Takes what it asks and tells. What it still answers when the block ends leaves.
+    """
+    outward, outward_receive = anyio.create_memory_object_stream[dict[str, Any]](MAX_WAITING)
+    writer = MessageWriter(sink)
+    messages = _Messages(MessageReader(source, listener.on_malformed), outward, listener)
+    connection = Connection(messages.answer, messages)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.carry, outward_receive, _without_nothing)
+        try:
+            yield AgentSession(connection)
+        finally:
+            with anyio.move_on_after(FAREWELL, shield=True):
+                await messages.settled()
+                outward.close()
+                await writer.written.wait()
+            with anyio.move_on_after(FAREWELL, shield=True):
+                await connection.close()
+            tasks.cancel_scope.cancel()
+
+
+def _without_nothing(message: dict[str, Any]) -> JsonObject:
+    """The SDK's error without the `data` that it has not."""
+    error = as_object(message.get("error"))
+    if "data" not in error or error["data"] is not None:
+        return message
+    return {**message, "error": {name: each for name, each in error.items() if name != "data"}}
+
+
+class _Messages:
+    """The SDK's transport: gives it requests and answers, and the listener everything else."""
+
+    def __init__(
+        self,
+        reader: MessageReader,
+        outward: MemoryObjectSendStream[dict[str, Any]],
+        listener: AgentListener,
+    ) -> None:
+        self._reader = reader
+        self._outward = outward
+        self._listener = listener
+        self._open: dict[Id, anyio.CancelScope] = {}
+        self._idle = anyio.Event()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Queue a message for the agent.
+
+        Raises:
+            ConnectionError: It reads no more.
+        """
+        try:
+            await self._outward.send(message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            raise ConnectionError("the agent reads no more") from None
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next request or answer; None when there will be no more."""
+        try:
+            while (message := await self._reader.receive()) is not None:
+                if (given := self._take(message)) is not None:
+                    return given
+        except Exception:  # whatever it is: the SDK would read no more, and nobody would hear of it
+            logger.exception("what the agent says is read no more")
+        self._listener.on_end()
+        return None
+
+    async def close(self) -> None:
+        """Nothing more is sent."""
+        self._outward.close()
+
+    def _take(self, message: dict[str, JsonValue]) -> dict[str, Any] | None:
+        method, id = message.get("method"), message.get("id")
+        params = as_object(message.get("params"))
+        if isinstance(method, str) and "id" not in message:
+            self._on_notification(method, params)
+        elif isinstance(method, str) and is_id(id):
+            return {**message, "params": {"id": id, "params": params}}  # `answer` wants both
+        elif "method" not in message and is_id(id) and _is_answer(message):
+            return message
+        else:
+            self._listener.on_malformed(NO_MESSAGE)
+            return as_error(message, "agent")
+        return None
+
+    def _on_notification(self, method: str, params: JsonObject) -> None:
+        if method != CANCEL_REQUEST:
+            self._listener.on_notification(method, params)
+        elif is_id(id := params.get("requestId")) and id in self._open:
+            self._open[id].cancel()
+
+    async def answer(self, method: str, params: Any, _is_notification: bool) -> JsonObject:
+        """Answer a request of the agent's (the SDK's handler).
+
+        Raises:
+            RequestError: It is answered with this error.
+        """
+        scope = self._open[params["id"]] = anyio.CancelScope()
+        try:
+            with scope:
+                return await self._listener.on_request(method, params["params"])
+        except RemoteError as problem:
+            words = as_text(problem.error.get("message"))
+            raise RequestError(problem.code, words, problem.data) from None
+        finally:
+            self._open.pop(params["id"], None)
+            self._idle.set()
+            self._idle = anyio.Event()
+        raise RequestError(REQUEST_CANCELLED, "the request was taken back")
+
+    async def settled(self) -> None:
+        """Returns when no request of the agent's is being answered."""
+        while self._open:
+            await self._idle.wait()
+
+
+def _is_answer(message: JsonObject) -> bool:
+    """Whether it has one result, which is an object as all of ACP's that we wait for are, or one
+    error.
+    """
+    if "error" not in message:
+        return isinstance(message.get("result"), dict)
+    error = as_object(message["error"])
+    code = error.get("code")
+    whole = isinstance(code, int) and isinstance(error.get("message"), str)
+    return whole and "result" not in message

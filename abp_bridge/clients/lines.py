@@ -1,0 +1,126 @@
+"""The lines of a program, as the SDKs' connections take and give messages: what is none is told and
+dropped, and neither a line without an end nor a reader that stands still costs more than a bound.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from abp_bridge.core.json_text import is_deeper, parse
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.sanitize import label
+from abp_bridge.rpc.connection import ByteReader, ByteWriter
+from abp_bridge.rpc.pipe import write_all
+from abp_bridge.rpc.protocol import INTERNAL_ERROR, MAX_DEPTH, dump, is_id
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
+MAX_WAITING = 1_000  # messages for a program that does not read; then who sends waits
+FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
+NO_MESSAGE = "it is no message of JSON-RPC"
+
+
+class MessageReader:
+    """Reads a program's messages.
+
+    Args:
+        source: Brings its lines.
+        on_malformed: Is told why a line is no message.
+    """
+
+    def __init__(self, source: ByteReader, on_malformed: Callable[[str], None]) -> None:
+        self._source = source
+        self._on_malformed = on_malformed
+        self._lines: deque[bytes] = deque()  # whole ones that are not read yet
+        self._rest = bytearray()
+
+    async def receive(self) -> dict[str, JsonValue] | None:
+        """The next message, whose `params` are an object; None at the end, or where a line has no
+        end.
+        """
+        while True:
+            while self._lines:
+                if (message := self._read(self._lines.popleft())) is not None:
+                    return message
+            if len(self._rest) > MAX_LINE:
+                self._on_malformed(f"it has more than {MAX_LINE} bytes")
+                return None
+            if not (data := await self._source.receive()):
+                return None
+            first, *lines = data.split(b"\n")
+            self._rest += first
+            for line in lines:
+                self._lines.append(bytes(self._rest))
+                self._rest = bytearray(line)
+
+    def _read(self, line: bytes) -> dict[str, JsonValue] | None:
+        if not line.strip():
+            return None
+        try:
+            message = parse(line)
+            if is_deeper(message, MAX_DEPTH):
+                raise ValueError("it is nested too deeply")
+            if not isinstance(message, dict):
+                raise ValueError(NO_MESSAGE)
+        except ValueError as problem:
+            self._on_malformed(label(str(problem), 200))
+            return None
+        if not isinstance(message.get("params", {}), dict):
+            message["params"] = {}  # SDKs drop such a request, and the program would wait for ever
+        return message
+
+
+def as_error(message: JsonObject, who: str) -> dict[str, JsonValue] | None:
+    """What is to be the answer to a request of ours and is none: an error, for who waits.
+
+    Args:
+        message: What came.
+        who: Of whom.
+    """
+    id = message.get("id")
+    if "method" in message or not is_id(id) or isinstance(id, float):
+        return None
+    words = f"the {who}'s answer is no response of JSON-RPC"
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": INTERNAL_ERROR, "message": words}}
+
+
+class MessageWriter:
+    """Writes messages to a program.
+
+    Args:
+        sink: Takes lines for it.
+
+    Attributes:
+        written: Set when all that was to be sent has been.
+    """
+
+    def __init__(self, sink: ByteWriter) -> None:
+        self.written = anyio.Event()
+        self._sink = sink
+
+    async def carry(
+        self, outward: MemoryObjectReceiveStream[T], encode: Callable[[T], JsonValue]
+    ) -> None:
+        """Send what comes, until its other end is closed.
+
+        Args:
+            outward: Brings it.
+            encode: Makes a message of each.
+        """
+        try:
+            async for item in outward:
+                await write_all(self._sink, dump(encode(item)))
+        except OSError:
+            logger.debug("the program reads no more", exc_info=True)
+        finally:
+            outward.close()
+            self.written.set()

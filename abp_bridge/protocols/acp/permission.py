@@ -1,0 +1,116 @@
+"""What an ACP agent asks leave for -> a `Question` with one option for each of its own, and the
+option that was chosen -> the result of its `session/request_permission`.
+
+The choice goes back by the option's id, for several options may be of one kind; what is no choice
+is a cancel, never the option that looks like one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from abp_bridge.core import sanitize
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, to_text
+from abp_bridge.core.parameters import describe
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.schema_fields import decode_field
+
+CANCELLED: JsonObject = {"outcome": {"outcome": "cancelled"}}
+ANSWER = "answer"  # the name of the only field
+
+_HARMLESS = ("read", "search", "think")  # kinds of tool calls that destroy nothing
+_LASTING = {
+    "allow_always": "The agent does not ask again.",
+    "reject_always": "The agent does not ask again, and does not do it.",
+}
+_REJECTING = ("reject_once", "reject_always")  # the likelier to be meant first
+
+
+def decode_permission(
+    params: JsonObject, title: str, *, id: str, origin: str, calls: Sequence[str] = ()
+) -> Question:
+    """The parameters of `session/request_permission` -> Question. What may destroy stands on an
+    option that rejects, where there is one.
+
+    Args:
+        params: The parameters.
+        title: What the tool call is called.
+        id: The question's own.
+        origin: The agent, as the bridge knows it.
+        calls: Which of the host's calls it may belong to.
+
+    Raises:
+        RemoteProtocolError: There is no option to choose.
+    """
+    options = [each for each in map(as_object, as_list(params.get("options"))) if _id(each)]
+    if not options:
+        raise RemoteProtocolError("a permission needs at least one option with an id")
+    tool_call = as_object(params.get("toolCall"))
+    risky = tool_call.get("kind") not in _HARMLESS
+    safe = [_id(each) for kind in _REJECTING for each in options if each.get("kind") == kind]
+    schema: JsonObject = {
+        "title": "Answer",
+        "oneOf": [_describe_option(each) for each in options],
+        **({"default": safe[0]} if risky and safe else {}),
+    }
+    whole = "\n\n".join([title, *_describe_call(tool_call, title)])
+    shown = sanitize.message(whole)
+    return Question(
+        id=id,
+        kind=Kind.SELECT,
+        message=shown,
+        fields=(decode_field(ANSWER, schema, required=True),),
+        origin=origin,
+        calls=tuple(calls),
+        destructive=risky,
+        presumed=True,
+        uncut="" if shown == whole else whole,
+    )
+
+
+def _id(option: JsonObject) -> str:
+    return as_text(option.get("optionId"))
+
+
+def _describe_option(option: JsonObject) -> JsonObject:
+    named = as_text(option.get("name")) or _id(option)
+    lasting = _LASTING.get(as_text(option.get("kind")), "")
+    return {"const": _id(option), "title": named, "description": lasting}
+
+
+def _describe_call(tool_call: JsonObject, title: str) -> list[str]:
+    """What the agent wants to do, a paragraph each: its title may leave out the half of it."""
+    places = [as_object(each) for each in as_list(tool_call.get("locations"))]
+    parts = [_show_content(as_object(each)) for each in as_list(tool_call.get("content"))]
+    given = tool_call.get("rawInput")
+    if given is not None:
+        parts.append(describe(given if isinstance(given, dict) else {"input": given}))
+    parts += [f"In {to_text(each.get('path'))}" for each in places]
+    shown = (sanitize.reveal(each) for each in parts if each and each != title)
+    return list(dict.fromkeys(shown))
+
+
+def _show_content(content: JsonObject) -> str:
+    if content.get("type") == "diff":
+        old, new = (
+            _mark(mark, content.get(word)) for mark, word in (("-", "oldText"), ("+", "newText"))
+        )
+        return "\n".join(filter(None, (f"{to_text(content.get('path'))}:", old, new)))
+    block = as_object(content.get("content"))
+    kind = as_text(content.get("type"), "something")
+    return as_text(block.get("text")) or f"[{as_text(block.get('type')) or kind}]"
+
+
+def _mark(mark: str, text: JsonValue) -> str:
+    return "\n".join(f"{mark} {line}" for line in as_text(text).splitlines())
+
+
+def encode_permission(question: Question, answer: Answer) -> JsonObject:
+    """How it was answered -> the result of `session/request_permission`: the option that was
+    chosen, by its id. What a host chose by itself is nobody's choice.
+    """
+    chosen = answer.content.get(ANSWER)
+    if answer.outcome is not Outcome.ACCEPTED or answer.answered_by is AnsweredBy.HOST_POLICY:
+        return CANCELLED
+    return {"outcome": {"outcome": "selected", "optionId": chosen}}

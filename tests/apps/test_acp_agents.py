@@ -1,0 +1,537 @@
+"""ACP agents as apps, under MCP hosts of both eras and an ACP client: what they offer, say, ask and
+tell, and what becomes of those that misbehave.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import acp.schema
+import anyio
+import mcp_types as types
+import pytest
+from support.acp_harness import (
+    CANCELLED,
+    PARAMS,
+    RESULTS,
+    check_value,
+    client,
+    labels,
+    selected,
+)
+from support.harness import MODERN, PATIENCE, RawHost, accept, hosted, refuse, text
+from support.paths import APPS
+from support.visitor import Browser
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+
+def target(agent: str, *arguments: object) -> str:
+    words = [sys.executable, str(APPS / f"{agent}_agent.py"), *map(str, arguments)]
+    return f"acp:{shlex.join(words)}"
+
+
+class Heard:
+    """What passed on an agent's pipes, which the referee holds against `acp.schema`."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+    def messages(self, direction: str = "incoming", method: str | None = None) -> list[Json]:
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [
+            message
+            for way, message in lines
+            if way == direction and method in (None, message.get("method"))
+        ]
+
+    def check(self) -> None:
+        """Each message of the bridge is valid, and each request of the agent's has one answer."""
+        asked = {
+            each["id"]: each["method"]
+            for each in self.messages("outgoing")
+            if "method" in each and "id" in each
+        }
+        for message in self.messages():
+            assert message["jsonrpc"] == "2.0"
+            if "method" in message:
+                check_value(PARAMS[message["method"]], message["params"])
+            elif "error" in message:
+                check_value(acp.schema.Error, message["error"])
+                del asked[message["id"]]
+            else:
+                check_value(RESULTS[asked.pop(message["id"])], message["result"])
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> Any:
+    found = Heard(tmp_path / "heard")
+    yield found
+    found.check()
+
+
+def steps(*played: Json) -> str:
+    return json.dumps(played)
+
+
+def said(result: types.CallToolResult) -> Json:
+    """What the agent said, and that its turn ended well."""
+    assert not result.is_error, result
+    data = json.loads(text(result))
+    assert data["stopReason"] == "end_turn"
+    return data["text"]
+
+
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
+OPTIONS = [
+    {"optionId": "a-1", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "a-2", "name": "Yes, for this folder", "kind": "allow_always"},
+    {"optionId": "a-3", "name": "Yes, for all", "kind": "allow_always"},
+    {"optionId": "r-1", "name": "No", "kind": "reject_once"},
+    {"optionId": "r-2", "name": "Never here", "kind": "reject_always"},
+    {"optionId": "r-3", "name": "Never", "kind": "reject_always"},
+]
+
+
+def permit(kind: str = "execute", options: Json = OPTIONS, **more: Json) -> Json:
+    call = {"toolCallId": "t-1", "title": "rm -r /tmp/x", "kind": kind, **more}
+    return {"permit": {"toolCall": call, "options": options}}
+
+
+# --- what it offers and says ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [None, MODERN])
+async def test_a_prompt_returns_what_the_agent_said_why_it_stopped_and_what_it_took(
+    heard: Heard, version: str | None
+) -> None:
+    async with hosted("--app", target("sdk", heard.log), version=version) as host:
+        connected = text(await host.client.call_tool("abp_connect", {}))
+        assert f"The Worker (acp:{Path(sys.executable).name} sdk_agent.py heard)." in connected
+        result = await host.call("agent.prompt", prompt="hello")
+        assert json.loads(text(result)) == {
+            "text": "You said: hello",
+            "stopReason": "end_turn",
+            "usage": {"scope": "turn", "inputTokens": 7, "outputTokens": 3, "totalTokens": 10},
+        }
+
+
+@pytest.mark.parametrize("version", [None, MODERN])
+@pytest.mark.parametrize("option", OPTIONS, ids=[each["optionId"] for each in OPTIONS])
+async def test_a_permission_goes_back_by_the_id_of_the_option_that_was_chosen(
+    heard: Heard, version: str | None, option: Json
+) -> None:
+    asked: list[types.ElicitRequestFormParams] = []
+
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        asked.append(params)
+        return accept(answer=option["optionId"])(params)
+
+    app = target("sdk", heard.log)
+    async with hosted("--app", app, answer=person, version=version) as host:
+        result = await host.call("agent.prompt", prompt=steps(permit("edit")))
+    assert json.loads(said(result)) == selected(option["optionId"])
+    [form] = asked
+    assert "sdk_agent.py heard asks: " in form.message
+    assert "rm -r /tmp/x" in form.message
+    listed = form.requested_schema["properties"]["answer"]["oneOf"]
+    assert [each["const"] for each in listed] == [each["optionId"] for each in OPTIONS]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_no_choice_is_a_cancel_and_never_an_option(heard: Heard, action: str) -> None:
+    async with hosted("--app", target("sdk", heard.log), answer=refuse(action)) as host:
+        result = await host.call("agent.prompt", prompt=steps(permit()))
+    assert json.loads(said(result)) == CANCELLED
+
+
+async def test_nobody_to_ask_is_a_cancel_and_is_told(heard: Heard) -> None:
+    async with hosted("--app", target("sdk", heard.log)) as host:
+        result = await host.call("agent.prompt", prompt=steps(permit()))
+        assert json.loads(said(result)) == CANCELLED
+        assert "this agent asked its user something, nobody answered" in str(result.content[-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "safe"), [("execute", "r-1"), ("delete", "r-1"), ("move", "r-1"), ("read", None)]
+)
+async def test_what_may_destroy_stands_on_the_option_that_rejects(
+    heard: Heard, kind: str, safe: str | None
+) -> None:
+    asked: list[types.ElicitRequestFormParams] = []
+
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        asked.append(params)
+        return accept(answer="r-2")(params)
+
+    async with hosted("--app", target("sdk", heard.log), answer=person) as host:
+        result = await host.call("agent.prompt", prompt=steps(permit(kind)))
+    assert json.loads(said(result)) == selected("r-2")
+    assert asked[0].requested_schema["properties"]["answer"].get("default") == safe
+
+
+async def test_a_person_sees_what_the_agent_wants_to_do_whole(heard: Heard) -> None:
+    asked: list[str] = []
+
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        asked.append(params.message)
+        return accept(answer="a-1")(params)
+
+    first = {"sessionUpdate": "tool_call", "toolCallId": "t-9", "title": "Tidy up", "kind": "edit"}
+    content = [
+        {"type": "content", "content": {"type": "text", "text": "It is full."}},
+        {"type": "diff", "path": "/etc/x", "oldText": "a\nb", "newText": "c"},
+    ]
+    given = {"command": "rm\u202e -r", "token": "hunter2"}
+    call = {"toolCallId": "t-9", "content": content, "rawInput": given, "kind": "edit"}
+    call["locations"] = [{"path": "/etc/x"}]
+    wanted = {"permit": {"toolCall": call, "options": OPTIONS[:1]}}
+    async with hosted("--app", target("sdk", heard.log), answer=person) as host:
+        result = await host.call("agent.prompt", prompt=steps({"update": first}, wanted))
+        assert json.loads(said(result)) == selected("a-1")
+    [words] = asked
+    for part in ("Tidy up", "It is full.", "/etc/x:", "- a", "- b", "+ c", "In /etc/x"):
+        assert part in words
+    assert 'command: "rm\\u202e -r"' in words
+    assert "hunter2" not in words
+
+
+async def test_a_permission_of_six_options_under_an_acp_client(heard: Heard) -> None:
+    pressed: list[Json] = []
+
+    async def person(method: str, params: Json) -> Json:
+        assert method == "session/request_permission"
+        pressed.append(labels(params))
+        shown = {option["name"]: option["optionId"] for option in params["options"]}
+        return selected(shown["Never"] if "Never" in shown else shown["More …"])
+
+    async with client("--app", target("sdk", heard.log), handler=person) as opened:
+        await opened.initialize()
+        command = json.dumps({"prompt": steps(permit("edit"))})
+        _, words = await opened.prompt(await opened.new(), f"/agent_prompt {command}")
+    assert '\\"optionId\\": \\"r-3\\"' in words.replace('\\\\\\"', '\\"')
+    assert len(pressed) > 1
+
+
+@pytest.mark.parametrize("version", [None, MODERN])
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_form_is_asked_and_its_outcome_goes_back(
+    heard: Heard, version: str | None, action: str
+) -> None:
+    given = accept(s="hello") if action == "accept" else refuse(action)
+    schema = {"type": "object", "properties": {"s": {"type": "string"}}, "required": ["s"]}
+    form = {"elicit": {"mode": "form", "message": "Which?", "requestedSchema": schema}}
+    app = target("sdk", heard.log)
+    async with hosted("--app", app, answer=given, version=version) as host:
+        answer = json.loads(said(await host.call("agent.prompt", prompt=steps(form))))
+    assert answer["action"] == action
+    assert answer.get("content") == ({"s": "hello"} if action == "accept" else None)
+
+
+async def test_an_address_is_opened_by_the_person(heard: Heard) -> None:
+    def person(params: Any) -> types.ElicitResult:
+        assert isinstance(params, types.ElicitRequestURLParams)
+        assert params.url == "https://e.x/"
+        return types.ElicitResult(action="accept")
+
+    url = {"mode": "url", "message": "Sign in", "url": "https://e.x/", "elicitationId": "e-1"}
+    async with hosted("--app", target("sdk", heard.log), answer=person) as host:
+        answer = await host.call("agent.prompt", prompt=steps({"elicit": url}))
+    assert json.loads(said(answer))["action"] == "accept"
+
+
+async def test_a_secret_is_asked_out_of_band(heard: Heard, tmp_path: Path) -> None:
+    browser = Browser()
+
+    async def person(params: Any) -> types.ElicitResult:
+        assert isinstance(params, types.ElicitRequestURLParams)
+
+        def fill_in() -> None:
+            browser.open(params.url)
+            browser.send(**{"field-0": "hunter2"})
+
+        await anyio.to_thread.run_sync(fill_in)
+        return types.ElicitResult(action="accept")
+
+    part = {"type": "string", "title": "Password"}
+    schema = {"type": "object", "properties": {"password": part}, "required": ["password"]}
+    form = {"elicit": {"mode": "form", "message": "?", "requestedSchema": schema}}
+    trace = tmp_path / "trace"
+    options = ("--app", target("sdk", heard.log), "--record", str(trace))
+    async with hosted(*options, answer=person) as host:
+        await host.call("agent.prompt", prompt=steps(form, {"stop": "end_turn"}))
+    [answer] = [each["result"] for each in heard.messages() if "action" in each.get("result", {})]
+    assert answer["content"] == {"password": "hunter2"}
+    assert '"app->bridge"' in trace.read_text()
+
+
+async def test_a_clients_files_and_terminals_are_not_offered(heard: Heard) -> None:
+    async with hosted("--app", target("sdk", heard.log)) as host:
+        answer = said(await host.call("agent.prompt", prompt=steps({"read": "/etc/passwd"})))
+    assert json.loads(answer)["code"] == -32601
+    [hello] = heard.messages(method="initialize")
+    offered = hello["params"]["clientCapabilities"]
+    assert offered["fs"] == {"readTextFile": False, "writeTextFile": False}
+    assert offered["terminal"] is False
+    assert offered["elicitation"] == {"form": {}, "url": {}}
+
+
+# --- its commands ---------------------------------------------------------------------------------
+
+
+async def test_each_command_is_a_capability_and_a_list_that_changed_says_what_did(
+    heard: Heard,
+) -> None:
+    told: list[Json] = []
+
+    async def hear(params: types.LoggingMessageNotificationParams) -> None:
+        told.append(params.data)
+
+    async def wait(count: int) -> Json:
+        with anyio.fail_after(PATIENCE):
+            while len(told) < count:
+                await host.status()
+        return told[count - 1]["data"]
+
+    app = target("sdk", heard.log, "plan", "test")
+    async with hosted("--app", app, logging_callback=hear) as host:
+        await host.client.call_tool("abp_connect", {})
+        added = {"added": ["agent.command.plan", "agent.command.test"]}
+        assert await wait(1) == {**added, "removed": [], "changed": []}
+        tools = {each.name: each for each in (await host.client.list_tools()).tools}
+        assert tools["abp_agent_command_plan"].title == "/plan"
+        answer = said(await host.call("agent.command.plan", input="the trip"))
+        assert answer == "You said: /plan the trip"
+        await host.call("agent.prompt", prompt=steps({"commands": ["test", "fix"]}))
+        changed = {"added": ["agent.command.fix"], "removed": ["agent.command.plan"]}
+        assert await wait(2) == {**changed, "changed": []}
+        tools = {each.name: each for each in (await host.client.list_tools()).tools}
+
+
+async def test_only_a_person_names_an_agent(tmp_path: Path) -> None:
+    async with hosted("--app", "demo") as host:
+        named = target("sdk", tmp_path / "heard")
+        result = await host.client.call_tool("abp_connect", {"target": named})
+        assert text(result).startswith("PERMISSION_DENIED: Only the person can")
+
+
+# --- what it tells --------------------------------------------------------------------------------
+
+
+async def test_tool_calls_are_operations_and_a_plan_is_progress(heard: Heard) -> None:
+    told: list[Json] = []
+    counted: list[Json] = []
+
+    async def hear(params: types.LoggingMessageNotificationParams) -> None:
+        told.append((params.level, params.data))
+
+    async def rise(progress: float, total: float | None, message: str | None) -> None:
+        counted.append((progress, total, message))
+
+    def plan(*status: str) -> Json:
+        entries = [
+            {"content": f"Step {number}", "priority": "medium", "status": each}
+            for number, each in enumerate(status, 1)
+        ]
+        return {"update": {"sessionUpdate": "plan", "entries": entries}}
+
+    def call(update: str, status: str, **more: Json) -> Json:
+        return {"update": {"sessionUpdate": update, "toolCallId": "t-1", "status": status, **more}}
+
+    played = steps(
+        plan("in_progress", "pending"),
+        call("tool_call", "in_progress", title="Read x", kind="read"),
+        call("tool_call_update", "completed"),
+        plan("completed", "in_progress"),
+        {"update": {"sessionUpdate": "usage_update", "used": 5, "size": 100}},
+        {"update": {"sessionUpdate": "current_mode_update", "currentModeId": "plan"}},
+        {"say": "One."},
+    )
+    async with hosted("--app", target("sdk", heard.log), logging_callback=hear) as host:
+        arguments = {"capability": "agent.prompt", "params": {"prompt": played}}
+        result = await host.client.call_tool("abp_call", arguments, progress_callback=rise)
+        assert said(result) == "One."
+        summary = str(result.content[-1])
+        assert "started Read x" in summary
+        assert "mode is now plan" in summary
+        [app] = (await host.status())["apps"].values()
+        assert set(app["state"]) == {"usage", "mode"}
+    assert counted[0] == (0, 2, "Step 1")
+    assert (1, 2, "Step 2") in counted
+    events = {data["event"]: data["data"] for _, data in told}
+    ended = events["notifications/operation/completed"]
+    assert ended["success"] is True
+    assert ended["operationId"] == "t-1"
+
+
+async def test_messages_are_kept_apart_and_pictures_become_files(heard: Heard) -> None:
+    picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+    chunk = {"update": {"sessionUpdate": "agent_message_chunk", "content": picture}}
+    call = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Look", "status": "completed"}
+    played = steps({"say": "I lo"}, {"say": "ok."}, {"update": call}, {"say": "Done."}, chunk)
+    async with hosted("--app", target("sdk", heard.log)) as host:
+        result = await host.call("agent.prompt", prompt=played)
+    assert json.loads(text(result))["text"] == "I look.\n\nDone."
+    assert "image" in [each.type for each in result.content]
+
+
+# --- those that misbehave -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prompt", "says"),
+    [
+        ("malformed", "OPERATION_FAILED: the agent's answer is no response of JSON-RPC"),
+        ("odd error", "OPERATION_FAILED: the agent's answer is no response of JSON-RPC"),
+        ("error", 'INVALID_PARAMS: bad (-32602)\nDetails: {"why": 1}'),
+        ("sign in", "PERMISSION_REQUIRED: the agent wants its user signed in first"),
+        ("tired", "TRANSPORT_ERROR: ACP has no stop reason 'tired'"),
+        ("nothing", "TRANSPORT_ERROR: ACP has no stop reason"),
+        ("refusal", "REFUSED: the agent refused to go on"),
+        ("max_tokens", "TRUNCATED: the agent stopped at its most tokens"),
+        ("cancelled", "CANCELLED: the agent says"),
+        ("flood", "TRUNCATED: the agent said more than 16777216 characters in one turn"),
+    ],
+)
+async def test_a_turn_that_did_not_end_well_is_a_failure_with_what_was_said(
+    tmp_path: Path, prompt: str, says: str
+) -> None:
+    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
+        result = await host.call("agent.prompt", prompt=prompt)
+        assert text(result).startswith(says)
+        assert result.is_error
+        if prompt in ("tired", "refusal", "sign in"):
+            assert '"text": "so far"' in text(result)
+        again = await host.call("agent.prompt", prompt="look")
+        assert said(again) == "look done"  # it goes on
+
+
+async def test_what_is_no_message_or_unknown_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
+        result = await host.call("agent.prompt", prompt="babble")
+        assert said(result) == "said"
+        summary = str(result.content[-1])
+        for words in (
+            "s was dropped: Expecting value",
+            "it is no message of JSON-RPC",
+            "_vendor/news",
+            "plan_of_tomorrow",
+            "error: Disk: is full",
+        ):
+            assert words in summary
+
+
+async def test_a_permission_that_nobody_can_read_is_a_cancel(tmp_path: Path) -> None:
+    app = target("unruly", tmp_path / "heard")
+    async with hosted("--app", app, answer=accept(answer="go")) as host:
+        words = said(await host.call("agent.prompt", prompt="ask oddly"))
+    leaves, others = (json.loads(each) for each in words.replace("][", "]\n[").splitlines())
+    assert leaves == [CANCELLED] * 4
+    assert others[0]["action"] == "cancel"
+    assert others[1] == {"code": -32601, "message": "terminal/create is not offered by this client"}
+
+
+def test_a_permission_that_the_agent_takes_back_is_taken_down(tmp_path: Path) -> None:
+    log = tmp_path / "heard"
+    with RawHost("--app", target("unruly", log)) as host:
+        host.initialize(elicitation={})
+        call = begin(host, "retract")
+        asked = host.until(lambda message: message.get("method") == "elicitation/create")
+        log.with_name("heard.go").touch()
+        gone = host.until(lambda message: message.get("method") == "notifications/cancelled")
+        assert gone["params"]["requestId"] == asked["id"]
+        assert "-32800" in host.text(call)
+        assert host.end() == 0
+
+
+def begin(host: RawHost, prompt: str) -> int:
+    params = {"capability": "agent.prompt", "params": {"prompt": prompt}}
+    return host.begin("tools/call", {"name": "abp_call", "arguments": params})
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+async def test_a_cancelled_call_cancels_the_turn_and_the_next_one_waits_for_that(
+    heard: Heard,
+) -> None:
+    async with hosted("--app", target("sdk", heard.log)) as host:
+        await host.client.call_tool("abp_connect", {})
+        async with anyio.create_task_group() as tasks:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as calls:
+                    waiting = partial(host.call, "agent.prompt", prompt=steps({"wait": True}))
+                    calls.start_soon(waiting)
+                    with anyio.fail_after(PATIENCE):
+                        while not heard.messages(method="session/prompt"):
+                            await host.status()
+                    scope.cancel()
+            tasks.cancel_scope.cancel()
+        assert said(await host.call("agent.prompt", prompt="hello")) == "You said: hello"
+    methods = [each.get("method") for each in heard.messages()][2:]
+    assert methods == ["session/prompt", "session/cancel", "session/prompt"]
+
+
+async def test_what_is_asked_after_the_cancel_is_cancelled(tmp_path: Path) -> None:
+    log = tmp_path / "heard"
+    app = target("unruly", log)
+    async with hosted("--app", app, answer=accept(answer="go")) as host:
+        await host.client.call_tool("abp_connect", {})
+        params = {"capability": "agent.prompt", "params": {"prompt": "ask late"}, "timeout": 0.1}
+        late = await host.client.call_tool("abp_call", params)
+        assert text(late).startswith("TIMEOUT")
+        assert said(await host.call("agent.prompt", prompt="look")) == "look done"
+    [answer] = [json.loads(each) for each in log.read_text().splitlines() if '"late"' in each]
+    assert answer["result"] == CANCELLED
+
+
+async def test_an_agent_that_dies_says_how(heard: Heard) -> None:
+    async with hosted("--app", target("sdk", heard.log)) as host:
+        result = await host.call("agent.prompt", prompt=steps({"say": "x"}, {"die": 7}))
+        assert text(result).startswith("DISCONNECTED")
+        assert "the disk is on fire" in text(result)
+        again = await host.call("agent.prompt", prompt="hello")
+        assert said(again) == "You said: hello"  # started again
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("acp:no-such-program", "cannot be started"),
+        ("acp:true", "ended before it was connected (exit code 0)"),
+        ("acp:", "needs a command"),
+        (target("unruly", "/dev/null", "new"), "it speaks version 2 of ACP, and this bridge 1"),
+        (target("unruly", "/dev/null", "nameless"), "session/new without a sessionId"),
+        (
+            target("unruly", "/dev/null", "signed out"),
+            "wants its user signed in first: run it by itself once, and sign in. It offers: Sign",
+        ),
+    ],
+)
+async def test_an_agent_that_cannot_be_started_says_why(command: str, says: str) -> None:
+    async with hosted("--app", command) as host:
+        assert says in text(await host.client.call_tool("abp_connect", {}))
+
+
+def test_at_the_end_what_is_asked_is_cancelled_before_the_agent_hears_of_it(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "heard"
+    with RawHost("--app", target("unruly", log)) as host:
+        host.initialize(elicitation={})
+        begin(host, "leave")
+        host.until(lambda message: message.get("method") == "elicitation/create")
+        assert host.end() == 0
+    *_, answer, cancel, end = [json.loads(each) for each in log.read_text().splitlines()]
+    assert answer["id"] == "q"
+    assert answer["result"] == CANCELLED
+    assert cancel["method"] == "session/cancel"
+    assert end == {"end": True}

@@ -1,0 +1,345 @@
+"""What an ACP agent offers, says, does, returns and asks leave for, in no protocol's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
+from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Kind, Outcome
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.acp import agent, permission
+
+Json = Any
+
+PLAIN = {"type": "object", "properties": {}}
+
+
+def chunk(words: str, **more: Json) -> Json:
+    content = {"type": "text", "text": words}
+    return {"sessionUpdate": "agent_message_chunk", "content": content, **more}
+
+
+def call(id: str = "t", update: str = "tool_call", **more: Json) -> Json:
+    return {"sessionUpdate": update, "toolCallId": id, **more}
+
+
+def play(*updates: Json, turn: agent.Turn | None = None) -> list[Json]:
+    turn = turn or agent.Turn("c")
+    return [told for update in updates for told in turn.add(update)]
+
+
+# --- what it offers -------------------------------------------------------------------------------
+
+
+def test_an_agent_is_called_by_its_title() -> None:
+    about: Json = {"agentInfo": {"name": "w", "title": "The Worker"}, "protocolVersion": 1}
+    info = agent.decode_info(about)
+    assert (info.id, info.name, info.version) == ("w", "The Worker", "ACP 1")
+    assert agent.decode_info({}).name == "an unnamed agent"
+
+
+@pytest.mark.parametrize(
+    ("declared", "takes"),
+    [
+        ({}, False),
+        ({"sessionCapabilities": {"additionalDirectories": None}}, False),
+        ({"sessionCapabilities": {"additionalDirectories": {}}}, True),
+    ],
+)
+def test_folders_are_for_agents_that_take_them(declared: Json, takes: bool) -> None:
+    assert agent.takes_directories({"agentCapabilities": declared}) is takes
+
+
+def test_who_is_to_sign_in_is_told_how() -> None:
+    methods = [{"id": "key"}, {"id": "b", "name": "Browser"}, {}]
+    assert "It offers: key, Browser." in agent.decode_sign_in({"authMethods": methods}, "acp:x")
+    assert agent.decode_sign_in({}, "acp:x").endswith("and sign in.")
+
+
+def test_commands_are_capabilities_beside_the_prompt() -> None:
+    listed: Json = [
+        {"name": "plan", "description": "Plans.", "input": {"hint": "of what"}},
+        {"name": "stop"},
+        {"description": "nameless"},
+    ]
+    entries = agent.list_commands({"availableCommands": listed})
+    prompt, plan, stop = found = agent.decode_commands(entries)
+    assert [each.name for each in found] == [
+        "agent.prompt",
+        "agent.command.plan",
+        "agent.command.stop",
+    ]
+    assert (plan.title, plan.description) == ("/plan", "Plans.")
+    assert plan.input_schema["properties"] == {
+        "input": {"type": "string", "description": "of what"}
+    }
+    assert stop.input_schema == PLAIN
+    assert all(each.destructive and each.presumed for each in found)
+    assert prompt.input_schema["required"] == ["prompt"]
+    assert "without a name cannot be called" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("capability", "params", "words"),
+    [
+        ("agent.prompt", {"prompt": "Hello"}, "Hello"),
+        ("agent.command.plan", {"input": "a trip"}, "/plan a trip"),
+        ("agent.command.plan", {}, "/plan"),
+    ],
+)
+def test_a_command_is_a_prompt_with_a_slash(capability: str, params: Json, words: str) -> None:
+    assert agent.encode_prompt(capability, params) == words
+
+
+# --- a turn ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("updates", "said"),
+    [
+        ([chunk("a"), chunk("b")], "ab"),
+        ([chunk("a"), chunk(""), chunk("b")], "ab"),
+        ([chunk("a", messageId="1"), chunk("b", messageId="2")], "a\n\nb"),
+        ([chunk("a"), call(), chunk("b")], "a\n\nb"),
+        ([chunk("a"), {"sessionUpdate": "usage_update"}, chunk("b")], "ab"),
+        ([call(), chunk("a")], "a"),
+    ],
+)
+def test_what_is_said_is_one_text_with_its_messages_apart(updates: Json, said: str) -> None:
+    turn = agent.Turn("c")
+    play(*updates, turn=turn)
+    assert turn.result({"stopReason": "end_turn"}).data == {"text": said, "stopReason": "end_turn"}
+
+
+def test_what_is_no_text_stands_beside_it() -> None:
+    turn = agent.Turn("c")
+    link = {"type": "resource_link", "uri": "file:///x", "name": "x"}
+    assert play({"sessionUpdate": "agent_message_chunk", "content": link}, turn=turn) == []
+    assert turn.data == {"text": "", "attachment1": link}
+
+
+def test_each_word_is_progress_by_the_line_that_it_stands_in() -> None:
+    told = play(chunk("One\nTwo"), chunk(" and three"), {"sessionUpdate": "agent_thought_chunk"})
+    assert [each.status for each in told] == ["Two", "Two and three", "thinking"]
+    assert {each.operation for each in told} == {"c"}
+
+
+def test_who_says_without_an_end_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "MAX_SAID", 3)
+    turn = agent.Turn("c")
+    play(chunk("abc"), turn=turn)
+    assert not turn.full
+    assert play(chunk("d"), chunk("e"), turn=turn) == []
+    assert turn.full
+    result = turn.result({"stopReason": "cancelled"})
+    assert result.failure is not None
+    assert result.failure.code == "TRUNCATED"
+    assert result.data == {"text": "abc", "stopReason": "cancelled"}
+
+
+def test_a_tool_call_is_an_operation_from_its_start_to_its_end() -> None:
+    told = play(
+        call(title="Read x", kind="read"),
+        call(update="tool_call_update", status="in_progress"),
+        call(update="tool_call_update", status="failed"),
+    )
+    started, first, second, ended, last = told
+    assert describe(started) == "started Read x"
+    assert started.data == {
+        "operationId": "t",
+        "capability": "Read x",
+        "progressToken": "c",
+        "kind": "read",
+    }
+    assert (first.status, first.value, second.value) == ("Read x", 0.0, 0.0)
+    assert ended.kind is NoticeKind.COMPLETED
+    assert ended.failed
+    assert last.value == 1.0
+
+
+def test_a_tool_call_may_be_told_by_what_came_of_it_alone() -> None:
+    started, ended, _ = play(call(update="tool_call_update", status="completed"))
+    assert (started.kind, ended.kind) == (NoticeKind.STARTED, NoticeKind.COMPLETED)
+    assert started.data["capability"] == "a tool call"
+    assert not ended.failed
+
+
+def test_of_too_many_tool_calls_the_first_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "MAX_CALLS", 1)
+    turn = agent.Turn("c")
+    play(call("1", title="One"), call("2", title="Two"), turn=turn)
+    assert turn.title({"toolCallId": "1"}) == "a tool call"
+    assert turn.title({"toolCallId": "2"}) == "Two"
+    assert turn.title({"toolCallId": "2", "title": "New"}) == "New"
+
+
+def test_a_plan_counts_what_is_done() -> None:
+    def entry(status: str) -> Json:
+        return {"content": f"to be {status}", "status": status}
+
+    plan = {"sessionUpdate": "plan", "entries": [entry("completed"), entry("in_progress")]}
+    assert play(plan) == [Progress("c", 1.0, 2.0, "to be in_progress")]
+    assert play({"sessionUpdate": "plan"}) == [Progress("c", 0.0, None, "its plan")]
+
+
+@pytest.mark.parametrize(
+    ("update", "says"),
+    [
+        ({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}, "mode is now ask"),
+        ({"sessionUpdate": "usage_update", "used": 5}, 'usage is now {"used": 5}'),
+        ({"sessionUpdate": "notice", "severity": "error", "title": "Disk"}, "error error: Disk"),
+        ({"sessionUpdate": "notice", "title": "Disk"}, 'notifications/notice {"title": "Disk"}'),
+        ({"sessionUpdate": "plan_2", "x": 1}, 'notifications/plan_2 {"x": 1}'),
+        ({}, "notifications/session/update {}"),
+    ],
+)
+def test_what_is_told_is_told_as_what_it_is_and_what_is_unknown_by_its_name(
+    update: Json, says: str
+) -> None:
+    [told] = play(update)
+    assert describe(told) == says
+
+
+def test_between_turns_nothing_that_is_said_is_lost() -> None:
+    [told] = play(chunk("late"), turn=agent.Turn())
+    assert isinstance(told, Notice)
+    assert told.name == "notifications/agent_message_chunk"
+    assert told.data == {"content": {"type": "text", "text": "late"}}
+
+
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [
+        ({"stopReason": "end_turn"}, None),
+        ({"stopReason": "refusal"}, "REFUSED"),
+        ({"stopReason": "max_tokens"}, "TRUNCATED"),
+        ({"stopReason": "max_turn_requests"}, "TRUNCATED"),
+        ({"stopReason": "cancelled"}, "CANCELLED"),
+        ({"stopReason": "_tired"}, "TRANSPORT_ERROR"),
+        ({"stopReason": ["end_turn"]}, "TRANSPORT_ERROR"),
+        ({}, "TRANSPORT_ERROR"),
+    ],
+)
+def test_a_turn_is_whole_only_where_the_agent_says_so(result: Json, code: str | None) -> None:
+    ended = agent.Turn("c").result(result)
+    assert (ended.failure.code if ended.failure else None) == code
+    assert ended.cancelled is (code == "CANCELLED")
+
+
+def test_what_a_turn_took_says_what_it_counts() -> None:
+    result = agent.Turn("c").result({"stopReason": "end_turn", "usage": {"totalTokens": 1}})
+    data: Json = result.data
+    assert data["usage"] == {"scope": "turn", "totalTokens": 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "word"), [(-32000, "PERMISSION_REQUIRED"), (1, "OPERATION_FAILED")]
+)
+def test_an_error_keeps_what_was_said_by_then(code: int, word: str) -> None:
+    turn = agent.Turn("c")
+    failed = turn.fail(code, "no", None)
+    assert failed.failure is not None
+    assert (failed.failure.code, failed.data) == (word, None)
+    play(chunk("so far"), turn=turn)
+    assert turn.fail(code, "no", None).data == {"text": "so far"}
+
+
+# --- permissions ----------------------------------------------------------------------------------
+
+OPTIONS: Json = [
+    {"optionId": "1", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "2", "name": "Always", "kind": "allow_always"},
+    {"optionId": "3", "name": "Never", "kind": "reject_always"},
+    {"optionId": "4", "name": "No", "kind": "reject_once"},
+    {"optionId": "5"},
+    {"name": "without an id"},
+]
+
+
+def leave(title: str = "Do it", options: Json = OPTIONS, **tool_call: Json) -> Any:
+    params = {"options": options, "toolCall": tool_call}
+    return permission.decode_permission(params, title, id="q", origin="o", calls=["c"])
+
+
+def test_each_option_is_a_choice_by_its_id() -> None:
+    question = leave()
+    [field] = question.fields
+    assert (question.kind, question.message, question.calls) == (Kind.SELECT, "Do it", ("c",))
+    assert [(each.value, each.label) for each in field.choices] == [
+        ("1", "Yes"),
+        ("2", "Always"),
+        ("3", "Never"),
+        ("4", "No"),
+        ("5", "5"),
+    ]
+    assert field.choices[1].description == "The agent does not ask again."
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "safe"),
+    [
+        ("delete", OPTIONS, "4"),
+        ("execute", OPTIONS[:3], "3"),
+        (None, OPTIONS, "4"),
+        ("execute", OPTIONS[:2], MISSING),
+        ("read", OPTIONS, MISSING),
+    ],
+)
+def test_what_may_destroy_stands_on_what_rejects(kind: Json, options: Json, safe: Json) -> None:
+    question = leave(options=options, kind=kind)
+    assert question.fields[0].default == safe
+    assert question.destructive is (kind != "read")
+
+
+@pytest.mark.parametrize("options", [None, [], [{"name": "x"}], ["x"]])
+def test_without_an_option_there_is_nothing_to_ask(options: Json) -> None:
+    with pytest.raises(RemoteProtocolError, match="at least one option"):
+        leave(options=options)
+
+
+@pytest.mark.parametrize(
+    ("tool_call", "words"),
+    [
+        ({"rawInput": {"command": "ls"}}, 'With:\ncommand: "ls"'),
+        ({"rawInput": "ls"}, 'With:\ninput: "ls"'),
+        ({"rawInput": {"api_key": "k-1"}}, "With:\napi_key: (not shown: its name is a secret's)"),
+        ({"locations": [{"path": "/x"}]}, "In /x"),
+        ({"content": [{"type": "content", "content": {"text": "Why."}}]}, "Why."),
+        ({"content": [{"type": "content", "content": {"type": "image"}}]}, "[image]"),
+        ({"content": [{"type": "terminal"}, 5]}, "[terminal]\n\n[something]"),
+        ({"content": [{"type": "diff", "path": "/x", "newText": "a"}]}, "/x:\n+ a"),
+        ({"content": [{"type": "content", "content": {"text": "a\u202eb"}}]}, "a\\u202eb"),
+        ({"content": [{"type": "content", "content": {"text": "Do it"}}]}, ""),
+    ],
+)
+def test_what_the_agent_wants_to_do_is_said_whole(tool_call: Json, words: str) -> None:
+    assert leave(**tool_call).message == "\n\n".join(filter(None, ("Do it", words)))
+
+
+def test_what_is_too_long_to_be_shown_is_kept_for_who_can() -> None:
+    question = leave(rawInput={"text": "x" * 5_000})
+    assert "more characters not shown" in question.message
+    assert "x" * 5_000 in question.uncut
+
+
+def answer(outcome: Outcome = Outcome.ACCEPTED, by: AnsweredBy = AnsweredBy.PERSON) -> Answer:
+    return Answer(outcome, by, {"answer": "2"} if outcome is Outcome.ACCEPTED else {})
+
+
+@pytest.mark.parametrize("by", [each for each in AnsweredBy if each is not AnsweredBy.HOST_POLICY])
+def test_a_choice_goes_back_by_its_id(by: AnsweredBy) -> None:
+    chosen = {"outcome": {"outcome": "selected", "optionId": "2"}}
+    assert permission.encode_permission(leave(), answer(by=by)) == chosen
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        answer(by=AnsweredBy.HOST_POLICY),
+        *(answer(each) for each in Outcome if each is not Outcome.ACCEPTED),
+    ],
+)
+def test_what_is_no_choice_is_a_cancel(given: Answer) -> None:
+    assert permission.encode_permission(leave(), given) == permission.CANCELLED
