@@ -7,6 +7,7 @@ A side that speaks legacy keeps its own bytes. Before one that does not, a trans
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -21,14 +22,18 @@ from abp_bridge.protocols.mcp.versions import ERAS, V2026_07_28, Era
 from abp_bridge.proxies.mcp.era_connection import LONGEST
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.pipe import MemoryPipe, write_all
-from abp_bridge.rpc.protocol import dump
+from abp_bridge.rpc.protocol import INTERNAL_ERROR, dump, is_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from anyio.abc import TaskGroup
 
+logger = logging.getLogger(__name__)
+
 FAREWELL = 0.3  # seconds for what was said last to be translated
+MAX_KEPT = 1_000  # lines for a server that has not said what it speaks: no host has more to say
+_TOO_MANY = "the server has not answered initialize yet, and too much waits for it"
 _DISCOVER = "abp-discover"  # the id of our own question what the server is
 
 
@@ -180,100 +185,149 @@ class _SideWriter(ByteWriter):
 
 
 class _Negotiation:
-    """Finds out what a server speaks, by the first line that it is to be told."""
+    """Finds out what a server speaks, by the first line that it is to be told. The lines after that
+    are kept until it is known who gets them.
+    """
 
     def __init__(self, side: _Side, host: _Side, tasks: TaskGroup, order: tuple[Era, ...]) -> None:
         self.side = side
         self._host = host
         self.decided = anyio.Event()
+        self.refused = bytearray()  # errors for the host, in the server's place
+        self._changed = anyio.Event()  # either of both
         self._tasks = tasks
         self._order = order
-        self._written = bytearray()  # before it was decided
+        self._first = b""  # line for the server
+        self._kept: list[bytes] = []  # the lines after it
+        self._size = 0  # bytes of those
+        self._refusal = b""  # what the server said to the era that was tried first
         self._read = b""  # of the server, which is not for us
         self._rest = b""  # of the server, which nobody has looked at
-        self._begun = False
+
+    async def wait(self) -> None:
+        """Returns when it is decided, or there are errors for the host."""
+        while not (self.decided.is_set() or self.refused):
+            await self._changed.wait()
 
     def write(self, data: bytes | memoryview) -> int:
-        """Keep what is written until it is decided who gets it."""
-        self._written += data
-        if not self._begun and b"\n" in self._written:
-            self._begun = True
-            self._tasks.start_soon(self._run)
+        """Take lines for the server: the first is what it is tried with."""
+        for line in bytes(data).splitlines(keepends=True):
+            if not self._first:
+                self._first = line
+                self._tasks.start_soon(self._run)
+            elif len(self._kept) < MAX_KEPT and self._size + len(line) <= LONGEST:
+                self._kept.append(line)
+                self._size += len(line)
+            else:
+                self._refuse(as_object(_parse(line)))
         return len(data)
+
+    def _refuse(self, message: JsonObject) -> None:
+        if "method" in message and is_id(message.get("id")):
+            error: JsonObject = {"code": INTERNAL_ERROR, "message": _TOO_MANY}
+            self.refused += dump({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            self._change()
+        else:
+            logger.error("a message of the host's is dropped: %s", _TOO_MANY)
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
 
     def close(self) -> None:
         """Nothing more is written."""
-        if not self._begun:
+        if not self._first:
             self._decide()
         self.side.writer.close()
 
     async def _run(self) -> None:
-        first = bytes(self._written[: self._written.index(b"\n") + 1])
+        hello = as_object(_parse(self._first))
         with suppress(OSError):  # nobody reads: whoever writes next meets the same
-            if not await self._adopt(first, as_object(_parse(first))):
+            if await self._find_translator(hello):
+                self._kept.insert(0, self._first)
+            else:
                 self.side.reader = _Replayed(self._read + self._rest, self.side.original)
+            while self._kept:  # more may come while it reads
+                kept, self._kept, self._size = b"".join(self._kept), [], 0
+                await write_all(self.side.writer, kept)
         self._decide()
 
     def _decide(self) -> None:
         """From now on what stands before the server by now is spoken to."""
         self.decided.set()
+        self._change()
 
-    async def _adopt(self, first: bytes, hello: JsonObject) -> bool:
-        """Whether a translator stands before the server now; else the server speaks for itself, and
-        `_read` is what it has said.
+    async def _find_translator(self, hello: JsonObject) -> bool:
+        """Try one era after the other. Whether a translator stands before the server then; else it
+        speaks for itself, and `_read` is what it has said.
         """
         order = self._order if hello.get("method") == "initialize" else ("legacy",)
-        refusal = b""
         for era in order:
-            if era == "modern":
-                answer = await self._discover(hello)
-                if "result" in answer:
-                    self._translate(as_object(hello.get("params")), as_object(answer["result"]))
-                    return True
-                if answer:
-                    refusal = refusal or dump({**answer, "id": hello.get("id")})
-            elif era == order[-1]:  # whatever it says to that
-                await write_all(self.side.writer, self._take(0))
+            if era == "modern" and await self._try_modern(hello):
+                return True
+            if era == "legacy" and await self._try_legacy(hello, is_last=era == order[-1]):
                 return False
-            else:
-                answer, refusal = await self._exchange(first, hello.get("id"))
-                if "error" not in answer:
-                    break
-        self._read += refusal
-        await write_all(self.side.writer, self._take(len(first)))
+        self._read += self._refusal
         return False
 
-    def _take(self, start: int) -> bytes:
-        """What was written so far, from `start` on: it goes to the server."""
-        taken = bytes(self._written[start:])
-        self._written.clear()
-        return taken
+    async def _try_legacy(self, hello: JsonObject, *, is_last: bool) -> bool:
+        """Say the host's own `initialize`: whether the server speaks that era. Where no other is
+        left it does, whatever it answers; so does one that asks something first.
+        """
+        id = hello.get("id")
+        if is_last:
+            await write_all(self.side.writer, self._first)
+            return True
+        answer, line = await self._exchange(
+            self._first, lambda message: message.get("id") == id or _is_request(message)
+        )
+        if "error" in answer and not _is_request(answer):
+            self._refusal = line
+            return False
+        self._read += line
+        return True
 
-    async def _discover(self, hello: JsonObject) -> JsonObject:
-        params = add_envelope({}, _client(as_object(hello.get("params"))))
+    async def _try_modern(self, hello: JsonObject) -> bool:
+        """Say `server/discover`: whether the server speaks that era, and a translator stands before
+        it now.
+        """
+        client = _client(as_object(hello.get("params")))
+        params = add_envelope({}, client)
         asked: JsonObject = {"id": _DISCOVER, "method": "server/discover", "params": params}
-        return (await self._exchange(dump({"jsonrpc": "2.0", **asked}), _DISCOVER))[0]
+        answer, _ = await self._exchange(
+            dump({"jsonrpc": "2.0", **asked}),
+            lambda message: message.get("id") == _DISCOVER and "method" not in message,
+        )
+        if "result" in answer:
+            self._translate(client, as_object(answer["result"]))
+            return True
+        if answer:
+            self._refusal = self._refusal or dump({**answer, "id": hello.get("id")})
+        return False
 
-    async def _exchange(self, line: bytes, id: JsonValue) -> tuple[JsonObject, bytes]:
-        """Say a line and wait for its answer: (what it says, its line).
+    async def _exchange(
+        self, line: bytes, answers: Callable[[JsonObject], bool]
+    ) -> tuple[JsonObject, bytes]:
+        """Say a line and wait for what `answers` it: (what it says, its line).
 
-        What the server says before goes to `_read`, what it has said after to `_rest`; at its end
-        nothing is answered.
+        What the server says before goes to `_read`, what it has said after to `_rest`; at its end,
+        and where it says more than `LONGEST` bytes, nothing is answered.
         """
         await write_all(self.side.writer, line)
-        while True:
+        while len(self._read) + len(self._rest) <= LONGEST:
             while b"\n" in self._rest:
                 each, _, self._rest = self._rest.partition(b"\n")
                 message = as_object(_parse(each))
-                if message.get("id") == id and "method" not in message:
+                if answers(message):
                     return message, each + b"\n"
                 self._read += each + b"\n"
             data = await self.side.original.receive()
             if not data:
-                return {}, b""
+                break
             self._rest += data
+        return {}, b""
 
-    def _translate(self, hello: JsonObject, discovered: JsonObject) -> None:
+    def _translate(self, client: McpClientInfo, discovered: JsonObject) -> None:
         from abp_bridge.proxies.mcp.modern_server import ModernServer
 
         outer = (_Replayed(self._read + self._rest, self.side.original), self.side.writer)
@@ -281,11 +335,10 @@ class _Negotiation:
             outer,
             self.side.stand_before(),
             self._tasks,
-            _client(hello),
+            client,
             discovered,
             verbatim=self._host.is_translated,
         )
-        self.side.writer.write_nowait(self._take(0))
         self._tasks.start_soon(server.run)
 
 
@@ -295,8 +348,11 @@ class _ServerReader(_SideReader):
         self._server = server
 
     async def receive(self) -> bytes:
-        if not self._server.decided.is_set():
-            await self._server.decided.wait()
+        await self._server.wait()
+        if self._server.refused:
+            refused = bytes(self._server.refused)
+            self._server.refused.clear()
+            return refused
         return await self._side.reader.receive()
 
 
@@ -333,6 +389,10 @@ async def _first_line(reader: ByteReader) -> bytes:
 def _is_modern(data: bytes) -> bool:
     message = as_object(_parse(data.partition(b"\n")[0]))
     return is_enveloped(message.get("params")) or message.get("method") in MODERN_REQUESTS
+
+
+def _is_request(message: JsonObject) -> bool:
+    return "method" in message and "id" in message
 
 
 def _parse(line: bytes) -> JsonValue:

@@ -17,6 +17,8 @@ from support.era_host import ANSWERS, CLIENT, PREFIX, Host
 from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
+from abp_bridge.proxies.mcp.era_connection import LONGEST
+from abp_bridge.proxies.mcp.eras import MAX_KEPT
 from abp_bridge.proxies.mcp.modern_server import REOPENS
 
 Json = Any
@@ -489,6 +491,54 @@ HELLO: dict[str, tuple[str, Json]] = {
     ),
     "modern": ("tools/list", {}),
 }
+
+
+SILENT = "import sys; sys.stdin.read()"
+ASKS_FIRST = """
+import json, sys
+hello = json.loads(input())
+print('{"jsonrpc":"2.0","id":"first","method":"ping"}', flush=True)
+while json.loads(input()).get("id") != "first":
+    pass
+info = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+print(json.dumps({"jsonrpc": "2.0", "id": hello["id"], "result": info}), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def in_front_of(program: str) -> Iterator[Host]:
+    command = [*WHOLE, sys.executable, "-c", program]
+    with Host(command, env={"PYTHONPATH": str(TESTS), "BROWSER": "true"}) as host:
+        yield host
+
+
+def test_what_waits_for_a_silent_server_has_a_bound(capfd: pytest.CaptureFixture[str]) -> None:
+    with in_front_of(SILENT) as host:
+        host.send(*HELLO["legacy"], id="hello")
+        for number in range(MAX_KEPT):
+            host.send("vendor/thing", {}, id=number)
+        host.send("notifications/vendor/lost")
+        host.send("vendor/thing", {}, id="too many")
+        error = host.response("too many")["error"]
+        assert "has not answered initialize" in error["message"]
+    assert "a message of the host's is dropped" in capfd.readouterr().err
+
+
+def test_what_waits_for_a_silent_server_has_a_bound_in_bytes() -> None:
+    with in_front_of(SILENT) as host:
+        host.send(*HELLO["legacy"], id="hello")
+        host.send("vendor/thing", {"x": "x" * (LONGEST // 2)}, id="fits")
+        host.send("vendor/thing", {"x": "x" * (LONGEST // 2)}, id="too much")
+        assert "has not answered" in host.response("too much")["error"]["message"]
+
+
+def test_a_server_may_ask_before_it_answers(tmp_path: Path) -> None:
+    with in_front_of(ASKS_FIRST) as host:
+        host.send(*HELLO["legacy"], id="hello")
+        host.until(lambda message: message.get("method") == "ping")
+        host.reply("first", {})
+        assert host.response("hello")["result"]["protocolVersion"] == "2025-11-25"
 
 
 def test_a_server_that_ends_at_once_ends_the_host_too(tmp_path: Path) -> None:
