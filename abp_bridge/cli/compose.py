@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from abp_bridge.core.matrix import Surface
     from abp_bridge.core.question import Question
     from abp_bridge.hosts.mcp.connection import McpConnection
+    from abp_bridge.hosts.mcp.parked_call import FindParked
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host, HostSurfaces, SessionApi
     from abp_bridge.interfaces.surface import (
@@ -122,11 +123,13 @@ class Composition:
             observe=self._observe,
         )
 
-    def make_mcp_elicitor(self, connection: McpConnection) -> Elicitor:
-        """Who asks the questions of a server in front of the host of `connection`."""
+    def make_mcp_elicitor(self, connection: McpConnection, find_parked: FindParked) -> Elicitor:
+        """Who asks the questions of a server in front of the host of `connection`, with one of its
+        calls where `find_parked` knows one.
+        """
         from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 
-        return self.make_elicitor(McpSurfaces(connection, self.page))
+        return self.make_elicitor(McpSurfaces(connection, self.page, find_parked))
 
     def _make_providers(self, host: HostSurfaces) -> Providers:
         return make_providers(self.settings, host, host.send_link, self.page, self._tasks)

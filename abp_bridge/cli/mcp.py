@@ -115,10 +115,10 @@ async def _serve(
                         park=settings.park_timeout,
                         era=next((era for era in ERAS if era == settings.era), None),
                         discover_first=not command,
-                    ) as (host, upstream):
+                    ) as sides:
                         return await run_proxy(
-                            host,
-                            upstream,
+                            sides.host,
+                            sides.server,
                             prefix=f"abp-{os.urandom(4).hex()}-",
                             policy=Policy(
                                 partial(_describe_server, settings, command),
@@ -127,7 +127,9 @@ async def _serve(
                                 settings.confirm,
                                 roots,
                             ),
-                            make_elicitor=composition.make_mcp_elicitor,
+                            make_elicitor=partial(
+                                composition.make_mcp_elicitor, find_parked=sides.find_parked
+                            ),
                         )
 
                 async def carry_child(server: Child, stderr: Stderr) -> Side:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -98,8 +99,8 @@ class SimulatedComposition(Composition):
         self._on_bridge = on_bridge
         self._on_elicitor = on_elicitor
 
-    def make_mcp_elicitor(self, connection: Json) -> Elicitor:
-        elicitor = super().make_mcp_elicitor(connection)
+    def make_mcp_elicitor(self, connection: Json, find_parked: Json) -> Elicitor:
+        elicitor = super().make_mcp_elicitor(connection, find_parked)
         self._on_elicitor(elicitor)
         return elicitor
 
@@ -310,10 +311,11 @@ class World:
         )
         async with translated(client, server, park=composition.settings.park_timeout) as sides:
             await run_server_proxy(
-                *sides,
+                sides.host,
+                sides.server,
                 prefix="abp-sim-",
                 policy=policy,
-                make_elicitor=composition.make_mcp_elicitor,
+                make_elicitor=partial(composition.make_mcp_elicitor, find_parked=sides.find_parked),
             )
             self.to_agent.close()
             return anyio.current_time()

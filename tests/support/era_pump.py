@@ -29,11 +29,11 @@ async def pump(command: list[str], streams: tuple[ByteReader, ByteWriter]) -> No
             park=park,
             era=era,  # type: ignore[arg-type]
             discover_first=discover_first,
-        ) as (host, server),
+        ) as sides,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(carry, host[0], server[1])
-        await carry(server[0], host[1])
+        tasks.start_soon(carry, sides.host[0], sides.server[1])
+        await carry(sides.server[0], sides.host[1])
         tasks.cancel_scope.cancel()
 
 

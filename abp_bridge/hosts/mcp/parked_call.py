@@ -8,7 +8,7 @@ kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -19,6 +19,7 @@ import anyio.lowlevel
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.interfaces.surface import RouteChangedError
 from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
+from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
 from abp_bridge.rpc.connection import Reply
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class ParkedCall:
     Args:
         call: The call of the app.
         request: The request that began it.
+        has_wait: Whether its host can come back with `abp_wait`, and its model be told things
+            meanwhile.
 
     Attributes:
         waiters: The requests that wait for it now, the newest last.
@@ -106,8 +109,9 @@ class ParkedCall:
         ended: What makes its result for a request, once it is over.
     """
 
-    def __init__(self, call: ParkableCall, request: ToolRequest) -> None:
+    def __init__(self, call: ParkableCall, request: ToolRequest, *, has_wait: bool = True) -> None:
         self.call = call
+        self.has_wait = has_wait
         self.waiters: list[ToolRequest] = []
         self.pending: dict[str, Pending] = {}
         self.pending_progress: Progress | None = None
@@ -127,6 +131,11 @@ class ParkedCall:
     def client(self) -> McpClientInfo:
         """The host as it showed itself with the newest request for this call."""
         return self._newest.client
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether the newest request for this call may still be answered with a question."""
+        return self.has_wait or self._newest.round < MAX_ROUNDS
 
     @property
     def wants_progress(self) -> bool:
@@ -272,3 +281,12 @@ class ParkedCall:
             await changed
         finally:
             timer.cancel()
+
+
+# Of these calls, the one that can take a question to the host.
+FindParked = Callable[[Sequence[str]], ParkedCall | None]
+
+
+def find_none(calls: Sequence[str]) -> ParkedCall | None:
+    """None takes a question along (`FindParked`)."""
+    return None

@@ -6,7 +6,7 @@ the call that carries it in the modern one. What the host asks of us is not its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,7 @@ from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.hosts.mcp.connection import McpConnection
-from abp_bridge.hosts.mcp.parked_call import ParkedCall
+from abp_bridge.hosts.mcp.parked_call import FindParked, ParkedCall, find_none
 from abp_bridge.hosts.profiles import Profile, profile
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
@@ -50,10 +50,6 @@ _NEEDED = {Surface.MCP_FORM: FORM, Surface.MCP_URL: URL, Surface.MCP_SAMPLING: "
 ROOTS_LIMIT = 5.0  # seconds for a host to say which folders it grants
 
 
-def _find_none(calls: Sequence[str]) -> ParkedCall | None:
-    return None
-
-
 class McpSurfaces:
     """One host's surfaces: a `HostSurfaces`.
 
@@ -68,7 +64,7 @@ class McpSurfaces:
         self,
         connection: McpConnection,
         page: Page,
-        find_parked: Callable[[Sequence[str]], ParkedCall | None] = _find_none,
+        find_parked: FindParked = find_none,
         *,
         ask_model: bool = False,
     ) -> None:
@@ -256,7 +252,7 @@ async def _ask_through_model(
     parked: ParkedCall | None, question: Question, problem: str
 ) -> SurfaceResponse:
     """With the result of the call, which names `abp_answer`."""
-    if parked is None:
+    if parked is None or not parked.has_wait:
         raise SurfaceUnsupportedError(
             "a model is asked with the result of a call, and none is running", lasting=False
         )
@@ -270,7 +266,7 @@ async def _ask_through_model(
 async def _send_address_through_model(
     parked: ParkedCall | None, question: Question, link: PageLink
 ) -> SurfaceResponse:
-    if parked is None:
+    if parked is None or not parked.has_wait:
         raise SurfaceUnsupportedError(
             "this host shows no forms, and no call is running whose result could point to the page",
             lasting=False,

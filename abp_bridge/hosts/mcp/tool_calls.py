@@ -132,6 +132,7 @@ class ToolCalls:
             parked
             for call in calls
             if (parked := self._parked.get(call)) is not None
+            and parked.has_rounds
             and parked.ended is None
             and not parked.abandoned
         ]
@@ -187,7 +188,7 @@ class ToolCalls:
         self._starting += 1
         try:
             call = await start(on_progress=on_progress, on_end=on_end)
-            parked = self._parked[call.id] = ParkedCall(call, request)
+            parked = self._parked[call.id] = ParkedCall(call, request, has_wait=self._has_wait)
         finally:
             self._starting -= 1
         return await self._attend(parked, request)
@@ -272,7 +273,7 @@ class ToolCalls:
         timeout.left -= anyio.current_time() - request.began
         try:
             while parked.ended is None:
-                if request.round >= MAX_ROUNDS and not self._has_wait:
+                if not parked.has_rounds:
                     parked.reroute_questions()
                 if request.client.modern and parked.pending:
                     await _gather_round(parked)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
@@ -25,9 +26,12 @@ from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, dump, is_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from anyio.abc import TaskGroup
+
+    from abp_bridge.hosts.mcp.parked_call import FindParked, ParkedCall
+    from abp_bridge.proxies.mcp.modern_host import ModernHost
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +39,22 @@ FAREWELL = 0.3  # seconds for what was said last to be translated
 MAX_KEPT = 1_000  # lines for a server that has not said what it speaks: no host has more to say
 _TOO_MANY = "the server has not answered initialize yet, and too much waits for it"
 _DISCOVER = "abp-discover"  # the id of our own question what the server is
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """A host and a server that speak legacy.
+
+    Attributes:
+        host: What the host says, and what it reads.
+        server: The same of the server.
+        find_parked: A call of a modern host's that takes a question along, measured by that host's
+            own clock; none of any other.
+    """
+
+    host: tuple[ByteReader, ByteWriter]
+    server: tuple[ByteReader, ByteWriter]
+    find_parked: FindParked
 
 
 @asynccontextmanager
@@ -45,7 +65,7 @@ async def translated(
     park: float,
     era: Era | None = None,
     discover_first: bool = False,
-) -> AsyncIterator[tuple[tuple[ByteReader, ByteWriter], tuple[ByteReader, ByteWriter]]]:
+) -> AsyncIterator[Sides]:
     """The streams of both sides, on which they speak legacy, for as long as the block lasts.
 
     The host's era is seen in the first line that it says. The server's is found out with the first
@@ -64,9 +84,11 @@ async def translated(
         hosts, servers = _Side(*host), _Side(*server)
         order = (era,) if era is not None else ERAS[::-1] if discover_first else ERAS
         negotiation = _Negotiation(servers, hosts, tasks, order)
-        yield (
-            (_HostReader(hosts, tasks, park), _SideWriter(hosts)),
+        reader = _HostReader(hosts, tasks, park)
+        yield Sides(
+            (reader, _SideWriter(hosts)),
             (_ServerReader(negotiation), _ServerWriter(negotiation)),
+            reader.find_parked,
         )
         for side in (hosts, servers):
             if side.is_translated:
@@ -149,6 +171,11 @@ class _HostReader(_SideReader):
         self._tasks = tasks
         self._park = park
         self._decided = False
+        self._modern: ModernHost | None = None
+
+    def find_parked(self, calls: Sequence[str]) -> ParkedCall | None:
+        """Which of its calls takes a question to a modern host (`FindParked`)."""
+        return None if self._modern is None else self._modern.find_parked(calls)
 
     async def receive(self) -> bytes:
         if not self._decided:
@@ -161,11 +188,11 @@ class _HostReader(_SideReader):
         data = await _first_line(side.original)
         side.reader = _Replayed(data, side.original)
         if _is_modern(data):
-            from abp_bridge.proxies.mcp.modern_host import ModernHost
+            from abp_bridge.proxies.mcp.modern_host import ModernHost  # for who is one only
 
             outer = (side.reader, side.writer)
-            host = ModernHost(outer, side.stand_before(), self._tasks, park=self._park)
-            self._tasks.start_soon(host.run)
+            self._modern = ModernHost(outer, side.stand_before(), self._tasks, park=self._park)
+            self._tasks.start_soon(self._modern.run)
 
 
 class _SideWriter(ByteWriter):

@@ -19,6 +19,7 @@ import anyio.lowlevel
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.notice import Progress
+from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS, Subscriptions
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
@@ -71,13 +72,13 @@ class _ServerCall:
     Attributes:
         id: Names it in a `requestState`.
         token: Its `progressToken`, as the server has it.
-        progress: The newest report that nobody was there for.
+        on_progress: Is told how far it is.
     """
 
     id: str
     token: JsonValue
+    on_progress: Callable[[Progress], None]
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    progress: JsonObject | None = None
 
     async def wait_idle(self) -> None:
         """What the server asks at once comes through the proxy (`ParkableCall.wait_idle`)."""
@@ -87,6 +88,13 @@ class _ServerCall:
     def cancel(self, reason: str) -> None:
         """The server is told that nobody waits (`ParkableCall.cancel`)."""
         self.scope.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Report(Progress):
+    """A server's report, with all that it says."""
+
+    params: JsonObject = field(default_factory=dict)
 
 
 class ModernHost:
@@ -115,7 +123,7 @@ class ModernHost:
             tasks,
             limit=park,
             timeout_of=lambda request: ToolTimeout(float("inf")),
-            on_progress=lambda request, progress: None,
+            on_progress=self._tell_progress,
             has_wait=False,
         )
         self._running: dict[str, _ServerCall] = {}
@@ -130,6 +138,14 @@ class ModernHost:
     async def run(self) -> None:
         """Translate until either side ends."""
         await self._connection.run()
+        if replaced := self._calls.replaced_progress:
+            logger.warning("reports of progress gave way to newer ones unheard: %d", replaced)
+
+    def find_parked(self, calls: Sequence[str]) -> ParkedCall | None:
+        """The call that takes a question to the host (`FindParked`): which of `calls` that is
+        nobody knows, as the server does not say whose its question is.
+        """
+        return self._calls.find_parked(self._running)
 
     # --- the host ---
 
@@ -254,7 +270,6 @@ class ModernHost:
             result = await self._calls.begin(request, start, encode)
         else:
             self._calls.identify_retry(request, state)
-            self._tell_unheard(request)
             result = await self._calls.resume(request, state, answers)
         if result["resultType"] != "complete":
             result = {**result, "_meta": {SERVER: self._initialized.get("serverInfo")}}
@@ -276,7 +291,8 @@ class ModernHost:
         on_end: Callable[[_Ended], None],
     ) -> _ServerCall:
         self._serial += 1
-        call = self._running[str(self._serial)] = _ServerCall(str(self._serial), token)
+        call = _ServerCall(str(self._serial), token, on_progress)
+        self._running[call.id] = call
         self._tasks.start_soon(self._run_call, call, method, params, on_end)
         return call
 
@@ -318,16 +334,9 @@ class ModernHost:
                 return False
         return True
 
-    def _tell_unheard(self, request: ToolRequest) -> None:
-        """What the server told of a call while nobody was there to hear it."""
-        call = self._running.get(request.state.call) if request.state is not None else None
-        if call is not None and call.progress is not None:
-            self._tell_progress(request, call.progress)
-            call.progress = None
-
-    def _tell_progress(self, request: ToolRequest, params: JsonObject) -> None:
-        if request.token is not None:
-            told = {**params, "progressToken": request.token}
+    def _tell_progress(self, request: ToolRequest, progress: Progress) -> None:
+        if request.token is not None and isinstance(progress, _Report):
+            told = {**progress.params, "progressToken": request.token}
             self._host.notify("notifications/progress", told)
 
     # --- the server ---
@@ -351,7 +360,7 @@ class ModernHost:
 
     async def _ask(self, message: Request, need: str) -> JsonValue:
         """Put a question into the next round of a call."""
-        parked = self._calls.find_parked(self._running)
+        parked = self.find_parked(())
         if parked is None or not _shows(parked.client, need):
             raise RpcError(INVALID_REQUEST, _NOT_ASKED)
         asked = translation.to_modern_question(message.method, message.params)
@@ -379,12 +388,8 @@ class ModernHost:
         call = next((each for each in self._running.values() if each.token == token), None)
         if call is None:
             self._host.notify("notifications/progress", params)
-            return
-        parked = self._calls.find_parked([call.id])
-        if parked is None or not parked.waiters:
-            call.progress = params
         else:
-            self._tell_progress(parked.waiters[-1], params)
+            call.on_progress(_Report(None, 0.0, params=params))
 
 
 _TAKEN_BACK = "the host cancelled it"
