@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 MAX_PARKED = 2_000  # calls that run, or that somebody was promised to find again
+_COME_BACK = "come back to them with abp_wait, or wait a while."
+_ANSWER_FIRST = (
+    "they wait for the server, or for a person who was asked. Answer or cancel some of them first,"
+    " then call again."
+)
 MAX_DELIVERED = 200  # of them, those whose result has been given
 MAX_ASKED = 20  # questions of one round
 MAX_LISTED = 20  # calls that are named to who asks for one that is not there
@@ -168,10 +173,9 @@ class ToolCalls:
             RpcError: A modern client did not declare what the call needs.
         """
         if len(self._parked) + self._starting - len(self._delivered) >= MAX_PARKED:
+            cure = _COME_BACK if self._has_wait else _ANSWER_FIRST
             raise SessionError(
-                "RATE_LIMITED",
-                f"{MAX_PARKED} calls are running or kept already; come back to them with abp_wait,"
-                " or wait a while.",
+                "RATE_LIMITED", f"{MAX_PARKED} calls are running or kept already; {cure}"
             )
 
         def on_progress(progress: Progress) -> None:

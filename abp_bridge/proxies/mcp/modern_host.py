@@ -23,6 +23,7 @@ from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS, Subscriptions
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
+from abp_bridge.interfaces.host import SessionError
 from abp_bridge.interfaces.surface import HostTimeoutError, RouteChangedError
 from abp_bridge.protocols.mcp import translation
 from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
@@ -42,6 +43,7 @@ from abp_bridge.proxies.mcp.era_connection import connect_eras
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -267,7 +269,10 @@ class ModernHost:
         if state is None:
             start = partial(self._start, message.method, params, request.token)
             encode = partial(self._encode, message.method)
-            result = await self._calls.begin(request, start, encode)
+            try:
+                result = await self._calls.begin(request, start, encode)
+            except SessionError as problem:
+                raise RpcError(INTERNAL_ERROR, str(problem)) from None
         else:
             self._calls.identify_retry(request, state)
             result = await self._calls.resume(request, state, answers)

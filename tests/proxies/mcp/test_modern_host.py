@@ -16,6 +16,7 @@ import pytest
 from support.era_host import CLIENT, PREFIX
 
 from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.hosts.mcp import tool_calls
 from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.protocols.mcp.asked import decode_form
@@ -80,6 +81,7 @@ class Scene:
         )
         self.answers: dict[str, SurfaceResponse] = {}
         self._tasks = tasks
+        self.last = 0  # id of a call
         self._call: Json = {"name": "t", "arguments": {}}
         tasks.start_soon(self.modern.run)
 
@@ -122,7 +124,8 @@ class Scene:
             answers = {key: {"action": "accept", "content": {"s": "x"}} for key in keys}
             retry = {"requestState": asked["requestState"], "inputResponses": answers}
         params = {**self._call, **retry, "_meta": META}
-        await self.host.say(id=next(IDS), method="tools/call", params=params)
+        self.last = next(IDS)
+        await self.host.say(id=self.last, method="tools/call", params=params)
 
     async def until_answered(self, number: int) -> None:
         with anyio.fail_after(30):
@@ -162,6 +165,18 @@ async def test_an_answer_that_others_were_waited_for_with_is_not_exact() -> None
         await playing.come_back(await playing.asked(), "two")
         await playing.until_answered(2)
         assert [playing.answers[each].exact for each in ("one", "two")] == [False, False]
+
+
+async def test_one_call_too_many_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool_calls, "MAX_PARKED", 1)
+    async with scene() as playing:
+        playing.ask("one")
+        await playing.asked()
+        await playing.come_back()
+        said = (await playing.host.hear(id=playing.last))["error"]["message"]
+        assert "Answer or cancel some of them first" in said
+        assert "abp_wait" not in said
+        assert "bug" not in said
 
 
 async def test_progress_that_nobody_waited_for_is_told_to_who_comes_back(
