@@ -376,6 +376,18 @@ def test_a_state_that_is_not_the_calls_own_starts_nothing(tmp_path: Path, change
         assert host.request("tools/call", retry)["result"]["isError"] is False
 
 
+def test_an_answer_without_its_state_answers_nothing_and_the_call_begins_anew(
+    tmp_path: Path,
+) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        asked = host.request("tools/call", {"name": "ask"})["result"]
+        answers = dict.fromkeys(asked["inputRequests"], ANSWERS["elicitation/create"])
+        again = host.request("tools/call", {"name": "ask", "inputResponses": answers})["result"]
+        assert again["requestState"] != asked["requestState"]
+        assert list(again["inputRequests"].values()) == list(asked["inputRequests"].values())
+        assert not [each for each in host.heard() if "result" in each]
+
+
 def test_a_modern_host_speaks_modern(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         host.shake_hands()
