@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import hmac
 import importlib
 import json
 import logging
@@ -21,7 +22,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
@@ -198,18 +199,22 @@ class _File:
 
 
 class _Callback:
-    """The address of this machine that the browser comes back to, once."""
+    """The address of this machine that the browser comes back to, once. Who else comes (another
+    page, a name that leads here, a program) is refused, and changes nothing.
+    """
 
     def __init__(self, store: TokenStore, open_browser: Callable[[str], Awaitable[object]]) -> None:
         self._open_browser = open_browser
         self._port = store.port or _free_port()
         self._server: asyncio.Server | None = None
         self._came: asyncio.Future[AuthorizationCodeResult] | None = None
+        self._state = ""  # that only who was sent to sign in knows
         self.address = f"http://127.0.0.1:{self._port}/callback"
 
     async def open(self, url: str) -> None:
         """Listen, and send the person to sign in at `url`."""
         self._came = asyncio.get_running_loop().create_future()
+        self._state = parse_qs(urlsplit(url).query)["state"][0]
         try:
             self._server = await asyncio.start_server(
                 self._on_browser, "127.0.0.1", self._port, limit=LONGEST_REQUEST
@@ -235,7 +240,7 @@ class _Callback:
     async def _on_browser(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
-            status, words = self._take(head.split(b" ", 2)[1].decode("latin-1"))
+            status, words = self._answer(head.decode("latin-1"))
             writer.write(
                 b"HTTP/1.1 %b\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\n"
                 b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(words), words)
@@ -243,11 +248,24 @@ class _Callback:
             await writer.drain()
         writer.close()
 
-    def _take(self, target: str) -> tuple[bytes, bytes]:
-        parts = urlsplit(target)
+    def _answer(self, head: str) -> tuple[bytes, bytes]:
+        first, *lines = head.splitlines()
+        hosts = [line[5:].strip() for line in lines if line[:5].lower() == "host:"]
+        match first.split(" "):
+            case [_, _, _] if hosts != [f"127.0.0.1:{self._port}"]:
+                return b"403 Forbidden", b"Nobody of this name is here."
+            case ["GET", target, _]:
+                return self._take(urlsplit(target))
+            case [_, _, _]:
+                return b"405 Method Not Allowed", b"This is an address to come back to."
+        return b"400 Bad Request", b"This is no request."
+
+    def _take(self, parts: SplitResult) -> tuple[bytes, bytes]:
         given = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path != "/callback" or self._came is None or self._came.done():
             return b"404 Not Found", b"There is nothing here."
+        if not hmac.compare_digest(given.get("state", "").encode(), self._state.encode()):
+            return b"403 Forbidden", b"Nobody was sent here to sign in so."
         if "code" not in given:
             refused = given.get("error_description") or given.get("error") or "it brought no code"
             self._came.set_exception(OAuthFlowError(f"the browser came back with: {refused[:200]}"))

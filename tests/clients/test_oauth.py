@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import socket
 import sys
 import types
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
@@ -40,11 +43,16 @@ def visit(url: str) -> str:
         return str(page.read().decode())
 
 
-def asked(server: SignInServer, times: int = 1) -> tuple[list[Json], list[str]]:
-    """Ask the server something: its answers, and what the browser showed."""
+def asked(
+    server: SignInServer, times: int = 1, before: Callable[[str], None] = lambda address: None
+) -> tuple[list[Json], list[str]]:
+    """Ask the server something: its answers, and what the browser showed. What is done `before` the
+    person signs in is given where they are sent.
+    """
     shown: list[str] = []
 
     async def browse(address: str) -> None:
+        await anyio.to_thread.run_sync(before, address)
         shown.append(await anyio.to_thread.run_sync(visit, address))
 
     async def play() -> list[Json]:
@@ -96,6 +104,46 @@ def test_a_refusal_in_the_browser_is_the_answer(server: SignInServer, folder: Pa
         in (answers[0]["error"]["message"])
     )
     assert shown == ["You are not signed in. You can close this tab."]
+
+
+def come(address: str, target: str, *, method: str = "GET", host: str | None = None) -> int:
+    """Come to where the browser comes back to, as somebody else: the status."""
+    place = urlsplit(address)
+    assert place.port is not None
+    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=20)
+    connection.request(method, target, headers={} if host is None else {"Host": host})
+    return connection.getresponse().status
+
+
+def test_who_was_not_sent_to_sign_in_changes_nothing(server: SignInServer) -> None:
+    """A page of another site, a name of its own that leads here, a program that guesses."""
+    statuses: list[int] = []
+
+    def attack(address: str) -> None:
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        back, state = asked["redirect_uri"], asked["state"]
+        port, right = urlsplit(back).port, f"/callback?code=evil&state={state}"
+        statuses.extend(
+            [
+                come(back, "/callback?code=evil"),
+                come(back, "/callback?code=evil&state=guessed"),
+                come(back, "/callback?error=access_denied"),
+                come(back, "/callback?code=evil&state=%FF"),
+                come(back, right, host=f"evil.example:{port}"),
+                come(back, right, host="127.0.0.1"),
+                come(back, right, method="POST"),
+                come(back, f"/other?code=evil&state={state}"),
+            ]
+        )
+        raw = socket.create_connection(("127.0.0.1", port), timeout=20)
+        raw.sendall(b"what\r\n\r\n")
+        statuses.append(int(raw.recv(1_000).split()[1]))
+        raw.close()
+
+    answers, shown = asked(server, before=attack)
+    assert statuses == [403, 403, 403, 403, 403, 403, 405, 404, 400]
+    assert answers[0]["result"] == {"ok": True}
+    assert shown == ["You are signed in. You can close this tab."]
 
 
 def test_a_keyring_keeps_them_where_there_is_one(
