@@ -10,15 +10,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
 import anyio
 import anyio.lowlevel
 import mcp_types as types
+from anyio.from_thread import BlockingPortal
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import Client
 from mcp.shared.message import SessionMessage
@@ -227,6 +229,7 @@ async def hosted(
     sampling: Callable[..., Any] | None = None,
     client_info: types.Implementation | None = None,
     env: Mapping[str, str] | None = None,
+    shared: bool = False,
     **callbacks: Any,
 ) -> AsyncIterator[Hosted]:
     """A spawned bridge with an `mcp.Client` on it.
@@ -234,6 +237,8 @@ async def hosted(
     `answer(params)` is the person: an ElicitResult, or None for never; may be async.
 
     `version` is a legacy one, MODERN, or "auto" for a client that looks what the bridge speaks.
+
+    One that is `shared` by many tests has no bound as a whole: each call has its own (`call_from`).
     """
 
     async def elicit(context: Any, params: Any) -> Any:
@@ -260,10 +265,22 @@ async def hosted(
         client_info=client_info,
         **callbacks,
     )
-    with anyio.fail_after(PATIENCE * 2):
+    with anyio.fail_after(PATIENCE * 2) as bound:
         async with client:
+            if shared:
+                bound.deadline = inf
             yield Hosted(client, wire, pipes)
     wire.check()
+
+
+def call_from(portal: BlockingPortal, make: Callable[[], Awaitable[Any]]) -> Any:
+    """What `make` comes to in the portal's loop, if it comes in time."""
+
+    async def run() -> Any:
+        with anyio.fail_after(PATIENCE * 2):
+            return await make()
+
+    return portal.call(run)
 
 
 def accept(**content: Json) -> Callable[[Any], types.ElicitResult]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from support.harness import Hosted, hosted
+from support.harness import Hosted, call_from, hosted
 from support.tmux import Pane
 
 Json = Any
@@ -367,7 +367,7 @@ class Scene:
         return lambda: asking.result(60)
 
     def status(self) -> Json:
-        return self.portal.call(self.host.status)
+        return call_from(self.portal, self.host.status)
 
 
 @contextmanager
@@ -376,7 +376,7 @@ def at_a_pane(**env: str) -> Iterator[Scene]:
         Pane(["sleep", "infinity"], {}) as pane,
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(
-            hosted("--app", "demo", "--tty", pane.tty, env=env)
+            hosted("--app", "demo", "--tty", pane.tty, env=env, shared=True)
         ) as host,
     ):
         yield Scene(pane, host, portal)

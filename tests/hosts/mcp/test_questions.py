@@ -13,7 +13,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 from anyio.from_thread import start_blocking_portal
-from support.harness import MODERN, VERSIONS, Hosted, hosted, text
+from support.harness import MODERN, VERSIONS, Hosted, call_from, hosted, text
 
 Json = Any
 
@@ -58,10 +58,10 @@ def scene(app: str, version: str) -> Iterator[Scene]:
     person = Person()
     with start_blocking_portal() as portal:
         opened = portal.wrap_async_context_manager(
-            hosted("--app", app, answer=person, version=version)
+            hosted("--app", app, answer=person, version=version, shared=True)
         )
         with opened as host:
-            yield Scene(person, host, portal.call, version)
+            yield Scene(person, host, partial(call_from, portal), version)
 
 
 @pytest.fixture(
