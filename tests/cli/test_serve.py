@@ -309,7 +309,7 @@ def asking_host() -> RawHost:
 def processes_of(group: int) -> list[str]:
     """Every process that descends from `group`, by command."""
     found = subprocess.run(
-        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+        ["ps", "-wweo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     rows = [
         (int(pid), int(parent), command)
@@ -326,7 +326,7 @@ def processes_of(group: int) -> list[str]:
 def alive(process: str) -> bool:
     pid, command = process.split(None, 1)
     listed = subprocess.run(
-        ["ps", "-p", pid, "-o", "stat=,args="], capture_output=True, text=True, check=False
+        ["ps", "-wwp", pid, "-o", "stat=,args="], capture_output=True, text=True, check=False
     ).stdout.split(None, 1)
     return len(listed) == 2 and not listed[0].startswith("Z") and listed[1].strip() == command
 
