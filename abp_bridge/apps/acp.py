@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.apps.program import END_LIMIT, Pipes, Program
+from abp_bridge.apps.program import END_LIMIT, START_LIMIT, Pipes, Program
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.notice import Progress
@@ -95,14 +95,14 @@ class AcpApp:
         ):
             self._tasks = tasks
             tasks.start_soon(self._program.watch, pipes)
-            async with self._program.greeting(pipes, "ACP"):
+            async with self._program.greeting(pipes, "ACP", START_LIMIT):
                 opened = await self._start(session)
             try:
                 yield opened
             finally:
                 self._program.listener = None
                 self._program.withdraw()
-                if self._running is not None:
+                if self._running is not None and not self._running.cancelled:
                     with anyio.move_on_after(END_LIMIT, shield=True):
                         await session.cancel()
                 tasks.cancel_scope.cancel()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.apps.program import CANCEL, MAX_OPEN, Pipes, Program
+from abp_bridge.apps.program import CANCEL, MAX_OPEN, START_LIMIT, Pipes, Program
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.question import Outcome
@@ -101,7 +101,7 @@ class McpApp:
         ):
             self._tasks = tasks
             tasks.start_soon(self._program.watch, pipes)
-            async with self._program.greeting(pipes, "MCP"):
+            async with self._program.greeting(pipes, "MCP", START_LIMIT):
                 await session.negotiate(modern_first=self._modern_first)
                 opened = await self._describe(session)
             for member in self._lists:

@@ -1,6 +1,6 @@
-"""What apps have in common that are programs with a protocol of their own, an MCP server or an ACP
-agent: how one is connected, how its end is told, and what becomes of what it asks by
-`elicitation/create`, which is the same in both.
+"""What apps have in common that are programs, whatever they speak: how one is connected and how its
+end is told; and what becomes of what an MCP server or an ACP agent asks by `elicitation/create`,
+which is the same in both.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Program:
 
     Args:
         origin: What people are told asks them: its command or address.
-        what: What it is: a server, an agent.
+        what: What it is: an app, a server, an agent.
 
     Attributes:
         listener: Who hears of it; None before it is opened, and once that is over.
@@ -96,22 +96,23 @@ class Program:
             self.listener = None
 
     @asynccontextmanager
-    async def greeting(self, pipes: Pipes, protocol: str) -> AsyncIterator[None]:
+    async def greeting(self, pipes: Pipes, protocol: str, limit: float) -> AsyncIterator[None]:
         """Bounds the handshake, and says why there was none.
 
         Args:
             pipes: Where it is spoken to.
             protocol: What it should speak.
+            limit: Seconds for it.
 
         Raises:
             AppError: It does not answer, or refuses.
         """
         try:
-            with anyio.fail_after(START_LIMIT):
+            with anyio.fail_after(limit):
                 yield
         except TimeoutError:
             raise AppError(
-                f"{self.origin} did not answer within {START_LIMIT:g} s. Does it speak {protocol}?"
+                f"{self.origin} did not answer within {limit:g} s. Does it speak {protocol}?"
             ) from None
         except ConnectionClosedError:
             await self._wait_for_end(pipes)
@@ -127,7 +128,8 @@ class Program:
         """When it says no more: tell the listener, once it is known how it ended."""
         await self.ended.wait()
         await self._wait_for_end(pipes)
-        self.disconnect(f"the {self._what} ended ({self._ending})")
+        process = "'s process" if isinstance(pipes, Child) else ""
+        self.disconnect(f"the {self._what}{process} ended ({self._ending})")
 
     def disconnect(self, reason: str) -> None:
         """Tell the listener that it cannot be reached any more."""

@@ -16,12 +16,12 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
+from abp_bridge.apps.program import END_LIMIT, Program
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import command_name, label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import AppError, AppListener, only_error
+from abp_bridge.interfaces.app import AppError, AppListener
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
@@ -39,7 +39,6 @@ from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first
 LIST_LIMIT = 10.0  # seconds for `capabilities/list`
-SHUTDOWN_LIMIT = 0.4  # seconds for an app's last words: a host waits two for all of us
 MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 
 
@@ -69,8 +68,7 @@ class StdioApp:
         self._tap = tap
         self._binding = Binding()
         self._connection: JsonRpcConnection | None = None
-        self._listener: AppListener | None = None
-        self._gone = anyio.Event()
+        self._program = Program(self.origin, "app")
         self._questions: set[Id] = set()  # the app's requests that are being answered
         self._tasks: anyio.abc.TaskGroup | None = None
 
@@ -81,38 +79,33 @@ class StdioApp:
         Raises:
             AppError: It cannot be started, does not answer, or refuses.
         """
-        self._listener = listener
-        try:
-            async with (
-                only_error(AppError, OSError),
-                spawn(self._command, env=self._env) as child,
-                anyio.create_task_group() as tasks,
-            ):
-                self._tasks = tasks
-                self._connection = JsonRpcConnection(
-                    JsonRpcProtocol(
-                        max_line=MAX_LINE,
-                        inward=self._binding.inward,
-                        outward=self._binding.outward,
-                    ),
-                    *self._tap(child.stdout, child.stdin),
-                    on_message=self._on_message,
-                    on_protocol_error=self._on_protocol_error,
-                )
-                tasks.start_soon(self._run, self._connection, child)
-                opened = await self._initialize(child)
-                try:
-                    yield opened
-                finally:
-                    with anyio.move_on_after(SHUTDOWN_LIMIT, shield=True):
-                        await self._shut_down()
-                    self._listener = None
-                    self._end_questions(self._connection)
-                    tasks.cancel_scope.cancel()
-        except OSError as problem:
-            raise AppError(
-                f"{self.origin} cannot be started: {problem}. Check the command in --app."
-            ) from None
+        async with (
+            self._program.open(listener),
+            spawn(self._command, env=self._env) as child,
+            anyio.create_task_group() as tasks,
+        ):
+            self._tasks = tasks
+            self._connection = JsonRpcConnection(
+                JsonRpcProtocol(
+                    max_line=MAX_LINE,
+                    inward=self._binding.inward,
+                    outward=self._binding.outward,
+                ),
+                *self._tap(child.stdout, child.stdin),
+                on_message=self._on_message,
+                on_protocol_error=self._on_protocol_error,
+            )
+            tasks.start_soon(self._run, self._connection)
+            tasks.start_soon(self._program.watch, child)
+            opened = await self._initialize(child)
+            try:
+                yield opened
+            finally:
+                with anyio.move_on_after(END_LIMIT, shield=True):
+                    await self._shut_down()
+                self._program.listener = None
+                self._end_questions(self._connection)
+                tasks.cancel_scope.cancel()
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Send `capabilities/call` (`App.call`); an error of the app's is a failed result too."""
@@ -123,13 +116,11 @@ class StdioApp:
         except RemoteError as problem:
             return failed("OPERATION_FAILED", str(problem))
         except ConnectionClosedError:
-            with anyio.move_on_after(2 * SHUTDOWN_LIMIT):
-                await self._gone.wait()  # who hears of the end first finds the listener told
-            return failed("DISCONNECTED", f"{self.origin} ended during the call", retryable=True)
+            return await self._program.end_call()
 
     async def cancel(self, call: str, reason: str) -> None:
-        """Send `capabilities/cancel` (`App.cancel`), and wait `SHUTDOWN_LIMIT` for its answer."""
-        with anyio.move_on_after(SHUTDOWN_LIMIT):
+        """Send `capabilities/cancel` (`App.cancel`), and wait `END_LIMIT` for its answer."""
+        with anyio.move_on_after(END_LIMIT):
             with suppress(RemoteError, ConnectionClosedError):
                 await self._request("capabilities/cancel", {"callId": call, "reason": reason})
 
@@ -162,41 +153,19 @@ class StdioApp:
         return await self._connection.request(method, dict(params))
 
     async def _initialize(self, child: Child) -> AppInfo:
-        try:
-            with anyio.fail_after(START_LIMIT):
-                answer = await self._request("initialize", abp.initialize_params(VERSION))
+        async with self._program.greeting(child, "ABP on stdin and stdout", START_LIMIT):
+            answer = await self._request("initialize", abp.initialize_params(VERSION))
             opened = abp.decode_app_info(answer)
-            listed = CapabilityList() if self._binding.envelope else await self.capabilities()
-        except TimeoutError:
-            raise AppError(
-                f"{self.origin} did not answer initialize within {START_LIMIT:g} s. Does it speak"
-                " ABP on stdin and stdout?"
-            ) from None
-        except ConnectionClosedError:
-            with anyio.move_on_after(SHUTDOWN_LIMIT):
-                await child.process.wait()
-                await child.heard.wait()
-            raise AppError(
-                f"{self.origin} ended before it answered initialize ({child.ending})"
-            ) from None
-        except RemoteError as problem:
-            raise AppError(f"{self.origin} refused initialize: {problem}") from None
-        except RemoteProtocolError as problem:
-            raise AppError(f"{self.origin}: {problem}", problem.code) from None
+        listed = CapabilityList() if self._binding.envelope else await self.capabilities()
         return replace(
             opened,
             capabilities=abp.merge_capabilities(opened.capabilities, listed),
             warnings=tuple(dict.fromkeys([*opened.warnings, *listed.problems])),
         )
 
-    async def _run(self, connection: JsonRpcConnection, child: Child) -> None:
+    async def _run(self, connection: JsonRpcConnection) -> None:
         await connection.run()
-        if self._listener is not None:
-            with anyio.move_on_after(SHUTDOWN_LIMIT):
-                await child.process.wait()
-        if self._listener is not None:  # still: the session may have ended meanwhile
-            self._listener.on_disconnect(f"the app's process ended ({child.ending})")
-            self._gone.set()
+        self._program.ended.set()
 
     async def _shut_down(self) -> None:
         assert self._connection is not None
@@ -208,7 +177,7 @@ class StdioApp:
             await self._request("shutdown", params)
 
     def _on_message(self, message: Request | Notification) -> None:
-        listener = self._listener
+        listener = self._program.listener
         if listener is None or self._connection is None or self._tasks is None:
             return
         if isinstance(message, Request):
@@ -224,10 +193,8 @@ class StdioApp:
             listener.on_progress(progress)
 
     def _on_protocol_error(self, odd: UnmatchedResponse | InvalidMessage) -> None:
-        if self._listener is not None and isinstance(odd, InvalidMessage):
-            words = f"a line of the app's was dropped: {odd.reason}"
-            data = {"code": "TRANSPORT_ERROR", "message": words}
-            self._listener.on_notice(Notice(NoticeKind.ERROR, "notifications/error", data))
+        if isinstance(odd, InvalidMessage):
+            self._program.on_malformed(odd.reason)
 
     async def _answer(
         self, connection: JsonRpcConnection, request: Request, listener: AppListener

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.sanitize import redact_target
+from abp_bridge.core.command_line import show_target
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
@@ -64,22 +64,18 @@ def _stdio(target: str, settings: Settings, tap: Tap) -> App:
 
 def _server(target: str, settings: Settings, tap: Tap) -> App:
     from abp_bridge.apps.mcp import McpApp
-    from abp_bridge.core.command_line import show_command
     from abp_bridge.rpc.subprocess import spawn
 
     words = _words(target)
-    origin = f"mcp:{show_command(words)}"
-    return McpApp(origin, lambda: spawn(words), roots=settings.roots, tap=tap)
+    return McpApp(show_target(target), lambda: spawn(words), roots=settings.roots, tap=tap)
 
 
 def _agent(target: str, settings: Settings, tap: Tap) -> App:
     from abp_bridge.apps.acp import AcpApp
-    from abp_bridge.core.command_line import show_command
     from abp_bridge.rpc.subprocess import spawn
 
     words = _words(target)
-    origin = f"acp:{show_command(words)}"
-    return AcpApp(origin, lambda: spawn(words), roots=settings.roots, tap=tap)
+    return AcpApp(show_target(target), lambda: spawn(words), roots=settings.roots, tap=tap)
 
 
 def _server_over_http(target: str, settings: Settings, tap: Tap) -> App:
@@ -91,7 +87,7 @@ def _server_over_http(target: str, settings: Settings, tap: Tap) -> App:
         return connect(target.partition("+")[2])
 
     roots = settings.roots
-    return McpApp(redact_target(target), connect, modern_first=True, roots=roots, tap=tap)
+    return McpApp(show_target(target), connect, modern_first=True, roots=roots, tap=tap)
 
 
 # What the person alone may name: it starts a program, or may do what the person may.

@@ -23,11 +23,12 @@ from abp_bridge.bridge.providers import Providers
 from abp_bridge.bridge.result_store import ResultStore
 from abp_bridge.bridge.status import describe_questions, describe_surfaces
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.command_line import show_target
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.core.sanitize import label, redact_target
+from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.interfaces.host import (
     AppCapability,
@@ -246,7 +247,7 @@ class Bridge:
             "surfaces": describe_surfaces(self._providers),
             "apps": {app.id: app.status() for app in self._apps.values()},
             "notConnected": [
-                {"app": redact_target(target), "problem": self._failures.get(target, "")}
+                {"app": show_target(target), "problem": self._failures.get(target, "")}
                 for target in self._not_connected()
             ],
             "questions": describe_questions(self._elicitor.ledger),

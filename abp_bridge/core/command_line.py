@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence, Set
 from urllib.parse import urlsplit
 
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.sanitize import command_name, label
 from abp_bridge.core.secret_names import holds_secret
 
 MAX_COMMAND = 80  # characters: more, and the question after it is not read
@@ -81,3 +82,22 @@ def _show_address(word: str) -> str:
     except ValueError:
         return HIDDEN
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def show_target(target: str) -> str:
+    """An app's target as it may be shown to people and models: of a command its program, of a
+    server's or an agent's the whole line, and of an address all but its user and query, where
+    secrets stand.
+    """
+    scheme, _, command = target.partition(":")
+    scheme = scheme.lower()
+    if scheme == "stdio":
+        return f"{scheme}:{command_name(command.split())}"
+    if scheme in ("mcp", "acp"):
+        try:
+            words = shlex.split(command)
+        except ValueError:  # nobody can start it
+            words = command.split()[:1]
+        return f"{scheme}:{show_command(words) if words else ''}"
+    address = target.partition("?")[0]
+    return re.sub(r"^([\w+]+://)[^/]*@", r"\1", address)

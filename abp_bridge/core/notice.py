@@ -60,7 +60,8 @@ def _line(notice: Notice) -> str:
     if notice.kind is NoticeKind.STARTED:
         return f"started {_short(data.get('capability', notice.operation))}"
     if notice.kind is NoticeKind.COMPLETED:
-        return f"{'failed' if notice.failed else 'completed'} {_short(notice.operation)}"
+        called = _short(data.get("capability", notice.operation))
+        return f"{'failed' if notice.failed else 'completed'} {called}"
     if notice.kind is NoticeKind.ERROR:
         return (
             f"error {_short(data.get('code', 'without a code'))}:"

@@ -112,14 +112,3 @@ def command_name(command: Sequence[str]) -> str:
 
 
 _SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")
-
-
-def redact_target(target: str) -> str:
-    """A target as it may be shown to a model: without a command's arguments, and without an
-    address's user and query, where secrets stand.
-    """
-    scheme, _, command = target.partition(":")
-    if scheme in ("stdio", "mcp", "acp"):
-        return f"{scheme}:{command_name(command.split())}"
-    address = target.partition("?")[0]
-    return re.sub(r"^([\w+]+://)[^/]*@", r"\1", address)

@@ -50,8 +50,8 @@ _BY_VARIABLE: Mapping[Replayable, Rule] = {
     "files": _rule(rf"(?:{_INSIDE})?(?::{_INSIDE})*", "each must lie in {folder}"),
     "text": _rule(r"[^{}\0]*", "it must be text without { and }"),
     "app": _rule(
-        rf"(?:stdio|mcp):\{{{_APP}\}}|demo",
-        "an app must be a stand-in, stdio:{app} or mcp:{app}, or demo",
+        rf"(?:stdio|mcp|acp):\{{{_APP}\}}|demo",
+        "an app must be a stand-in, stdio:{app}, mcp:{app} or acp:{app}, or demo",
     ),
     "terminal": _rule(re.escape(TERMINAL), "it must be {tty}"),
     "port": _rule(re.escape(PORT), "it must be {port}"),

@@ -49,8 +49,11 @@ class TraceError(AbpBridgeError):
 
 
 def stand_in_scheme(target: str) -> str:
-    """How a stand-in for this app is connected: as an MCP server, or as whatever speaks ABP."""
-    return "mcp" if target.startswith("mcp") else "stdio"
+    """How a stand-in for this app is connected: as an MCP server, as an ACP agent, or as whatever
+    speaks ABP.
+    """
+    scheme = target[:3].lower()
+    return scheme if scheme in ("mcp", "acp") else "stdio"
 
 
 @dataclass(frozen=True, slots=True)

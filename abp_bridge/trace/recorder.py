@@ -24,6 +24,7 @@ from functools import partial
 
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
+from abp_bridge.core.command_line import show_target
 from abp_bridge.core.event import (
     AttemptEvent,
     ChoiceEvent,
@@ -37,7 +38,6 @@ from abp_bridge.core.event import (
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.notice import describe
-from abp_bridge.core.sanitize import redact_target
 from abp_bridge.rpc.tap import Tap, observe_stream
 from abp_bridge.settings import Settings, to_environment, usual_settings
 from abp_bridge.trace.format import (
@@ -218,7 +218,7 @@ class Recorder:
             host=_protocol(first.value),
             run=(self._command, *apps, *(("--", f"{{{behind}}}") if behind else ())),
             env={name: clean(value) for name, value in variables.items()},
-            apps={party: clean(redact_target(target)) for party, target in parties.items()},
+            apps={party: clean(show_target(target)) for party, target in parties.items()},
             bridge=VERSION,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )

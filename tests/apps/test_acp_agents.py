@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import acp
 import acp.schema
 import anyio
+import anyio.lowlevel
 import mcp_types as types
 import pytest
 from support.acp_harness import (
@@ -25,9 +27,27 @@ from support.acp_harness import (
     labels,
     selected,
 )
-from support.harness import MODERN, PATIENCE, RawHost, accept, hosted, refuse, text
+from support.harness import (
+    MODERN,
+    PATIENCE,
+    SERVE,
+    RawHost,
+    accept,
+    environment,
+    hosted,
+    refuse,
+    text,
+)
 from support.paths import APPS
 from support.visitor import Browser
+
+from abp_bridge.apps import acp as app_of_agents
+from abp_bridge.apps.targets import make_app
+from abp_bridge.clients import lines
+from abp_bridge.core.notice import Notice, Progress, describe
+from abp_bridge.core.question import Answer, Question
+from abp_bridge.interfaces.app import AppError
+from abp_bridge.settings import Settings
 
 Json = Any
 
@@ -221,6 +241,40 @@ async def test_a_permission_of_six_options_under_an_acp_client(heard: Heard) -> 
     assert len(pressed) > 1
 
 
+class Editor:
+    """A client of the official SDK, whose person takes the first option that has such a name."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.said = ""
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: Any, **_: Any
+    ) -> Any:
+        shown = {each.name: each.option_id for each in options}
+        wanted = next(name for name in (*self.names, "More …") if name in shown)
+        answer = {"outcome": "selected", "optionId": shown[wanted]}
+        return acp.schema.RequestPermissionResponse.model_validate({"outcome": answer})
+
+    async def session_update(self, update: Any, **more: Any) -> None:
+        if update.session_update == "agent_message_chunk":
+            self.said += update.content.text
+
+
+async def test_an_agent_behind_an_editor_of_the_official_sdk(heard: Heard) -> None:
+    editor: Any = Editor("Yes, for all")
+    program, *words = [*SERVE, "--app", target("sdk", heard.log)]
+    process: Json = {"env": environment(), "transport_kwargs": {"stderr": None}}
+    async with acp.spawn_agent_process(editor, program, *words, **process) as (agent, _):
+        await agent.initialize(protocol_version=1)
+        session = (await agent.new_session(cwd="/")).session_id
+        command = json.dumps({"prompt": steps(permit("edit"))})
+        block = acp.text_block(f"/agent_prompt {command}")
+        with anyio.fail_after(PATIENCE):
+            await agent.prompt(session_id=session, prompt=[block])
+    assert "a-3" in editor.said
+
+
 @pytest.mark.parametrize("version", [None, MODERN])
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
 async def test_a_form_is_asked_and_its_outcome_goes_back(
@@ -271,6 +325,8 @@ async def test_a_secret_is_asked_out_of_band(heard: Heard, tmp_path: Path) -> No
     [answer] = [each["result"] for each in heard.messages() if "action" in each.get("result", {})]
     assert answer["content"] == {"password": "hunter2"}
     assert '"app->bridge"' in trace.read_text()
+    assert '"--app", "acp:{app}"' in trace.read_text()
+    assert "hunter2" not in trace.read_text()
 
 
 async def test_a_clients_files_and_terminals_are_not_offered(heard: Heard) -> None:
@@ -535,3 +591,75 @@ def test_at_the_end_what_is_asked_is_cancelled_before_the_agent_hears_of_it(
     assert answer["result"] == CANCELLED
     assert cancel["method"] == "session/cancel"
     assert end == {"end": True}
+
+
+# --- limits, which are too long to wait for -------------------------------------------------------
+
+
+class Listener:
+    """Who hears an app that no bridge has opened."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.gone = anyio.Event()
+
+    def new_question_id(self) -> str:
+        return "q"
+
+    async def ask(self, question: Question) -> Answer:
+        raise AssertionError(f"{question} was asked")
+
+    def on_notice(self, notice: Notice) -> None:
+        self.told.append(describe(notice))
+
+    def on_progress(self, progress: Progress) -> None:
+        pass
+
+    def on_disconnect(self, reason: str) -> None:
+        self.told.append(reason)
+        self.gone.set()
+
+
+def unruly(log: Path, how: str = "") -> Any:
+    return make_app(target("unruly", log, how), True, Settings())
+
+
+async def test_an_agent_that_never_answers_initialize_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_of_agents, "START_LIMIT", 0.2)
+    with pytest.raises(AppError, match=r"did not answer within 0.2 s. Does it speak ACP\?"):
+        async with unruly(tmp_path / "heard", "mute").open(Listener()):
+            raise AssertionError("it was opened")
+
+
+async def test_an_agent_that_does_not_end_a_cancelled_turn_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_of_agents, "CANCEL_LIMIT", 0.2)
+    app, listener = unruly(tmp_path / "heard"), Listener()
+    async with app.open(listener), anyio.create_task_group() as tasks:
+        tasks.start_soon(app.call, "agent.prompt", {"prompt": "hang"}, "c-1")
+        with anyio.fail_after(PATIENCE):
+            while "session/prompt" not in (tmp_path / "heard").read_text():
+                await anyio.lowlevel.checkpoint()
+            await app.cancel("c-1", "enough")
+            await app.cancel("c-1", "enough")
+            await app.cancel("c-2", "another's")
+            await listener.gone.wait()
+        tasks.cancel_scope.cancel()
+    assert "it did not end a turn that was cancelled, within 0.2 s" in listener.told[-1]
+    assert (tmp_path / "heard").read_text().count("session/cancel") == 1
+
+
+async def test_a_line_without_an_end_ends_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE", 10_000)
+    app, listener = unruly(tmp_path / "heard"), Listener()
+    async with app.open(listener), anyio.create_task_group() as tasks:
+        tasks.start_soon(app.call, "agent.prompt", {"prompt": "endless"}, "c-1")
+        with anyio.fail_after(PATIENCE):
+            await listener.gone.wait()
+        tasks.cancel_scope.cancel()
+    assert any("it has more than 10000 bytes" in each for each in listener.told)

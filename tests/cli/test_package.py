@@ -45,7 +45,11 @@ def test_errors_that_a_caller_may_catch_have_one_base() -> None:
 
 @pytest.mark.parametrize(
     ("command", "room"),
-    [(["serve"], "hosts.mcp.server"), (["mcp", "--", *SERVER], "proxies.mcp.router")],
+    [
+        (["serve"], "hosts.mcp.server"),
+        (["serve", "--app", "acp:true"], "hosts.mcp.server"),
+        (["mcp", "--", *SERVER], "proxies.mcp.router"),
+    ],
 )
 def test_a_host_is_answered_before_anything_of_a_session_is_loaded(
     command: list[str], room: str, tmp_path: Path
@@ -76,5 +80,6 @@ def test_a_host_is_answered_before_anything_of_a_session_is_loaded(
     assert answer["result"]["protocolVersion"] == "2025-11-25"
     rooms = {name for name in loaded.split() if name.startswith("abp_bridge.")}
     assert f"abp_bridge.{room}" in rooms
+    assert not {"acp", "mcp", "pydantic"}.intersection(loaded.split())
     later = ("bridge", "apps", "surfaces", "interfaces", "trace", "core.question", "core.schema")
     assert [name for name in sorted(rooms) if name.partition(".")[2].startswith(later)] == []

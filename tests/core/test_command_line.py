@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.command_line import show_command
+from abp_bridge.core.command_line import show_command, show_target
 
 HIDDEN = "\u2026"
 
@@ -66,3 +66,21 @@ def test_of_a_long_command_what_it_runs_is_shown(command: list[str], shown: str)
 def test_of_a_command_of_long_words_the_first_two_are_shown() -> None:
     shown = show_command(["program", "long-" * 18, "more-" * 18])
     assert shown == f"program {'long-' * 8} {HIDDEN} [50 more characters not shown] {HIDDEN}"
+
+
+TARGETS = {
+    "https://me:pass@example.org/app?key=s3cret": "https://example.org/app",
+    "https://example.org/app": "https://example.org/app",
+    "stdio:/usr/bin/python3 /srv/app.py --token s3cret": "stdio:python3 app.py",
+    "STDIO:/srv/printer --token s3cret": "stdio:printer",
+    "stdio:printer --token s3cret": "stdio:printer",
+    "mcp:/usr/bin/npx -y server --token s3cret": "mcp:npx -y server --token \u2026",
+    "acp:goose acp": "acp:goose acp",
+    "acp:goose 'acp --token s3cret": "acp:goose",
+    "mcp:": "mcp:",
+}
+
+
+@pytest.mark.parametrize(("target", "shown"), TARGETS.items())
+def test_a_target_is_shown_without_what_may_be_secret(target: str, shown: str) -> None:
+    assert show_target(target) == shown

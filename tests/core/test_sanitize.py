@@ -130,18 +130,5 @@ def test_what_is_there_and_not_seen_is_written(given_text: str, shown: str) -> N
     assert sanitize.reveal(given_text) == shown
 
 
-TARGETS = {
-    "https://me:pass@example.org/app?key=s3cret": "https://example.org/app",
-    "https://example.org/app": "https://example.org/app",
-    "stdio:/usr/bin/python3 /srv/app.py --token s3cret": "stdio:python3 app.py",
-    "stdio:printer --token s3cret": "stdio:printer",
-}
-
-
-@pytest.mark.parametrize(("target", "shown"), TARGETS.items())
-def test_a_target_is_shown_without_what_may_be_secret(target: str, shown: str) -> None:
-    assert sanitize.redact_target(target) == shown
-
-
 def test_what_cannot_be_seen_is_written_as_its_code() -> None:
     assert sanitize.escape("a\n\u202eb é") == r"a\n\u202eb é"

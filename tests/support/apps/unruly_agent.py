@@ -128,6 +128,8 @@ def prompt(id: Json, words: str) -> None:
             answer("q")
         case "hang":
             pass
+        case "endless":
+            print("x" * 20_000, end="", flush=True)
         case "die":
             print("the disk is on fire", file=sys.stderr, flush=True)
             sys.exit(7)
