@@ -11,7 +11,7 @@ from typing import Any
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import JsonObject, as_list, as_object
 from abp_bridge.core.menu import Menu
-from abp_bridge.core.notice import describe
+from abp_bridge.core.notice import Notice, describe
 from abp_bridge.core.question import (
     Answer,
     AnsweredBy,
@@ -23,6 +23,7 @@ from abp_bridge.core.question import (
 from abp_bridge.errors import LocalProtocolError, RemoteProtocolError
 from abp_bridge.protocols import abp, opencode
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
+from abp_bridge.protocols.acp import agent, permission
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2 as acp2
 from abp_bridge.protocols.mcp import (
@@ -113,6 +114,24 @@ def eras(message: JsonObject) -> None:
     translation.untag(message)
 
 
+def turn(update: JsonObject) -> None:
+    """An update of an agent's, as one of each kind, and as the end of its turn."""
+    played = agent.Turn("c")
+    for kind in (update.get("sessionUpdate"), *agent.UPDATES):
+        for told in played.add({**update, "sessionUpdate": kind}):
+            if isinstance(told, Notice):
+                describe(told)
+    encode_result(played.result(update))
+    encode_result(played.fail(0, "x", update))
+    agent.decode_commands(agent.list_commands(update))
+
+
+def leave(params: JsonObject) -> None:
+    found = permission.decode_permission(params, "t", id="q", origin="o")
+    ask(found, dict(params))
+    permission.encode_permission(found, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, params))
+
+
 CODECS: tuple[Callable[[Json], object], ...] = (
     question,
     form,
@@ -139,6 +158,11 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     sampling.decode_whole,
     lambda raw: decode_capabilities(raw, V2025_11_25),
     of_object(eras),
+    of_object(agent.decode_info),
+    of_object(agent.takes_directories),
+    of_object(lambda raw: agent.decode_sign_in(raw, "o")),
+    of_object(turn),
+    of_object(leave),
     of_object(acp2.decode_client),
     of_object(model_messages.decode_answered),
     modern.decode_envelope,
