@@ -19,6 +19,7 @@ from abp_bridge.proxies.carrier import Carrier, Direction, Side
 from abp_bridge.proxies.elicitor import LazyElicitor
 from abp_bridge.proxies.mcp.approval import Approval
 from abp_bridge.proxies.mcp.calls import Calls
+from abp_bridge.proxies.mcp.heartbeat import Heartbeat
 from abp_bridge.proxies.mcp.router import Router
 from abp_bridge.proxies.mcp.server_questions import ServerQuestions
 from abp_bridge.proxies.mcp.visits import Visits
@@ -72,7 +73,8 @@ async def run_proxy(
     ended: Side = "program"
     async with anyio.create_task_group() as tasks:
         connection = McpConnection(injected.connection, tasks)
-        elicitor, calls = LazyElicitor(lambda: make_elicitor(connection)), Calls()
+        ladder, calls = LazyElicitor(lambda: make_elicitor(connection)), Calls()
+        elicitor = Heartbeat(ladder, connection, tasks)
         questions = ServerQuestions(
             to_us.connection,
             to_server,
@@ -89,6 +91,7 @@ async def run_proxy(
             calls=calls,
             questions=questions,
             approval=approval,
+            heartbeat=elicitor,
             visits=Visits(elicitor, tasks, policy.origin),
             policy=policy,
         )

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.proxies.mcp.approval import Approval
     from abp_bridge.proxies.mcp.calls import Calls, OpenCall
+    from abp_bridge.proxies.mcp.heartbeat import Heartbeat
     from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.proxies.mcp.server_questions import ServerQuestions
     from abp_bridge.proxies.mcp.visits import Visits
@@ -77,6 +78,7 @@ class Router:
         calls: What is known of its tools, and of the host's calls.
         questions: Who asks the server's questions.
         approval: Who asks for approval before a call.
+        heartbeat: What the host hears of a call while its person is asked.
         visits: Who sends the person to the addresses that an error names.
         policy: What the person has set.
     """
@@ -90,6 +92,7 @@ class Router:
         calls: Calls,
         questions: ServerQuestions,
         approval: Approval,
+        heartbeat: Heartbeat,
         visits: Visits,
         policy: Policy,
     ) -> None:
@@ -105,6 +108,7 @@ class Router:
         self._calls = calls
         self._questions = questions
         self._approval = approval
+        self._heartbeat = heartbeat
         self._visits = visits
         self._policy = policy
         self._serves_roots = False
@@ -264,16 +268,19 @@ class Router:
             self._begin(id, params)
             self._server.forward(line)
 
+        self._heartbeat.begin(id, params)
         self._approval.ask(id, tool, params, on_allowed, partial(self._fail_call, id))
         return b""
 
     def _begin(self, id: Id, params: JsonObject) -> None:
         self._calls.begin(id, params)
+        self._heartbeat.begin(id, params)
         self._expect(id, partial(self._on_result, id))
 
     def _fail_call(self, id: Id, words: str) -> None:
         from abp_bridge.protocols.mcp.results import encode_text  # once needed
 
+        self._heartbeat.end(id)
         result = encode_text(words, error=True)
         self._injected.connection.forward(dump({"jsonrpc": "2.0", "id": id, "result": result}))
 
@@ -292,6 +299,7 @@ class Router:
     def _end_call(self, id: Id) -> OpenCall | None:
         """A call has its result: what may still be asked for it, and for no other, is cancelled."""
         call = self._calls.open.pop(id, None)
+        self._heartbeat.end(id)
         if self._questions.is_asking:
             self._questions.withdraw_call(str(id))
         return call
@@ -300,6 +308,7 @@ class Router:
         request = params.get("requestId")
         if not is_id(request):
             return line
+        self._heartbeat.end(request)
         if self._approval.withdraw(request):  # the server never heard of that call
             return b""
         if self._visits.withdraw(request):  # it has answered that one
@@ -328,6 +337,8 @@ class Router:
         if self._serves_roots and b"roots" in data:
             return True
         if self._questions.is_asking and b"cancelled" in data:
+            return True
+        if self._heartbeat.is_on and b"notifications/progress" in data:
             return True
         return bool(self._on_response) and (b'"result"' in data or b'"error"' in data)
 
@@ -433,6 +444,10 @@ class Router:
         request = params.get("requestId")
         return is_id(request) and self._questions.withdraw(request)
 
+    async def _learn_progress(self, id: JsonValue, params: JsonObject) -> bool:
+        self._heartbeat.learn(params)
+        return False
+
     async def _complete(self, id: JsonValue, params: JsonObject) -> bool:
         done = as_text(params.get("elicitationId"))
         self._questions.complete(done)
@@ -467,5 +482,6 @@ _FROM_SERVER: dict[str, Callable[[Router, JsonValue, JsonObject], Awaitable[bool
     "elicitation/create": Router._elicit,
     "roots/list": Router._list_roots,
     "notifications/cancelled": Router._withdraw,
+    "notifications/progress": Router._learn_progress,
     "notifications/elicitation/complete": Router._complete,
 }

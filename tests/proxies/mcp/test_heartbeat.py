@@ -1,0 +1,100 @@
+"""What a host hears of a call while its person is asked: that it still runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.proxies.mcp.heartbeat import Heartbeat
+
+Json = Any
+
+PROGRESS = "notifications/progress"
+TOKEN: Json = {"_meta": {"progressToken": "t"}}
+
+
+class Host:
+    """Keeps what it is told."""
+
+    def __init__(self, version: str = "2025-11-25") -> None:
+        self.rpc = self.client = self
+        self.version = version
+        self.heard: list[Json] = []
+
+    def notify(self, method: str, params: Json, *, key: Json) -> None:
+        assert method == PROGRESS
+        assert key == ("progress", params["progressToken"])
+        self.heard.append(params)
+
+
+class Person:
+    """Answers when it is told to, or never does."""
+
+    def __init__(self) -> None:
+        self.answering = anyio.Event()
+
+    async def ask(self, question: Question) -> Answer:
+        await self.answering.wait()
+        return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {})
+
+
+def asked(*calls: str) -> Question:
+    return Question("q", Kind.CONFIRM, "Go on?", (), "server", calls=calls)
+
+
+async def until(heard: list[Json], count: int) -> list[Json]:
+    while len(heard) < count:
+        await anyio.lowlevel.checkpoint()
+    return heard
+
+
+@pytest.mark.anyio
+async def test_reports_rise_above_the_servers_own_until_there_is_an_answer() -> None:
+    host, person = Host(), Person()
+    async with anyio.create_task_group() as tasks:
+        beats = Heartbeat(person, host, tasks, interval=0)  # type: ignore[arg-type]
+        beats.begin(1, TOKEN)
+        beats.begin(2, {"_meta": {"progressToken": "other"}})
+        beats.learn({"progressToken": "t", "progress": 3, "total": 10})
+        tasks.start_soon(beats.ask, asked("1"))
+        await until(host.heard, 2)
+        beats.learn({"progressToken": "t", "progress": 10**15, "total": 10**16})
+        beats.learn({"progressToken": "t", "progress": 4})
+        await until(host.heard, len(host.heard) + 2)
+        beats.begin(1, TOKEN)  # once more, when it was allowed
+        await until(host.heard, len(host.heard) + 2)
+        person.answering.set()
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        after = len(host.heard)
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        assert len(host.heard) == after
+    values = [each["progress"] for each in host.heard]
+    assert values == sorted(set(values))
+    assert 3 < values[0] < values[1] < 3.001
+    assert values[-1] > 10**15
+    assert {each["progressToken"] for each in host.heard} == {"t"}
+    assert {each["total"] for each in host.heard} == {10, 10**16}
+
+
+@pytest.mark.anyio
+async def test_a_call_that_ended_is_reported_no_more_and_old_revisions_get_no_words() -> None:
+    host, person = Host("2024-11-05"), Person()
+    async with anyio.create_task_group() as tasks:
+        beats = Heartbeat(person, host, tasks, interval=0)  # type: ignore[arg-type]
+        beats.begin(1, TOKEN)
+        beats.begin(2, {"_meta": {"progressToken": True}})
+        tasks.start_soon(beats.ask, asked("1", "2"))
+        assert "message" not in (await until(host.heard, 1))[0]
+        beats.end(1)
+        assert not beats.is_on
+        after = len(host.heard)
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        assert len(host.heard) == after
+        tasks.cancel_scope.cancel()
