@@ -28,6 +28,10 @@ _BREAK = re.compile(rb"\r(?!\n)|[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]"
 _SPELLED = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
 
 
+def _log_too_long(begin: bytes) -> None:
+    logger.error("a line is not passed on: it is too long to be looked at")
+
+
 @dataclass(frozen=True, slots=True)
 class LineFilter:
     """What the proxy has to do with the lines of one side.
@@ -38,11 +42,13 @@ class LineFilter:
         rewrite: A relevant line -> what goes on in its place; nothing if that is empty.
         passes_unread: Whether a line passes that cannot be looked at: one that is too long, or that
             `rewrite` failed at.
+        on_too_long: Gets the first bytes of a line that does not pass, as it is too long.
     """
 
     is_relevant: Callable[[bytes], bool]
     rewrite: Callable[[bytes], Awaitable[bytes]]
     passes_unread: bool = True
+    on_too_long: Callable[[bytes], object] = _log_too_long
 
 
 async def _do_nothing() -> None: ...
@@ -66,6 +72,7 @@ async def splice(
         OSError: Nobody reads `target` any more.
     """
     cutter = byte_edit.Cutter()
+    is_dropping = False  # in the middle of a line that is too long
     while data := await source.receive():
         for cut, whole in cutter.cut(data):
             block = keep_lines(cut)
@@ -74,7 +81,9 @@ async def splice(
             elif whole or lines.passes_unread:
                 await target.forward(block)
             else:
-                logger.error("a line is not passed on: it is too long to be looked at")
+                if not is_dropping:
+                    lines.on_too_long(block)
+                is_dropping = not block.endswith(b"\n")
     await on_end()
     rest = keep_lines(cutter.rest())
     if lines.is_relevant(rest):

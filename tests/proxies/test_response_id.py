@@ -54,3 +54,21 @@ def test_what_is_no_response_has_none(id: Json, value: Json, first: bool) -> Non
 )
 def test_what_is_not_certain_is_not_found(line: bytes) -> None:
     assert response_id.find(line) is None
+
+
+@pytest.mark.parametrize(
+    ("begin", "id"),
+    [
+        (b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"x":"aa', 5),
+        (b' { "id" : "a b" , "method" : "x" , "params" : [', "a b"),
+        (b'{"id":5,"result":{"method":1,', None),
+        (b'{"method":"x","params":{"id":5,', None),
+        (b'{"method":"a","id":007,"params":{', None),
+        (b'{"jsonrpc":"2.0","id":null,"method":"x","params":{', None),
+        (b'{"id":5,"id":6,"method":"x","params":{', 6),
+        (b"x" * 2_000, None),
+        (b"", None),
+    ],
+)
+def test_a_requests_id_is_seen_in_its_first_members(begin: bytes, id: object) -> None:
+    assert response_id.find_request(begin) == id

@@ -344,9 +344,10 @@ class _Negotiation:
         while len(self._read) + len(self._rest) <= LONGEST:
             while b"\n" in self._rest:
                 each, _, self._rest = self._rest.partition(b"\n")
-                message = as_object(_parse(each))
-                if answers(message):
-                    return message, each + b"\n"
+                said = _parse(each)
+                for message in map(as_object, said if isinstance(said, list) else [said]):
+                    if answers(message):
+                        return message, each + b"\n"
                 self._read += each + b"\n"
             data = await self.side.original.receive()
             if not data:

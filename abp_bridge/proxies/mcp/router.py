@@ -9,6 +9,7 @@ a handler learns it tells the calls, or whoever asks the server's questions.
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import NoneType
@@ -61,6 +62,7 @@ _NOT_SHOWN = (
     "a call that needs a person's approval (--confirm) is not made where its arguments cannot be"
     " shown to them: they must be an object, and not nested deeply"
 )
+_TOO_LONG = f"it has more than {byte_edit.LONGEST} bytes, which nobody looks at"
 _NO_RESPONSE = "the host answers what it was not asked: it goes no further"
 MAX_ANSWERABLE = 1_000  # requests of the server's that the host has not answered yet
 _BEFORE_INITIALIZE = ("ping", "server/discover")
@@ -100,6 +102,7 @@ class Router:
             self._is_relevant_from_host,
             self._rewrite_from_host,
             passes_unread=False,
+            on_too_long=self._refuse_too_long,
         )
         self.from_server = LineFilter(self._is_relevant_from_server, self._rewrite_from_server)
         self._host = host
@@ -174,6 +177,11 @@ class Router:
             return line
         self._respond_error(None, PARSE_ERROR, "abp-bridge cannot read this, and does not pass it")
         return b""
+
+    def _refuse_too_long(self, begin: bytes) -> None:
+        if (id := response_id.find_request(begin)) is not None:
+            self._respond_error(id, INVALID_REQUEST, _TOO_LONG)
+        logger.error("a line of the host's is dropped: %s", _TOO_LONG)
 
     async def _rewrite_batch(self, line: bytes, messages: list[JsonValue]) -> bytes:
         """Several messages as one, as old revisions have them: what is ours, and what must not pass
@@ -350,8 +358,7 @@ class Router:
             self._policy.overhear(line)
             return b""
         if isinstance(message, list):
-            left = [each for each in message if not await self._take_in(as_object(each))]
-            return line if len(left) == len(message) else dump(left) if left else b""
+            return await self._rewrite_batch_of_server(line, message)
         if not isinstance(message, dict):
             return self._hold_unread(line)
         method, id = message.get("method"), message.get("id")
@@ -361,6 +368,24 @@ class Router:
             on_response = self._on_response.pop(id, None) if is_id(id) else None
             return line if on_response is None else on_response(line, message)
         return b"" if await self._take_in(message) else line
+
+    async def _rewrite_batch_of_server(self, line: bytes, messages: list[JsonValue]) -> bytes:
+        left: list[JsonValue] = []
+        for each in messages:
+            message = as_object(each)
+            if not await self._take_in(message):
+                left.append(self._rewrite_in_batch(each, message))
+        same = len(left) == len(messages) and all(map(operator.is_, left, messages))
+        return line if same else dump(left) if left else b""
+
+    def _rewrite_in_batch(self, each: JsonValue, message: JsonObject) -> JsonValue:
+        """What goes on of a message of a batch: itself, unless it is a response that is changed."""
+        id = message.get("id")
+        if message.get("method") is not None or not is_id(id) or id not in self._on_response:
+            return each
+        line = dump(message)
+        changed = self._on_response.pop(id)(line, message)
+        return each if changed == line else byte_edit.read(changed)
 
     def _only_ends_call(self, line: bytes) -> bool:
         """Whether nothing in this line matters but which request it answers: then its call ends."""
@@ -393,10 +418,7 @@ class Router:
             return True
         if self._takes_links(message):
             return True
-        if is_id(id) and method is None:  # a response, in a batch
-            self._on_response.pop(id, None)
-            self._end_call(id)
-        elif is_id(id):
+        if is_id(id) and method is not None:
             self._answerable[id] = None
             if len(self._answerable) > MAX_ANSWERABLE:
                 del self._answerable[next(iter(self._answerable))]

@@ -553,6 +553,45 @@ def test_a_server_may_ask_before_it_answers(tmp_path: Path) -> None:
         assert host.response("hello")["result"]["protocolVersion"] == "2025-11-25"
 
 
+ANSWERS_IN_BATCHES = """
+import json, sys
+def say(*messages):
+    print(json.dumps([{"jsonrpc": "2.0", **each} for each in messages]), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if method == "initialize":
+        info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {}}
+        say({"id": id, "result": info})
+    elif method == "tools/list":
+        hints = {"readOnlyHint": True}
+        say({"id": id, "result": {"tools": [{"name": "look", "annotations": hints}]}})
+    elif method == "tools/call":
+        form = {"message": "Q", "requestedSchema": {"type": "object", "properties": {}}}
+        say({"id": 1, "method": "elicitation/create", "params": form})
+    elif "result" in message:
+        say({"id": 3, "result": {"content": []}})
+"""
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_a_server_answers_in_a_batch_is_learned_from(listed: bool) -> None:
+    command = [*MCP, "--page", "off", "--", sys.executable, "-c", ANSWERS_IN_BATCHES]
+    with Host(command, env={}) as host:
+        params = {**HELLO["legacy"][1], "capabilities": {"elicitation": {}}}
+        host.send("initialize", params, id=1)
+        [hello] = host.read()
+        assert hello["result"]["protocolVersion"] == "2025-06-18"
+        if listed:
+            host.send("tools/list", {}, id=2)
+            assert host.read()[0]["result"]["tools"][0]["name"] == "look"
+        host.send("tools/call", {"name": "look"}, id=3)
+        asked = host.read()
+        assert ("can be undone" in asked["params"]["message"]) is not listed
+        host.reply(asked["id"], {"action": "decline"})
+        assert host.read() == [{"jsonrpc": "2.0", "id": 3, "result": {"content": []}}]
+
+
 def test_a_server_that_ends_at_once_ends_the_host_too(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "support.era_pump", sys.executable, "-c", "pass"]
     with Host(command, env={"PYTHONPATH": str(TESTS)}) as host:

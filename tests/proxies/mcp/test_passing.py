@@ -17,6 +17,7 @@ from support.mcp_proxy import FORM, MCP, Proxied, proxied
 from support.paths import APPS
 
 from abp_bridge import VERSION
+from abp_bridge.proxies.byte_edit import LONGEST
 
 Json = Any
 
@@ -181,3 +182,19 @@ def test_who_does_not_read_holds_up_who_writes(tmp_path: Path) -> None:
 
 
 assert APPS
+
+
+def test_a_line_that_is_too_long_is_answered_where_its_id_is_seen(tmp_path: Path) -> None:
+    long = b"x" * (LONGEST + 2**20)
+    with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
+        host.write(
+            b'{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"x":"%b"}}\n' % long
+        )
+        error = host.response("long")["error"]
+        assert (error["code"], "more than" in error["message"]) == (-32600, True)
+        host.write(b'{"params":{"x":"%b"},"jsonrpc":"2.0","id":7,"method":"tools/call"}\n' % long)
+        host.request("ping")
+        assert not [line for line in host.lines_to_server() if b"xxx" in line]
+        host.end()
+    said = host.log_file.with_suffix(".stderr").read_text()
+    assert said.count("a line of the host's is dropped") == 2
