@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     import argparse
 
     from abp_bridge.proxies.carrier import Side
+    from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
-    from abp_bridge.rpc.stderr import Stderr
-    from abp_bridge.rpc.subprocess import Child
 
 WRONG_USAGE = 2
 
@@ -85,17 +84,12 @@ def run(options: argparse.Namespace) -> int:
         print_message("name one server: its command after --, or its address with --url")
         return WRONG_USAGE
     warn_if_interactive("an MCP host")
-    roots = [Path(root).absolute() for root in settings.roots]
     stdio = take_over_stdio()
-    return anyio.run(_serve, settings, options.server, roots, *stdio, backend_options=OPTIONS)
+    return anyio.run(_serve, settings, options.server, *stdio, backend_options=OPTIONS)
 
 
 async def _serve(
-    settings: Settings,
-    command: Sequence[str],
-    roots: Sequence[Path],
-    source: StreamReader,
-    sink: StreamWriter,
+    settings: Settings, command: Sequence[str], source: StreamReader, sink: StreamWriter
 ) -> int:
     code = 0
     serving = anyio.CancelScope()
@@ -103,46 +97,61 @@ async def _serve(
         with serving:
             async with anyio.create_task_group() as tasks:
                 composition = Composition(settings, "mcp", tasks)
-
-                async def carry(server: _Pipes, overhear: Callable[[bytes], None]) -> Side:
-                    from abp_bridge.proxies.mcp.eras import translated
-                    from abp_bridge.proxies.mcp.policy import Policy
-                    from abp_bridge.proxies.mcp.proxy import run_proxy
-
-                    async with translated(
-                        composition.tap("host")(source, sink),
-                        composition.tap("server")(server.stdout, server.stdin),
-                        park=settings.park_timeout,
-                        era=next((era for era in ERAS if era == settings.era), None),
-                        discover_first=not command,
-                    ) as sides:
-                        return await run_proxy(
-                            sides.host,
-                            sides.server,
-                            prefix=f"abp-{os.urandom(4).hex()}-",
-                            policy=Policy(
-                                partial(_describe_server, settings, command),
-                                partial(_find_obstacle, settings),
-                                overhear,
-                                settings.confirm,
-                                roots,
-                            ),
-                            make_elicitor=partial(
-                                composition.make_mcp_elicitor, find_parked=sides.find_parked
-                            ),
-                        )
-
-                async def carry_child(server: Child, stderr: Stderr) -> Side:
-                    return await carry(server, stderr.say)
-
+                carry = partial(_carry, composition, command, (source, sink))
                 if command:
-                    prefix = f"[{label(command_name(command))}] "
-                    roles = ("server", "host")
-                    code = await run_program(command, roles, tasks, carry_child, prefix)
+                    code = await run_program(
+                        command,
+                        ("server", "host"),
+                        tasks,
+                        lambda server, stderr: carry(server, stderr.say),
+                        f"[{label(command_name(command))}] ",
+                    )
                 else:
                     await _carry_over_http(settings, carry)
                     tasks.cancel_scope.cancel()
     return code
+
+
+async def _carry(
+    composition: Composition,
+    command: Sequence[str],
+    host: tuple[StreamReader, StreamWriter],
+    server: _Pipes,
+    overhear: Callable[[bytes], object],
+) -> Side:
+    """Carry lines between the host and the server until one of them ends: which."""
+    from abp_bridge.proxies.mcp.eras import translated
+    from abp_bridge.proxies.mcp.proxy import run_proxy
+
+    settings = composition.settings
+    async with translated(
+        composition.tap("host")(*host),
+        composition.tap("server")(server.stdout, server.stdin),
+        park=settings.park_timeout,
+        era=next((era for era in ERAS if era == settings.era), None),
+        discover_first=not command,
+    ) as sides:
+        return await run_proxy(
+            sides.host,
+            sides.server,
+            prefix=f"abp-{os.urandom(4).hex()}-",
+            policy=_make_policy(settings, command, overhear),
+            make_elicitor=partial(composition.make_mcp_elicitor, find_parked=sides.find_parked),
+        )
+
+
+def _make_policy(
+    settings: Settings, command: Sequence[str], overhear: Callable[[bytes], object]
+) -> Policy:
+    from abp_bridge.proxies.mcp.policy import Policy
+
+    return Policy(
+        partial(_describe_server, settings, command),
+        partial(_find_obstacle, settings),
+        overhear,
+        settings.confirm,
+        [Path(root).absolute() for root in settings.roots],
+    )
 
 
 def _describe_server(settings: Settings, command: Sequence[str]) -> str:

@@ -131,7 +131,7 @@ class ModernServer:
             self._connection.cancel(self._front, as_object(message.params).get("requestId"))
         elif message.method == "notifications/initialized":
             self._open_stream().scope.cancel()
-        elif message.method not in _KEPT:
+        elif message.method not in _NOT_FORWARDED:
             self._server.notify(message.method, message.params)
 
     async def _initialize(self, message: Request) -> JsonValue:
@@ -302,8 +302,9 @@ class ModernServer:
             self._front.notify(message.method, translation.untag(message.params) or None)
 
 
-# What a modern server has no use for.
-_KEPT = translation.LEGACY_NOTIFICATIONS | {"notifications/progress"}
+# What goes no further, as a modern server has no use for it: it has no handshake, and asks nothing
+# whose progress could be told.
+_NOT_FORWARDED = translation.LEGACY_NOTIFICATIONS | {"notifications/progress"}
 
 _ANSWERED: dict[str, Callable[[ModernServer, Request], Awaitable[JsonValue]]] = {
     "initialize": ModernServer._initialize,

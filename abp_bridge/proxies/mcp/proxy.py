@@ -27,6 +27,8 @@ from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from abp_bridge.proxies.elicitor import ElicitorApi
     from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
@@ -56,20 +58,7 @@ async def run_proxy(
         Which side ended first.
     """
     to_host, to_server = SharedWriter(host[1]), SharedWriter(server[1])
-    # What is fed to these was in memory already: no line is too long here.
-    protocols = [
-        JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST, revealed=revealed)
-        for revealed in (True, False)
-    ]
-    injected = InjectedConnection(
-        protocols[0],
-        to_host,
-        prefix=prefix,
-        on_message=lambda message: None,
-        cancel_request=encode_cancel,
-        source=host[0],
-    )
-    to_us = InjectedConnection(protocols[1], to_server, on_message=lambda message: None)
+    injected, to_us = _inject(prefix, host[0], to_host, to_server)
     ended: Side = "program"
     async with anyio.create_task_group() as tasks:
         connection = McpConnection(injected.connection, tasks)
@@ -83,37 +72,68 @@ async def run_proxy(
             tasks=tasks,
             origin=policy.origin,
         )
-        approval = Approval(elicitor, policy.confirm, policy.origin, tasks)
         router = Router(
             connection,
             injected,
             to_us.connection,
             calls=calls,
             questions=questions,
-            approval=approval,
+            approval=Approval(elicitor, policy.confirm, policy.origin, tasks),
             heartbeat=elicitor,
             visits=Visits(elicitor, tasks, policy.origin),
             policy=policy,
         )
-
-        def on_host_end() -> None:
-            questions.end()
-            injected.close()
-
-        async def on_server_end() -> None:
-            questions.end()
-
-        tasks.start_soon(injected.connection.run)
-        tasks.start_soon(to_us.connection.run)
-        carrier = Carrier(
-            Direction(host[0], to_server, router.from_host),
-            Direction(server[0], to_host, router.from_server),
-            on_host_end=on_host_end,
-            on_program_end=on_server_end,
-        )
+        for each in (injected, to_us):
+            tasks.start_soon(each.connection.run)
+        to_program = Direction(host[0], to_server, router.from_host)
+        from_program = Direction(server[0], to_host, router.from_server)
         try:
-            ended = await carrier.run(tasks)
+            ended = await _carry(to_program, from_program, questions, injected, tasks)
         finally:
             questions.end()
         tasks.cancel_scope.cancel()
     return ended
+
+
+async def _carry(
+    to_program: Direction,
+    from_program: Direction,
+    questions: ServerQuestions,
+    injected: InjectedConnection,
+    tasks: TaskGroup,
+) -> Side:
+    """Carry lines until one side ends: which. What is still asked is cancelled before the server
+    hears of the end.
+    """
+
+    def on_host_end() -> None:
+        questions.end()
+        injected.close()
+
+    async def on_server_end() -> None:
+        questions.end()
+
+    carrier = Carrier(
+        to_program, from_program, on_host_end=on_host_end, on_program_end=on_server_end
+    )
+    return await carrier.run(tasks)
+
+
+def _inject(
+    prefix: str, host: ByteReader, to_host: SharedWriter, to_server: SharedWriter
+) -> tuple[InjectedConnection, InjectedConnection]:
+    """Our own connections to the host and to the server, inside their streams."""
+    # What is fed to these was in memory already: no line is too long here.
+    to_us, answers = (
+        JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST, revealed=revealed)
+        for revealed in (True, False)
+    )
+    injected = InjectedConnection(
+        to_us,
+        to_host,
+        prefix=prefix,
+        on_message=lambda message: None,
+        cancel_request=encode_cancel,
+        source=host,
+    )
+    return injected, InjectedConnection(answers, to_server, on_message=lambda message: None)

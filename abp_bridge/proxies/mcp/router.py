@@ -1,9 +1,10 @@
-"""The lines that a proxy has business with: two tables from method to handler, one for what the
-host says and one for what the server says. Everything else passes as it came. Both sides speak of
-the era with a handshake here: `eras.py` stands before one that does not.
+"""Which lines a proxy looks at, and what goes on in their place; everything else passes as it came.
+Two tables at the foot name a handler for a method: `_FROM_HOST` for what the host says, and
+`_FROM_SERVER` for what the server says. A response is looked at where a handler expects it.
 
-A line of the host is changed in one place only: its `initialize` says what can be asked here. What
-a handler learns it tells the calls, or whoever asks the server's questions.
+Both sides speak the legacy era here: `eras.py` stands before one that does not. The router itself
+asks nobody: a question goes to `ServerQuestions`, a call before it is made to `Approval`, an
+address that the person has to visit to `Visits`; what is known of tools and calls is in `Calls`.
 """
 
 from __future__ import annotations
@@ -360,7 +361,7 @@ class Router:
         if isinstance(message, list):
             return await self._rewrite_batch_of_server(line, message)
         if not isinstance(message, dict):
-            return self._hold_unread(line)
+            return self._pass_unread_of_server(line)
         method, id = message.get("method"), message.get("id")
         if self._takes_links(message):
             return b""
@@ -398,9 +399,10 @@ class Router:
         self._end_call(id)
         return True
 
-    def _hold_unread(self, line: bytes) -> bytes:
-        """What cannot be read passes, unless it may be a question: the host is asked none of those
-        but by us.
+    def _pass_unread_of_server(self, line: bytes) -> bytes:
+        """A line of the server's that is no JSON to us passes, for the host to judge, unless it
+        could be a question to a more generous reader: those are asked by us only. That one is
+        dropped, and the log says so.
         """
         if b"elicitation" not in line and not is_escaped(line):
             return line
