@@ -268,7 +268,10 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        # Given up in the middle, nobody would stop listening: the loop would go on at the number of
+        # a closed socket, which is the next connection's. It takes two turns of the loop.
+        with anyio.CancelScope(shield=True):
+            await super().startup(sockets)
         self._ready.started()
 
 

@@ -18,9 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from support.harness import PATIENCE, Hosted, hosted, text
+
+from abp_bridge.protocols.abp import decode_question
+from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
@@ -34,6 +38,9 @@ SECRET: dict[str, Json] = {
 }
 
 
+TURNS = 30  # of the loop, after each of which a start is given up
+
+
 class Program:
     """A client of the API at `port`."""
 
@@ -41,12 +48,22 @@ class Program:
         self.port = port
 
     async def send(
-        self, method: str, path: str, body: Json = None, headers: Mapping[str, str] = BEARER
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        headers: Mapping[str, str] = BEARER,
+        over: socket.socket | None = None,
     ) -> tuple[int, Json]:
-        """One request: (status, the JSON that came back)."""
+        """One request, over a socket that is there already or its own: (status, the JSON that came
+        back).
+        """
 
         def send() -> tuple[int, Json]:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+            if over is not None:
+                over.connect(("127.0.0.1", self.port))
+                connection.sock = over
             try:
                 data = (
                     body
@@ -256,6 +273,31 @@ async def test_a_question_that_nobody_answers_in_time_is_gone() -> None:
         response = await host.ask("elicitation/confirm", message="Quick?", timeout=500)
         assert response["metadata"]["outcome"] == "timed_out"
         assert await program.listed(0) == []
+
+
+async def test_a_page_whose_start_is_given_up_leaves_the_connections_of_others_alone() -> None:
+    """The next connection has the number of the socket that it closed."""
+    asked: Json = {"method": "elicitation/confirm", "params": {"message": "Quick?"}}
+    quick = decode_question(asked, id="q", origin="app")
+
+    async def show(page: LazyPageServer) -> None:
+        async with page.show(quick):
+            await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        served = LazyPageServer(tasks).questions(0, PASSWORD)
+        await served.start()
+        program = Program(int(served.url.rpartition(":")[2]))
+        for turns in range(TURNS):
+            with socket.socket() as ours:
+                ours.settimeout(PATIENCE)
+                async with anyio.create_task_group() as asking:
+                    asking.start_soon(show, LazyPageServer(tasks))
+                    for _ in range(turns):
+                        await anyio.lowlevel.checkpoint()
+                    asking.cancel_scope.cancel()
+                assert await program.send("GET", "/question", over=ours) == (200, [])
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_question_that_ends_by_itself_is_gone_and_told() -> None:
