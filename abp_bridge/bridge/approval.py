@@ -97,6 +97,7 @@ def make_question(
         (field,),
         origin,
         calls=(call,),
+        tools=(capability.name,),
         destructive=capability.destructive,
         presumed=capability.presumed,
         permits_call=True,

@@ -212,8 +212,9 @@ class AppConnection:
             )
         call = self._find_call(question.call) or self._only_call()
         calls = (call.id,) if call else tuple(reversed(self.calls))
-        if calls != question.calls:
-            question = replace(question, calls=calls)
+        tools = tuple(self.calls[each].capability for each in calls)
+        if (calls, tools) != (question.calls, question.tools):
+            question = replace(question, calls=calls, tools=tools)
         self._questions[question.id] = question
         running = list(self.calls.values()) if call is None else [call]
         for each in running:  # any of them may be the one that waits for this person

@@ -119,6 +119,7 @@ class Question:
         origin: Who asks, as the bridge knows it: an address or a command, safe to show.
         calls: Which of the app's calls it may belong to, the likeliest first: one where that is
             sure, none where no call is running.
+        tools: What those calls call, in their order, by the app's own names.
         wrapped: Whether the app wants the value of the only field, not an object of fields.
         default: The app's own answer, for a preference that nobody gives.
         destructive: Whether a yes cannot be undone, as the app says.
@@ -141,6 +142,7 @@ class Question:
     fields: tuple[Field, ...]
     origin: str
     calls: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     wrapped: bool = True
     default: JsonValue | Missing = MISSING
     destructive: bool = False

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, SessionEvent
 from abp_bridge.core.question import Outcome
+from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.mcp.asked import server_outcome
 
@@ -99,6 +100,7 @@ class AuditLog:
             "origin": question.origin,
             "question": message,
             "calls": list(question.calls),
+            "tools": [label(each) for each in question.tools],
             "destructive": question.destructive,
             "outcome": outcome.value,
             "answeredBy": answer.answered_by.value,

@@ -55,6 +55,11 @@ def test_each_question_has_a_line_and_no_answer(tmp_path: Path) -> None:
     assert "planted-name" not in file.read_text()
     assert accepted["question"] == "Name?"
     assert accepted["asker"] == "python mcp_server.py read deeds"
+    assert [each["tools"] for each in (accepted, declined, nobody)] == [
+        ["fastmcp"],
+        ["okta"],
+        ["ask"],
+    ]
     assert accepted["asked"] <= accepted["ended"]
     assert (accepted["outcome"], accepted["answeredBy"]) == ("accepted", "person")
     assert (accepted["evidence"], accepted["route"]) == ("not-measured", "mcp-form")
@@ -143,6 +148,7 @@ def test_what_a_call_is_made_with_is_in_no_record(tmp_path: Path) -> None:
         host.reply(question["id"], {"action": "decline"})
         host.response(call)
     (record,) = lines(file)
+    assert record["tools"] == ["say"]
     assert record["question"] == "May say of python mcp_server.py read deeds be called?"
 
 

@@ -89,6 +89,10 @@ class Calls:
         """The ids of the calls that a question may belong to now, the newest first."""
         return [str(id) for id in reversed(self.open)]
 
+    def tools_called(self) -> Sequence[str]:
+        """What those calls call, in that order."""
+        return [call.tool for call in reversed(self.open.values())]
+
     def are_harmless(self) -> bool:
         """Whether a question belongs to a call that destroys nothing, whichever it is."""
         return bool(self.open and not self.gave_up) and all(

@@ -437,7 +437,9 @@ class Router:
         if shows or not (named and is_id(id) and error.get("code") == URL_REQUIRED):
             return False
         self._on_response.pop(id, None)
-        self._visits.begin(id, urls_required(error), partial(self._end_visit, id))
+        call = self._calls.open.get(id)
+        tools = [] if call is None else [call.tool]
+        self._visits.begin(id, urls_required(error), tools, partial(self._end_visit, id))
         return True
 
     def _end_visit(self, id: Id, words: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -42,6 +42,7 @@ class _OpenQuestion:
 
     scope: anyio.CancelScope
     calls: Sequence[str]
+    tools: Sequence[str]
     harmless: bool
     link: str = ""  # its elicitationId, where it is one
 
@@ -101,7 +102,11 @@ class ServerQuestions:
             return
         link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
         self._open[id] = question = _OpenQuestion(
-            anyio.CancelScope(), self._calls.carriers(), self._calls.are_harmless(), link
+            anyio.CancelScope(),
+            self._calls.carriers(),
+            self._calls.tools_called(),
+            self._calls.are_harmless(),
+            link,
         )
         self._tasks.start_soon(self._handle, id, params, question)
 
@@ -176,7 +181,7 @@ class ServerQuestions:
         except RemoteProtocolError as problem:
             self._refuse(f"{problem}")
             return CANCEL
-        answer = await self._elicitor.ask(question)
+        answer = await self._elicitor.ask(replace(question, tools=tuple(asked.tools)))
         self._note(answer)
         return encode_answer(question, answer)
 

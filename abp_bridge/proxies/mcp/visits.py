@@ -52,12 +52,19 @@ class Visits:
         self._shown: dict[str, anyio.CancelScope] = {}
         self._serial = 0
 
-    def begin(self, id: Id, links: Sequence[JsonObject], on_end: Callable[[str], object]) -> None:
+    def begin(
+        self,
+        id: Id,
+        links: Sequence[JsonObject],
+        tools: Sequence[str],
+        on_end: Callable[[str], object],
+    ) -> None:
         """Send the person to each of these addresses, one after the other.
 
         Args:
             id: The host's request that the server answered with them.
             links: The parameters of an `elicitation/create` each, as they came.
+            tools: What it calls, where it is a call.
             on_end: Is told how that went, in words for the host's model, unless it is withdrawn.
         """
         scope = self._open[id] = anyio.CancelScope()
@@ -65,7 +72,7 @@ class Visits:
         async def visit() -> None:
             with scope:
                 try:
-                    words = await self._visit_all(id, links)
+                    words = await self._visit_all(id, links, tools)
                 except Exception as problem:
                     logger.exception("a person is not sent to an address: asking them failed")
                     words = f"{_STAYED} {describe_bug(problem)}"
@@ -86,20 +93,20 @@ class Visits:
         if (shown := self._shown.get(elicitation)) is not None:
             shown.cancel()
 
-    async def _visit_all(self, id: Id, links: Sequence[JsonObject]) -> str:
+    async def _visit_all(self, id: Id, links: Sequence[JsonObject], tools: Sequence[str]) -> str:
         if not 0 < len(links) <= MAX_LINKS:
             return f"{_STAYED} It named {len(links)} of them."
         for each in links:
             name, problem = as_text(each.get("elicitationId")), ""  # none where its server says so
             with anyio.CancelScope() as shown:
                 self._shown[name] = shown
-                problem = await self._visit(id, each)
+                problem = await self._visit(id, each, tools)
             self._shown.pop(name, None)
             if problem:
                 return f"{_STAYED} {label(problem, 1_000)}"
         return _WENT
 
-    async def _visit(self, id: Id, link: JsonObject) -> str:
+    async def _visit(self, id: Id, link: JsonObject, tools: Sequence[str]) -> str:
         """Why the person did not go there; empty if they did."""
         from abp_bridge.core.question import Outcome
         from abp_bridge.protocols.mcp.asked import decode_link, server_outcome  # once needed
@@ -109,7 +116,8 @@ class Visits:
             question = decode_link(link, id=f"visit-{self._serial}", origin=self._origin())
         except RemoteProtocolError as problem:
             return f"{problem}"
-        answer = await self._elicitor.ask(replace(question, calls=(str(id),)))
+        question = replace(question, calls=(str(id),), tools=tuple(tools))
+        answer = await self._elicitor.ask(question)
         if server_outcome(question, answer) is Outcome.ACCEPTED:
             return ""
         return answer.reason or f"They answered: {answer.outcome.value}."
