@@ -226,10 +226,21 @@ def needs_proof(question: Question, outcome: Outcome, content: JsonObject) -> bo
         return False
     said = content.get(question.fields[0].name) if _is_yes_or_no(question) else None
     if question.destructive:
-        return said is not False
+        return said is not False and not _stays_safe(question, content)
     if question.consents:
         return said is True
     return question.kind is Kind.RESOURCE or any(each.secret for each in question.fields)
+
+
+def _stays_safe(question: Question, content: JsonObject) -> bool:
+    """Whether one of several options was chosen that rejects what cannot be undone: such a question
+    stands on no other.
+    """
+    fields = question.fields if question.kind is Kind.SELECT else ()
+    return any(
+        each.default is not MISSING and json_equal(content.get(each.name), each.default)
+        for each in fields
+    )
 
 
 def _is_yes_or_no(question: Question) -> bool:

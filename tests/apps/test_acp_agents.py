@@ -20,9 +20,7 @@ import mcp_types as types
 import pytest
 from support.acp_harness import (
     CANCELLED,
-    PARAMS,
-    RESULTS,
-    check_value,
+    check_client,
     client,
     labels,
     selected,
@@ -74,21 +72,8 @@ class Heard:
         ]
 
     def check(self) -> None:
-        """Each message of the bridge is valid, and each request of the agent's has one answer."""
-        asked = {
-            each["id"]: each["method"]
-            for each in self.messages("outgoing")
-            if "method" in each and "id" in each
-        }
-        for message in self.messages():
-            assert message["jsonrpc"] == "2.0"
-            if "method" in message:
-                check_value(PARAMS[message["method"]], message["params"])
-            elif "error" in message:
-                check_value(acp.schema.Error, message["error"])
-                del asked[message["id"]]
-            else:
-                check_value(RESULTS[asked.pop(message["id"])], message["result"])
+        """What the bridge said is valid."""
+        check_client(self.messages(), self.messages("outgoing"))
 
 
 @pytest.fixture

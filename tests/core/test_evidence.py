@@ -236,6 +236,13 @@ def test_what_a_button_stood_for_is_called_a_choice() -> None:
 
 SECRET = Field("key", FieldType.TEXT, {"type": "string"}, secret=True)
 FILE = Field("file", FieldType.FILE, {})
+LEAVE = Field(
+    "answer",
+    FieldType.CHOICE,
+    {"enum": ["yes", "no"]},
+    default="no",
+    choices=(Choice("yes", "yes", "Yes"), Choice("no", "no", "No")),
+)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +259,9 @@ FILE = Field("file", FieldType.FILE, {})
         (asked(FILE, kind=Kind.RESOURCE), {"file": {}}, True),
         (asked(SECRET), {"key": "x"}, True),
         (asked(YES), {"confirmed": True}, False),
+        (asked(LEAVE, kind=Kind.SELECT, destructive=True), {"answer": "no"}, False),
+        (asked(LEAVE, kind=Kind.SELECT, destructive=True), {"answer": "yes"}, True),
+        (asked(LEAVE, destructive=True), {"answer": "no"}, True),  # what a form proposes is no no
     ],
 )
 def test_what_needs_proof_of_a_person(

@@ -90,6 +90,22 @@ def check_params(method: str, params: Json) -> None:
         _check_form(params["requestedSchema"])
 
 
+def check_client(said: Sequence[Json], heard: Sequence[Json]) -> None:
+    """What a client `said` to an agent is valid, and each request that it `heard` has one answer at
+    most.
+    """
+    asked = {_id(each): each["method"] for each in heard if "method" in each and "id" in each}
+    for message in said:
+        assert message["jsonrpc"] == "2.0"
+        if "method" in message:
+            check_value(PARAMS[message["method"]], message["params"])
+        elif "error" in message:
+            check_value(types.Error, message["error"])
+            del asked[_id(message)]
+        else:
+            check_value(RESULTS[asked.pop(_id(message))], message["result"])
+
+
 def _check_form(schema: Json) -> None:
     """What the SDK's types leave open and strict clients refuse (reference/acp.md 1.3): a sender
     must include type and properties, and so on.

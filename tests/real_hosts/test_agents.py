@@ -1,0 +1,154 @@
+"""Real ACP agents as apps of the bridge: they are prompted, ask for leave, and are cancelled."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from support.acp_harness import check_client
+from support.harness import Hosted, accept, hosted, text
+
+from .hosts import calling, claude_home, codex_home, goose_home, installed
+from .model import Model
+from .stage import PATIENCE, RECORDER, Record, Stage, recorded
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+MADE = "touch made.txt"
+SHELL = calling("shell", command=MADE)
+BASH = calling("Bash", command=MADE, description="It makes.")
+EXEC = calling("exec_command", cmd=MADE)
+# agent -> its arguments, its home, what has it run a command, whether it asks before that
+AGENTS: dict[str, tuple[list[str], Callable[[Stage], dict[str, str]], str, bool]] = {
+    "goose": (
+        ["acp"],
+        lambda stage: goose_home(stage, "approve"),
+        calling("shell", command=MADE),
+        True,
+    ),
+    "claude": ([], claude_home, BASH, True),
+    "codexacp": ([], codex_home, EXEC, False),
+}
+ASKING = [name for name, row in AGENTS.items() if row[3]]
+
+
+@asynccontextmanager
+async def prompted(
+    agent: str, model: Model, folder: Path, person: Callable[..., Any]
+) -> AsyncIterator[tuple[Hosted, Stage]]:
+    """A bridge with this agent as its app, whose messages the referee looks at in the end."""
+    arguments, home, _, _ = AGENTS[agent]
+    program = installed(agent)
+    stage = Stage(folder, program, model)
+    env = home(stage)
+    os.chdir(stage.work)
+    command = recorded(folder / "app", program, *arguments)
+    async with hosted("--app", f"acp:{shlex.join(command)}", answer=person, env=env) as host:
+        yield host, stage
+    for path in sorted(folder.glob("app-*.jsonl")):
+        lines = Record(path).lines
+        said = [message for who, message in lines if who == "host"]
+        check_client(said, [message for who, message in lines if who != "host"])
+
+
+@pytest.fixture(autouse=True)
+def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents work where the bridge was started; afterwards we are where we were."""
+    monkeypatch.chdir(Path.cwd())
+
+
+def choosing(kind: str, shown: list[Json]) -> Callable[[Any], types.ElicitResult]:
+    """Whoever takes the option whose id or name says so."""
+
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        options = params.requested_schema["properties"]["answer"]["oneOf"]
+        shown.append(options)
+        [chosen, *_] = [
+            each["const"]
+            for each in options
+            if kind in each["const"].replace("-", "_") and "always" not in each["const"]
+        ]
+        return accept(answer=chosen)(params)
+
+    return person
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_an_agent_is_prompted(agent: str, model: Model, tmp_path: Path) -> None:
+    async with prompted(agent, model, tmp_path, choosing("allow", [])) as (host, _):
+        result = await host.call("agent.prompt", prompt="Say hello.")
+        data = json.loads(text(result))
+        assert data["text"].endswith("Hello.")
+        assert (data["stopReason"], data["usage"]["scope"]) == ("end_turn", "turn")
+        with anyio.fail_after(PATIENCE):
+            while "agent.command." not in str(await host.status()):
+                pass
+
+
+@pytest.mark.parametrize("agent", ASKING)
+@pytest.mark.parametrize(("kind", "made"), [("allow", True), ("reject", False)])
+async def test_what_it_asks_leave_for_is_done_where_the_person_allows_it(
+    agent: str, kind: str, made: bool, model: Model, tmp_path: Path
+) -> None:
+    shown: list[Json] = []
+    async with prompted(agent, model, tmp_path, choosing(kind, shown)) as (host, stage):
+        result = await host.call("agent.prompt", prompt=AGENTS[agent][2])
+        assert not result.is_error, result
+        assert len(shown) == 1
+        assert (stage.work / "made.txt").exists() is made
+
+
+@pytest.mark.parametrize("agent", ASKING)
+async def test_a_call_that_is_given_up_is_cancelled_and_the_agent_goes_on(
+    agent: str, model: Model, tmp_path: Path
+) -> None:
+    asked = anyio.Event()
+
+    def person(params: Any) -> types.ElicitResult | None:
+        if asked.is_set():  # the model plays on where it was
+            return choosing("reject", [])(params)
+        asked.set()
+        return None
+
+    async with prompted(agent, model, tmp_path, person) as (host, stage):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: host.call("agent.prompt", prompt=AGENTS[agent][2]))
+            with anyio.fail_after(PATIENCE):
+                await asked.wait()
+            tasks.cancel_scope.cancel()
+        result = await host.call("agent.prompt", prompt="Say hello.")
+        assert not result.is_error, result
+        assert not (stage.work / "made.txt").exists()
+
+
+@pytest.mark.parametrize("agent", ASKING)
+async def test_an_agent_that_dies_while_it_asks_is_started_anew(
+    agent: str, model: Model, tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def person(params: Any) -> types.ElicitResult | None:
+        if killed:
+            return choosing("reject", [])(params)
+        lines = Path("/proc").glob("[0-9]*/cmdline")
+        wanted = f"{RECORDER}\0{tmp_path}"
+        killed.extend(int(each.parent.name) for each in lines if wanted in each.read_text())
+        os.killpg(os.getpgid(killed[0]), signal.SIGKILL)
+        return None
+
+    async with prompted(agent, model, tmp_path, person) as (host, _):
+        result = await host.call("agent.prompt", prompt=AGENTS[agent][2])
+        assert text(result).startswith("DISCONNECTED")
+        again = await host.call("agent.prompt", prompt="Say hello.")
+        assert not again.is_error, again
