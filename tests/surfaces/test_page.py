@@ -159,7 +159,7 @@ async def test_the_person_can_say_no_on_the_page(
         tab = await person.new_page()
         await tab.goto(url)
         await tab.get_by_role("button", name=button).click()
-        await expect(tab.get_by_text("The app has been told")).to_be_visible()
+        await expect(tab.get_by_text("Whoever asked has been told")).to_be_visible()
 
     async with asked(act) as host:
         assert (await host.ask("elicitation/input", **SECRET))["metadata"]["outcome"] == outcome

@@ -60,16 +60,18 @@ _CONTENT_POLICY = (
 )
 
 _ENDED = {
-    Outcome.ACCEPTED: "Thank you: your answer was sent to the app.",
-    Outcome.DECLINED: "You declined to answer. The app has been told.",
-    Outcome.CANCELLED: "You cancelled the question. The app has been told.",
+    Outcome.ACCEPTED: "Thank you: your answer was sent.",
+    Outcome.DECLINED: "You declined to answer. Whoever asked has been told.",
+    Outcome.CANCELLED: "You cancelled the question. Whoever asked has been told.",
 }
 WITHDRAWN = "This question is no longer open: it was withdrawn, and no answer is needed any more."
-TIMED_OUT = "This question is no longer open: nobody answered it in time. The app has been told."
+TIMED_OUT = (
+    "This question is no longer open: nobody answered it in time. Whoever asked has been told."
+)
 ELSEWHERE = "This question is no longer open: it was answered elsewhere."
 MOVED = (
-    "This question is no longer open here: it is asked elsewhere, or the app was told that nobody"
-    " could be asked."
+    "This question is no longer open here: it is asked elsewhere, or whoever asked was told that"
+    " nobody could be asked."
 )
 GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
 STRANGER = "Open the link that your agent showed you. It works once, in one browser."
@@ -77,7 +79,7 @@ NOT_OURS = (
     "Only programs of the user who runs the bridge are let in here. Open this address in a browser"
     " of that user's on this machine: from a sandbox, or by a proxy, nobody can say whose it is."
 )
-USED = "It works once. Ask the app again to get another."
+USED = "It works once. Have it asked again to get another."
 
 
 @dataclass(slots=True)
@@ -343,7 +345,7 @@ class PageApp:
         if link is None:
             return _notice(
                 "This link is not known",
-                "It may be of a question that is long over. Ask the app again to get another.",
+                "It may be of a question that is long over. Have it asked again to get another.",
                 403,
             )
         if link.mark or link.id not in self._open:

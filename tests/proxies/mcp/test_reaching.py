@@ -87,7 +87,10 @@ def test_leaving_the_page_leaves_the_deed_undone(server: str, pressed: str, tmp_
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
         call = host.begin_call(server)
-        desktop.visit().send(action=pressed)
+        person = desktop.visit()
+        assert "the app" not in person.page.lower(), "it is a server"
+        person.send(action=pressed)
+        assert "Whoever asked has been told" in person.page
         host.response(call)
         assert not host.deeds
         assert [given(host)["action"]] == [pressed]
