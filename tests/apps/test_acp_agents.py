@@ -34,6 +34,7 @@ from support.harness import (
     environment,
     hosted,
     refuse,
+    run,
     text,
 )
 from support.paths import APPS
@@ -312,6 +313,18 @@ async def test_a_secret_is_asked_out_of_band(heard: Heard, tmp_path: Path) -> No
     assert '"app->bridge"' in trace.read_text()
     assert '"--app", "acp:{app}"' in trace.read_text()
     assert "hunter2" not in trace.read_text()
+
+
+async def test_a_recording_of_an_agent_is_replayed_with_a_stand_in(
+    heard: Heard, tmp_path: Path
+) -> None:
+    trace, fixture = str(tmp_path / "trace"), str(tmp_path / "fixture.jsonl")
+    options = ("--app", target("sdk", heard.log), "--record", trace)
+    async with hosted(*options, answer=accept(answer="a-3")) as host:
+        await host.call("agent.prompt", prompt=steps(permit("edit")))
+    assert run("replay", "--save", trace, fixture).returncode == 0
+    played = run("replay", fixture)
+    assert "1 passed, 0 failed" in played.stdout, played
 
 
 async def test_a_clients_files_and_terminals_are_not_offered(heard: Heard) -> None:
