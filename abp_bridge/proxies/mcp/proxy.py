@@ -59,18 +59,17 @@ async def run_proxy(
     """
     to_host, to_server = SharedWriter(host[1]), SharedWriter(server[1])
     injected, to_us = _inject(prefix, host[0], to_host, to_server)
-    ended: Side = "program"
     async with anyio.create_task_group() as tasks:
         connection = McpConnection(injected.connection, tasks)
-        ladder, calls = LazyElicitor(lambda: make_elicitor(connection)), Calls()
-        elicitor = Heartbeat(ladder, connection, tasks)
+        elicitor = Heartbeat(LazyElicitor(lambda: make_elicitor(connection)), connection, tasks)
+        calls, origin = Calls(), policy.origin
         questions = ServerQuestions(
             to_us.connection,
             to_server,
             elicitor=elicitor,
             calls=calls,
             tasks=tasks,
-            origin=policy.origin,
+            origin=origin,
         )
         router = Router(
             connection,
@@ -78,19 +77,18 @@ async def run_proxy(
             to_us.connection,
             calls=calls,
             questions=questions,
-            approval=Approval(elicitor, policy.confirm, policy.origin, tasks),
+            approval=Approval(elicitor, policy.confirm, origin, tasks),
             heartbeat=elicitor,
-            visits=Visits(elicitor, tasks, policy.origin),
+            visits=Visits(elicitor, tasks, origin),
             policy=policy,
         )
-        for each in (injected, to_us):
-            tasks.start_soon(each.connection.run)
-        to_program = Direction(host[0], to_server, router.from_host)
-        from_program = Direction(server[0], to_host, router.from_server)
-        try:
-            ended = await _carry(to_program, from_program, questions, injected, tasks)
-        finally:
-            questions.end()
+        ended = await _carry(
+            Direction(host[0], to_server, router.from_host),
+            Direction(server[0], to_host, router.from_server),
+            questions,
+            (injected, to_us),
+            tasks,
+        )
         tasks.cancel_scope.cancel()
     return ended
 
@@ -99,16 +97,16 @@ async def _carry(
     to_program: Direction,
     from_program: Direction,
     questions: ServerQuestions,
-    injected: InjectedConnection,
+    ours: tuple[InjectedConnection, InjectedConnection],
     tasks: TaskGroup,
 ) -> Side:
-    """Carry lines until one side ends: which. What is still asked is cancelled before the server
-    hears of the end.
+    """Carry lines, and what `ours` (to the host, to the server) say among them, until one side
+    ends: which. What is still asked is cancelled before the server hears of the end.
     """
 
     def on_host_end() -> None:
         questions.end()
-        injected.close()
+        ours[0].close()
 
     async def on_server_end() -> None:
         questions.end()
@@ -116,7 +114,12 @@ async def _carry(
     carrier = Carrier(
         to_program, from_program, on_host_end=on_host_end, on_program_end=on_server_end
     )
-    return await carrier.run(tasks)
+    for each in ours:
+        tasks.start_soon(each.connection.run)
+    try:
+        return await carrier.run(tasks)
+    finally:
+        questions.end()
 
 
 def _inject(
