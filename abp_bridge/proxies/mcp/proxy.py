@@ -59,6 +59,7 @@ async def run_proxy(
     """
     to_host, to_server = SharedWriter(host[1]), SharedWriter(server[1])
     injected, to_us = _inject(prefix, host[0], to_host, to_server)
+    ended: Side = "program"
     async with anyio.create_task_group() as tasks:
         connection = McpConnection(injected.connection, tasks)
         elicitor = Heartbeat(LazyElicitor(lambda: make_elicitor(connection)), connection, tasks)
