@@ -60,9 +60,9 @@ def form(raw: Json) -> None:
 
 
 def ask(found: Question, raw: Json) -> None:
-    """A question that was decoded can be asked and answered, a file by no form."""
+    """A question that was decoded can be asked and answered, a file and a model's by no form."""
     validate_answer(found, raw)
-    if any(each.type is FieldType.FILE for each in found.fields):
+    if not found.fields or any(each.type is FieldType.FILE for each in found.fields):
         return
     for plain in (True, False):
         elicitation.encode_form(found, V2025_11_25, plain=plain)
