@@ -27,6 +27,7 @@ OURS = (  # what a proxy says itself, or says otherwise
     "elicitation/create",
     "notifications/cancelled",
     "notifications/elicitation/complete",
+    "notifications/progress",
 )
 QUESTIONS: list[tuple[Json, Json]] = [  # what each field is, and the answer
     ({"value": {**TEXT, "enum": CLASSES}}, {"value": CLASSES[1]}),
