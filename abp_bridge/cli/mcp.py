@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -15,12 +16,13 @@ from urllib.parse import urlsplit
 import anyio
 
 from abp_bridge.cli.compose import Composition, find_obstacle
-from abp_bridge.cli.program import run_program
+from abp_bridge.cli.program import run_program, wait_for_end
 from abp_bridge.cli.runtime import load_session_settings, signals_interrupt
 from abp_bridge.core.sanitize import command_name, label
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.versions import ERAS
 from abp_bridge.rpc.arrival import OPTIONS
+from abp_bridge.rpc.pipe import MemoryPipe
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.settings import Settings, usual_settings
 
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
     import argparse
 
     from abp_bridge.proxies.carrier import Side
-    from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
+    from abp_bridge.rpc.stderr import Stderr
+    from abp_bridge.rpc.subprocess import Child
 
 WRONG_USAGE = 2
+FIRST_WORDS = 10.0  # seconds for a host to begin with a server that is not there: most need one
 
 
 class _Pipes(Protocol):
@@ -42,6 +46,14 @@ class _Pipes(Protocol):
 
     @property
     def stdin(self) -> ByteWriter: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Streams:
+    """Those of a server that is not there."""
+
+    stdout: ByteReader
+    stdin: ByteWriter
 
 
 HELP = "an MCP server whose questions reach you, for a host to launch in place of the server"
@@ -97,80 +109,106 @@ async def _serve(
         with serving:
             async with anyio.create_task_group() as tasks:
                 composition = Composition(settings, "mcp", tasks)
-                carry = partial(_carry, composition, command, (source, sink))
+                proxy = _Proxy(settings, command, composition, source, sink)
                 if command:
                     code = await run_program(
                         command,
                         ("server", "host"),
                         tasks,
-                        lambda server, stderr: carry(server, stderr.say),
+                        proxy.carry_child,
                         f"[{label(command_name(command))}] ",
+                        on_failure=proxy.carry_failure,
                     )
                 else:
-                    await _carry_over_http(settings, carry)
+                    await proxy.carry_over_http()
                     tasks.cancel_scope.cancel()
     return code
 
 
-async def _carry(
-    composition: Composition,
-    command: Sequence[str],
-    host: tuple[StreamReader, StreamWriter],
-    server: _Pipes,
-    overhear: Callable[[bytes], object],
-) -> Side:
-    """Carry lines between the host and the server until one of them ends: which."""
-    from abp_bridge.proxies.mcp.eras import translated
-    from abp_bridge.proxies.mcp.proxy import run_proxy
+@dataclass(frozen=True, slots=True)
+class _Proxy:
+    """The host's connection to its server: a child, one that cannot be started, or an address."""
 
-    settings = composition.settings
-    async with translated(
-        composition.tap("host")(*host),
-        composition.tap("server")(server.stdout, server.stdin),
-        park=settings.park_timeout,
-        era=next((era for era in ERAS if era == settings.era), None),
-        discover_first=not command,
-    ) as sides:
-        return await run_proxy(
-            sides.host,
-            sides.server,
-            prefix=f"abp-{os.urandom(4).hex()}-",
-            policy=_make_policy(settings, command, overhear),
-            make_elicitor=partial(composition.make_mcp_elicitor, find_parked=sides.find_parked),
-        )
+    settings: Settings
+    command: Sequence[str]
+    composition: Composition
+    source: StreamReader
+    sink: StreamWriter
+
+    async def carry_child(self, server: Child, stderr: Stderr) -> Side:
+        async def ending() -> str:
+            await wait_for_end(server)
+            return f"the server ({self._describe()}) ended ({server.exit})"
+
+        return await self._carry(server, stderr.say, ending)
+
+    async def carry_failure(self, why: str) -> None:
+        async def ending() -> str:
+            return f"the server ({self._describe()}) cannot be started: {why}"
+
+        nothing = MemoryPipe()
+        nothing.close()
+        with anyio.move_on_after(FIRST_WORDS):
+            await self._carry(_Streams(nothing, nothing), lambda data: None, ending)
+
+    async def carry_over_http(self) -> None:
+        from abp_bridge.clients.mcp import connect
+        from abp_bridge.clients.oauth import sign_in
+
+        async def ending() -> str:
+            return f"the connection to the server at {self._describe()} ended"
+
+        url, token = str(self.settings.server_url), self.settings.server_token
+        auth = None if token else await sign_in(url, _send_to_sign_in)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with connect(url, headers=headers, auth=auth) as server:
+            await self._carry(server, lambda data: None, ending)
+
+    async def _carry(
+        self,
+        server: _Pipes,
+        overhear: Callable[[bytes], None],
+        ending: Callable[[], Awaitable[str]],
+    ) -> Side:
+        from abp_bridge.proxies.mcp.eras import translated
+        from abp_bridge.proxies.mcp.policy import Policy
+        from abp_bridge.proxies.mcp.proxy import run_proxy
+
+        settings, tap = self.settings, self.composition.tap
+        async with translated(
+            tap("host")(self.source, self.sink),
+            tap("server")(server.stdout, server.stdin),
+            park=settings.park_timeout,
+            era=next((era for era in ERAS if era == settings.era), None),
+            discover_first=not self.command,
+        ) as sides:
+            policy = Policy(
+                self._describe,
+                partial(_find_obstacle, settings),
+                ending,
+                overhear,
+                settings.confirm,
+                _find_roots(settings),
+            )
+            return await run_proxy(
+                sides.host,
+                sides.server,
+                prefix=f"abp-{os.urandom(4).hex()}-",
+                policy=policy,
+                make_elicitor=partial(
+                    self.composition.make_mcp_elicitor, find_parked=sides.find_parked
+                ),
+            )
+
+    def _describe(self) -> str:
+        from abp_bridge.core.command_line import show_command  # for its table of secrets' names
+
+        url = str(self.settings.server_url)
+        return show_command(self.command) if self.command else _name_of(url)
 
 
-def _make_policy(
-    settings: Settings, command: Sequence[str], overhear: Callable[[bytes], object]
-) -> Policy:
-    from abp_bridge.proxies.mcp.policy import Policy
-
-    return Policy(
-        partial(_describe_server, settings, command),
-        partial(_find_obstacle, settings),
-        overhear,
-        settings.confirm,
-        [Path(root).absolute() for root in settings.roots],
-    )
-
-
-def _describe_server(settings: Settings, command: Sequence[str]) -> str:
-    from abp_bridge.core.command_line import show_command  # for its table of secrets' names
-
-    return show_command(command) if command else _name_of(str(settings.server_url))
-
-
-async def _carry_over_http(
-    settings: Settings, carry: Callable[[_Pipes, Callable[[bytes], None]], Awaitable[Side]]
-) -> None:
-    from abp_bridge.clients.mcp import connect
-    from abp_bridge.clients.oauth import sign_in
-
-    url, token = str(settings.server_url), settings.server_token
-    auth = None if token else await sign_in(url, _send_to_sign_in)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with connect(url, headers=headers, auth=auth) as server:
-        await carry(server, lambda data: None)
+def _find_roots(settings: Settings) -> list[Path]:
+    return [Path(root).absolute() for root in settings.roots]
 
 
 async def _send_to_sign_in(url: str) -> None:

@@ -27,6 +27,8 @@ async def run_program(
     tasks: TaskGroup,
     carry: Callable[[Child, Stderr], Awaitable[Side]],
     prefix: str = "",
+    *,
+    on_failure: Callable[[str], Awaitable[object]] | None = None,
 ) -> int:
     """Run the program, and carry lines until one side ends; then what else runs in `tasks` is
     cancelled, while the program ends too.
@@ -37,6 +39,7 @@ async def run_program(
         tasks: Ends with the program.
         carry: Is given the program and our stderr, and carries the lines: which side ended first.
         prefix: What its lines on stderr begin with.
+        on_failure: Is told why it cannot be started, and tells the host.
 
     Returns:
         The exit code: its own where it ended by itself.
@@ -48,10 +51,12 @@ async def run_program(
         async with spawn(command, overhear=stderr.say) as program:
             ended = await carry(program, stderr)
             if ended == "program":
-                await _wait_for_end(program)
+                await wait_for_end(program)
             tasks.cancel_scope.cancel()
     except OSError as problem:
         print_message(f"the {role} cannot be started: {problem}")
+        if on_failure is not None:
+            await on_failure(str(problem))
         tasks.cancel_scope.cancel()
         return NO_PROGRAM
     finally:
@@ -59,8 +64,8 @@ async def run_program(
     return _exit_code(program, ended, f"the {role} {command[0]}", host)
 
 
-async def _wait_for_end(program: Child) -> None:
-    """It no longer speaks: let it end by itself, and its last words out."""
+async def wait_for_end(program: Child) -> None:
+    """It no longer speaks: let it end by itself, and its last words out; not for long."""
     with anyio.move_on_after(1):
         await program.process.wait()
     with anyio.move_on_after(LAST_WORDS):
@@ -72,7 +77,6 @@ def _exit_code(program: Child, ended: str, name: str, host: str) -> int:
     if code is None:
         return 0
     if ended == "program":
-        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        print_message(f"{name} ended ({how}) before its {host} did")
+        print_message(f"{name} ended ({program.exit}) before its {host} did")
         return code if code >= 0 else 128 - code
     return max(code, 0)

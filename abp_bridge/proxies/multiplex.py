@@ -76,6 +76,10 @@ class SharedWriter:
         self._in_line = not data.endswith(b"\n")
         self._line_ended.set()
 
+    async def forward_apart(self, lines: bytes) -> None:
+        """`forward` lines where who spoke before may have left one unfinished."""
+        await self.forward(b"\n" * self._in_line + lines)
+
     async def _write(self, left: memoryview) -> None:
         while left:
             written = self._sink.write_nowait(left)

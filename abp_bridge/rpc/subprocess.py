@@ -47,21 +47,18 @@ class Child:
         self._overhear = overhear
 
     @property
+    def exit(self) -> str:
+        """How it ended, in words."""
+        code = self.process.returncode
+        if code is None:
+            return "still running"
+        return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+    @property
     def ending(self) -> str:
         """How it ended and what it said last, for an error message."""
-        code = self.process.returncode
-        ended = (
-            "still running"
-            if code is None
-            else f"exit code {code}"
-            if code >= 0
-            else f"signal {-code}"
-        )
-        return (
-            f"{ended}; its last words: {label(self.last_words[-1], 300)}"
-            if self.last_words
-            else ended
-        )
+        last = f"; its last words: {label(self.last_words[-1], 300)}" if self.last_words else ""
+        return f"{self.exit}{last}"
 
     async def listen(self) -> None:
         """Drain its stderr, so that it never blocks on it; only the last lines are kept, each cut

@@ -306,8 +306,12 @@ class World:
         if self.program is not None:  # it follows before anything is asked
             self.page.questions(0, PASSWORD)
             await self.program.start(0)
+
+        async def ending() -> str:
+            return "the simulated server ended"
+
         policy = ServerPolicy(
-            lambda: "simulated", lambda host, asks: "", lambda line: None, self.confirm
+            lambda: "simulated", lambda host, asks: "", ending, lambda line: None, self.confirm
         )
         async with translated(client, server, park=composition.settings.park_timeout) as sides:
             await run_server_proxy(

@@ -63,3 +63,12 @@ def refusal(why: JsonValue) -> str:
         " --questions-api PORT; or --without-person to run it all the same, with every question"
         " answered 'cancel'."
     )
+
+
+def ending(how: str) -> str:
+    """What the host is told for a request that its server left open."""
+    return (
+        f"abp-bridge mcp: {how}. Nothing more comes of this request. What the server said last is"
+        " in this host's log of it (its stderr); mend its command in the host's configuration, the"
+        " words after --, or start it again."
+    )

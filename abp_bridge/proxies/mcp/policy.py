@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ class Policy:
             when somebody is asked.
         obstacle: (a host's name, whether it can be asked) -> why nobody can be, in words; empty
             where somebody can, or where that does not matter.
+        ending: How the server ended, in words, once it has; it may wait a second for that.
         overhear: Gets what the server says that is no message.
         confirm: Before which tools a person is asked.
         roots: Folders for a server whose host has none.
@@ -23,6 +24,7 @@ class Policy:
 
     origin: Callable[[], str]
     obstacle: Callable[[str, bool], str]
+    ending: Callable[[], Awaitable[str]]
     overhear: Callable[[bytes], object]
     confirm: Collection[str] = ()
     roots: Sequence[Path] = ()

@@ -8,6 +8,7 @@ however late it is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -15,8 +16,9 @@ import anyio
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.proxies import byte_edit
-from abp_bridge.proxies.carrier import Carrier, Direction, Side
+from abp_bridge.proxies.carrier import DRAIN, Carrier, Direction, Side
 from abp_bridge.proxies.elicitor import LazyElicitor
+from abp_bridge.proxies.mcp import handshake
 from abp_bridge.proxies.mcp.approval import Approval
 from abp_bridge.proxies.mcp.calls import Calls
 from abp_bridge.proxies.mcp.heartbeat import Heartbeat
@@ -45,7 +47,8 @@ async def run_proxy(
     """Carry lines between a host and its server until one of them ends.
 
     What the server still says after the host has ended is passed on, for at most `carrier.DRAIN`
-    seconds; what it still asks is cancelled first.
+    seconds; what it still asks is cancelled first. Where the server ends first, each request of the
+    host's that is open is answered by an error that says so.
 
     Args:
         host: What the host says, and what it reads.
@@ -60,6 +63,7 @@ async def run_proxy(
     to_host, to_server = SharedWriter(host[1]), SharedWriter(server[1])
     injected, to_us = _inject(prefix, host[0], to_host, to_server)
     ended: Side = "program"
+    errors = b""
     async with anyio.create_task_group() as tasks:
         connection = McpConnection(injected.connection, tasks)
         elicitor = Heartbeat(LazyElicitor(lambda: make_elicitor(connection)), connection, tasks)
@@ -90,7 +94,12 @@ async def run_proxy(
             (injected, to_us),
             tasks,
         )
-        tasks.cancel_scope.cancel()
+        if ended == "program":
+            errors = router.end(handshake.ending(await policy.ending()))
+        tasks.cancel_scope.cancel()  # at once: nothing else answers what these do
+    if errors:
+        with suppress(OSError), anyio.move_on_after(DRAIN):
+            await to_host.forward_apart(errors)
     return ended
 
 

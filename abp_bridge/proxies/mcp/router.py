@@ -119,17 +119,29 @@ class Router:
         self._refusal = _NOT_BEGUN  # why the server is not begun
         self._marks = (b'"initialize"', b"/discover", b"tools", injected.mark, b"cancelled")
         self._answerable: dict[Id, None] = {}  # the server's requests that the host has got
-        # The host's requests whose response is looked at before it passes.
-        self._on_response: dict[Id, Callable[[bytes, JsonObject], bytes]] = {}
+        # The host's open requests, with who looks at their response before it passes.
+        self._on_response: dict[Id, Callable[[bytes, JsonObject], bytes] | None] = {}
+
+    def end(self, words: str) -> bytes:
+        """The server has ended: the errors, as lines, for what the host still waits for."""
+        left, self._on_response = self._on_response, {}
+        return b"".join(_encode_error(id, INTERNAL_ERROR, words) for id in left)
 
     # --- lines of the host ---
 
     def _is_relevant_from_host(self, data: bytes) -> bool:
+        return self._matters(data) or (b'"method"' in data and b'"id"' in data)
+
+    def _matters(self, data: bytes) -> bool:
+        """Whether more than a request's id is of interest in what the host says."""
         if self._refusal or any(mark in data for mark in self._marks):
             return True
         return may_respond(data) or (self._approval.is_on and not are_objects(data))
 
     async def _rewrite_from_host(self, line: bytes) -> bytes:
+        if not self._matters(line):
+            self._open_all(line)
+            return line
         message = byte_edit.read_broken(line)
         if await self._injected.take_response(line, message):
             return b""
@@ -147,9 +159,13 @@ class Router:
         handle = _FROM_HOST.get(method)
         if self._refusal and method != "initialize":
             if self._refusal is _NOT_BEGUN and method in _BEFORE_INITIALIZE:
-                return line if handle is None else handle(self, line, id, {})
+                passed = line if handle is None else handle(self, line, id, {})
+                self._open(id if passed else None)
+                return passed
             handle = Router._refuse_all
-        return line if handle is None else handle(self, line, id, as_object(message.get("params")))
+        if passed := handle(self, line, id, as_object(message.get("params"))) if handle else line:
+            self._open(id)
+        return passed
 
     def _may_answer(self, message: JsonObject) -> bool:
         """Whether the server asked the host for this response, once: it may have asked us, or be
@@ -206,6 +222,8 @@ class Router:
             self._reject(id, refused)
         elif method == "tools/call" and is_id(id):
             self._begin(id, as_object(message.get("params")))
+        else:
+            self._open(id)
         return bool(refused)
 
     def _names_ours(self, message: JsonObject) -> bool:
@@ -278,6 +296,7 @@ class Router:
             self._server.forward(line)
 
         self._heartbeat.begin(id, params)
+        self._open(id)
         self._approval.ask(id, tool, params, on_allowed, partial(self._fail_call, id))
         return b""
 
@@ -290,6 +309,7 @@ class Router:
         from abp_bridge.protocols.mcp.results import encode_text  # once needed
 
         self._heartbeat.end(id)
+        self._on_response.pop(id, None)
         result = encode_text(words, error=True)
         self._injected.connection.forward(dump({"jsonrpc": "2.0", "id": id, "result": result}))
 
@@ -318,6 +338,8 @@ class Router:
         if not is_id(request):
             return line
         self._heartbeat.end(request)
+        if self._on_response.get(request) is None:
+            self._on_response.pop(request, None)
         if self._approval.withdraw(request):  # the server never heard of that call
             return b""
         if self._visits.withdraw(request):  # it has answered that one
@@ -332,9 +354,25 @@ class Router:
         if is_id(id):
             self._on_response[id] = on_response
 
+    def _open_all(self, line: bytes) -> None:
+        """`_open` the requests in a line that is not looked at otherwise."""
+        if (id := response_id.find_request(line)) is not None:
+            self._open(id)
+            return
+        message = byte_edit.read_broken(line)
+        for each in message if isinstance(message, list) else [message]:
+            request = as_object(each)
+            self._open(request.get("id") if "method" in request else None)
+
+    def _open(self, id: JsonValue) -> None:
+        """A request of the host's has passed, or waits here: it gets an answer."""
+        if is_id(id):
+            self._on_response.setdefault(id)
+
     def _respond_error(self, id: Id | None, code: int, message: str) -> None:
-        error: JsonObject = {"code": code, "message": message}
-        self._injected.connection.forward(dump({"jsonrpc": "2.0", "id": id, "error": error}))
+        if id is not None:
+            self._on_response.pop(id, None)
+        self._injected.connection.forward(_encode_error(id, code, message))
 
     # --- lines of the server ---
 
@@ -382,10 +420,12 @@ class Router:
     def _rewrite_in_batch(self, each: JsonValue, message: JsonObject) -> JsonValue:
         """What goes on of a message of a batch: itself, unless it is a response that is changed."""
         id = message.get("id")
-        if message.get("method") is not None or not is_id(id) or id not in self._on_response:
+        if message.get("method") is not None or not is_id(id):
+            return each
+        if (on_response := self._on_response.pop(id, None)) is None:
             return each
         line = dump(message)
-        changed = self._on_response.pop(id)(line, message)
+        changed = on_response(line, message)
         return each if changed == line else byte_edit.read(changed)
 
     def _only_ends_call(self, line: bytes) -> bool:
@@ -393,7 +433,7 @@ class Router:
         if (id := response_id.find(line)) is None:
             return False
         call = self._calls.open.get(id)
-        if id in self._on_response and (call is None or call.notes):
+        if self._on_response.get(id) is not None and (call is None or call.notes):
             return False
         self._on_response.pop(id, None)
         self._end_call(id)
@@ -436,7 +476,7 @@ class Router:
         shows = decode_capabilities(client.capabilities, client.version).url
         if shows or not (named and is_id(id) and error.get("code") == URL_REQUIRED):
             return False
-        self._on_response.pop(id, None)
+        self._on_response[id] = None
         call = self._calls.open.get(id)
         tools = [] if call is None else [call.tool]
         self._visits.begin(id, urls_required(error), tools, partial(self._end_visit, id))
@@ -479,6 +519,10 @@ class Router:
         self._questions.complete(done)
         self._visits.complete(done)
         return False
+
+
+def _encode_error(id: Id | None, code: int, message: str) -> bytes:
+    return dump({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
 
 def _may_ask(data: bytes) -> bool:

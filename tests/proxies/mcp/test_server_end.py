@@ -1,0 +1,125 @@
+"""What a host hears when its server cannot be started, or ends before it has answered: an error for
+each request that is open, which says what happened and what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.harness import RawHost
+from support.mcp_proxy import DESKTOP, FORM, MCP, Proxied
+
+Json = Any
+
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": RawHost.client}
+
+
+def ended(answer: Json, *words: str) -> None:
+    assert answer["error"]["code"] == -32603
+    for each in words:
+        assert each in answer["error"]["message"]
+
+
+def ending(*command: str, first: str = "initialize") -> tuple[Json, int]:
+    """What a host gets for its first request, and then the bridge's exit code."""
+    with RawHost("--", *command, command=MCP, env=DESKTOP) as host:
+        answer = host.request(first, HELLO)
+        return answer, host.process.wait(20)
+
+
+@pytest.mark.parametrize("first", ["initialize", "ping"])
+def test_the_first_request_says_that_the_server_cannot_be_started(first: str) -> None:
+    answer, code = ending("no-such-server-here", "--token", "hunter2", first=first)
+    ended(answer, "cannot be started", "no program 'no-such-server-here'", "configuration")
+    assert "hunter2" not in str(answer)
+    assert code == 127
+
+
+def test_a_server_that_dies_at_initialize_is_named_with_its_exit_code() -> None:
+    answer, code = ending(sys.executable, "-c", "input(); raise SystemExit(3)")
+    ended(answer, "python -c", "exit code 3", "its stderr")
+    assert code == 3
+
+
+def test_a_server_that_dies_before_it_is_spoken_to_is_named_too(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gone")
+    command = f"import os; open({str(tmp_path / 'gone')!r}, 'w'); os._exit(4)"
+    with RawHost("--", sys.executable, "-c", command, command=MCP, env=DESKTOP) as host:
+        (tmp_path / "gone").read_bytes()
+        ended(host.request("initialize", HELLO), "exit code 4")
+
+
+def test_every_open_request_is_answered_once(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(
+        "import sys\n"
+        "for line in sys.stdin:\n"
+        "    if 'initialize' in line: print(ANSWER, flush=True)\n"
+        "    if 'crash' in line: sys.exit(7)\n".replace(
+            "ANSWER", repr('{"jsonrpc":"2.0","id":1,"result":{}}')
+        )
+    )
+    odd = b'{"method":"vendor/slow","params":{"x":{"id":8}},"id":"odd","jsonrpc":"2.0"}\n'
+    batch = b'[{"jsonrpc":"2.0","id":"in batch","method":"ping"}]\n'
+    with RawHost("--", sys.executable, str(program), command=MCP, env=DESKTOP) as host:
+        host.send("initialize", HELLO, id=1)
+        assert "result" in host.response(1)
+        calls = [host.begin_call("slow"), host.begin("resources/read", {"uri": "x:y"})]
+        host.send("ping", {}, id="taken back")
+        host.send("notifications/cancelled", {"requestId": "taken back"})
+        host.write(odd)
+        host.write(batch)
+        host.send("crash", id=99)
+        assert host.process.stdout is not None
+        answers = [json.loads(line) for line in host.process.stdout]
+        assert [each["id"] for each in answers] == [*calls, "odd", "in batch", 99]
+        for each in answers:
+            ended(each, "exit code 7")
+        assert host.process.wait(20) == 7
+
+
+def test_a_call_that_waits_for_approval_is_answered(tmp_path: Path) -> None:
+    flags = ("--confirm", "all")
+    with Proxied(tmp_path, *flags) as host:
+        host.initialize(elicitation=FORM)
+        call = host.begin_call("azure")
+        host.asked()
+        host.send("crash")
+        ended(host.response(call), "exit code 7")
+
+
+def test_a_modern_host_gets_the_error_too() -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": RawHost.client,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    with RawHost("--", sys.executable, "-c", "input()", command=MCP, env=DESKTOP) as host:
+        ended(host.request("server/discover", {"_meta": meta}), "exit code 0")
+
+
+def test_what_the_server_answered_without_an_end_of_line_is_its_answer(tmp_path: Path) -> None:
+    said = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}})
+    program = tmp_path / "server.py"
+    program.write_text(f"input(); print({said!r}, end='', flush=True)")
+    with RawHost("--", sys.executable, str(program), command=MCP, env=DESKTOP) as host:
+        host.send("initialize", HELLO, id=1)
+        host.send("ping", {}, id=2)
+        assert host.response(1)["result"] == {}
+        ended(host.response(2), "exit code 0")
+        assert host.process.stdout is not None
+        assert host.process.stdout.read() == b""
+
+
+def test_a_request_that_was_answered_gets_no_error(tmp_path: Path) -> None:
+    with Proxied(tmp_path, env=DESKTOP) as host:
+        host.initialize()
+        host.request("vendor/thing")
+        host.send("crash")
+        assert host.process.stdout is not None
+        assert host.process.stdout.read() == b""
