@@ -88,6 +88,14 @@ def _read_choice(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def _read_url(text: str) -> str:
+    """An address over HTTP. Raises ValueError."""
+    scheme, _, rest = text.partition("://")
+    if scheme.lower() not in ("http", "https") or rest[:1] in ("", "/"):
+        raise ValueError("it must be an address such as https://mcp.example/mcp")
+    return text
+
+
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -250,7 +258,7 @@ class Settings:
         600.0,
         variable="ABP_QUESTION_TIMEOUT",
         flag="--timeout",
-        commands=("ask",),
+        commands=("ask", "mcp"),
         metavar="TIME",
         duration=True,
         replayable="plain",
@@ -476,6 +484,7 @@ class Settings:
         None,
         variable="ABP_MCP_URL",
         flag="--url",
+        read=_read_url,
         commands=("mcp",),
         metavar="URL",
         group=_SERVER,

@@ -75,7 +75,7 @@ server asks reaches you. Give the host this command where it has the server's:
   code. Over HTTP, and where the host speaks MCP 2026-07-28 and the server does not, or the other
   way round, it passes as the same values.
 
-A server that asks, to try it: docs/mcp-servers.md
+A server that asks, to try it: docs/examples/notes_server.py
 """
 
 

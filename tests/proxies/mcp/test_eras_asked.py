@@ -186,6 +186,13 @@ def test_a_server_that_cannot_be_reached_is_an_error_to_the_host() -> None:
         assert "cannot be reached" in host.shake_hands()["error"]["message"]
 
 
+@pytest.mark.parametrize("url", ["mcp.example", "ftp://mcp.example", "https://", "https:///mcp"])
+def test_an_address_that_is_none_is_refused_at_the_start(url: str) -> None:
+    done = run("mcp", "--url", url)
+    assert done.returncode == 2
+    assert "--url: it must be an address such as https://" in done.stderr
+
+
 @pytest.mark.parametrize("arguments", [(), ("--url", "http://127.0.0.1:9/mcp", "--", "server")])
 def test_one_server_is_named(arguments: tuple[str, ...]) -> None:
     done = run("mcp", *arguments)
