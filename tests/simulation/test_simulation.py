@@ -22,7 +22,7 @@ from .hosts import Host
 from .person import Asked
 from .servers import Server, wrong_passages
 from .virtual_loop import VirtualLoop
-from .world import Report, World
+from .world import SERVER_ENDED, Report, World
 
 Json = Any
 
@@ -238,9 +238,14 @@ def _torn_files(folder: Path, room: int | None) -> Iterator[str]:
             yield "a secret is in the recording"
 
 
+def _is_bug(response: Json) -> bool:
+    error = response.get("error", {})
+    return error.get("code") == INTERNAL_ERROR and SERVER_ENDED not in error["message"]
+
+
 def _wrong_responses(host: Host) -> Iterator[str]:
     for id, messages in host.peer.answered.items():
-        if any(each.get("error", {}).get("code") == INTERNAL_ERROR for each in messages):
+        if any(map(_is_bug, messages)):
             yield f"the host's request {id} met a bug: {messages}"
         if len(messages) > 1:
             yield f"the host's request {id} has {len(messages)} responses"

@@ -55,6 +55,7 @@ LIKELY = {  # how likely it is that a host has each habit, and how strong
     "errors": [0, 0, 0.2],
     "leaves": [0, 0.7, 0.7],
 }
+SERVER_ENDED = "the simulated server ended"  # what its host hears then of each open request
 ENDING = 2.0  # virtual seconds in which the bridge ends after its host: then hosts kill it
 MISJUDGED = ("always-preset",)  # rows that take a person for a policy, and are meant to
 
@@ -308,7 +309,7 @@ class World:
             await self.program.start(0)
 
         async def ending() -> str:
-            return "the simulated server ended"
+            return SERVER_ENDED
 
         policy = ServerPolicy(
             lambda: "simulated", lambda host, asks: "", ending, lambda line: None, self.confirm
