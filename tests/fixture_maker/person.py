@@ -78,20 +78,8 @@ def never(method: str, params: Json) -> None:
 def always(answer: Json) -> Person:
     """The same answer to everything: a result, or the kind of a button."""
     return lambda method, params: (
-        _pressed(params, kind=answer) if isinstance(answer, str) else _in_words(answer, params)
+        _pressed(params, kind=answer) if isinstance(answer, str) else answer
     )
-
-
-def _in_words(answer: Json, params: Json) -> Json:
-    """A form that has yes and no in words gets one of them, the no first."""
-    properties = params.get("requestedSchema", {}).get("properties", {})
-    content = {
-        name: properties[name]["enum"][said]
-        if isinstance(said, bool) and "enum" in properties.get(name, {})
-        else said
-        for name, said in answer.get("content", {}).items()
-    }
-    return {**answer, "content": content} if content else answer
 
 
 def declines(method: str, params: Json) -> Json:
@@ -104,7 +92,7 @@ def forbids(method: str, params: Json) -> Json:
     """No leave is given."""
     if method == "session/request_permission":
         return _pressed(params, name="Do not allow")
-    return _in_words({"action": "accept", "content": {"confirmed": False}}, params)
+    return {"action": "accept", "content": {"confirmed": False}}
 
 
 def person(*asked: Asked) -> Person:
@@ -142,7 +130,7 @@ def _person(asked: Asked) -> Person:
             entered: Json = {**rows[int(entry[1]) - 1], "another": int(entry[1]) < len(rows)}
             filled = {name: value for name, value in entered.items() if name in properties}
             return {"action": "accept", "content": filled}
-        return _in_words({"action": "accept", "content": _fitting(asked, properties)}, params)
+        return {"action": "accept", "content": _fitting(asked, properties)}
 
     return answer
 

@@ -189,12 +189,9 @@ def decode_reply(result: JsonValue, question: Question) -> tuple[Action, dict[st
     for field in question.fields:
         if field.name in names and field.name not in sent:
             _gather(field, names[field.name], sent)
-        if field.name in sent and (choices := _careful_choices(question)):
-            said = {choice.key: choice.value for choice in choices}.get(str(sent[field.name]))
-            if said is not None:
-                sent[field.name] = said
-            elif read_boolean(sent[field.name]) is True:  # no answer that a form in words gives
-                del sent[field.name]
+        for choice in _careful_choices(question):
+            if sent.get(field.name) == choice.key:
+                sent[field.name] = choice.value
     return action, sent
 
 

@@ -47,7 +47,6 @@ def confirms(*messages: str) -> Json:
 
 
 YES = types.ElicitResult(action="accept", content={"confirmed": True})
-DELETES = types.ElicitResult(action="accept", content={"confirmed": "Delete"})
 
 
 @asynccontextmanager
@@ -519,7 +518,7 @@ async def test_the_time_of_a_person_begins_when_they_see_the_question(tmp_path: 
                 call,
                 host,
                 arguments,
-                input_responses={"q2": DELETES},
+                input_responses={"q2": YES},
                 request_state=second.request_state,
             )
         )

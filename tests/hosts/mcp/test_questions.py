@@ -365,13 +365,11 @@ def test_several_questions_at_once_get_each_its_own_answer(asked: Scene) -> None
 
 
 def test_a_destructive_confirm_says_so(asked: Scene) -> None:
-    asked.person.will(accepts(confirmed=True), accepts(confirmed="Delete"))
+    asked.person.will(accepts(confirmed=True))
     assert asked.ask("elicitation/confirm", message="Delete all?", destructive=True)["data"] == {
         "confirmed": True
     }
-    bare, words = asked.person.seen  # a bare yes is no answer to a form that has it in words
-    assert "cannot be undone" in bare.message
-    assert "Please answer again" in words.message
+    assert "cannot be undone" in asked.person.seen[0].message
 
 
 def test_a_secret_is_asked_on_a_page_of_the_bridges_own(asked: Scene) -> None:
