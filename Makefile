@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup chromium tmux demo test check format bench hosts conformance soak fuzz servers fixtures docs clean
+.PHONY: help setup chromium tmux demo test check format bench hosts conformance soak fuzz \
+	servers fixtures docs clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'

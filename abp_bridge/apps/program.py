@@ -220,7 +220,7 @@ class Program:
                 self._note(answer)
         except RemoteProtocolError as problem:
             self._refuse(str(problem))
-        except Exception:  # whatever it is
+        except Exception:  # whatever it is: who asks gets its cancel all the same
             logger.exception("a question of %s is cancelled: asking it failed", self.origin)
         finally:
             self._questions.remove(asked)
