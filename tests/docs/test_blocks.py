@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 import yaml
 from support.paths import APPS, ROOT
 
 PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/*.md")])
+Json = Any
 LIMIT = 120.0  # seconds, for a program that is run
 
 # What others bring, and is only read here.
@@ -103,6 +105,8 @@ def check_shell(block: Block) -> None:
                 )
         else:
             assert program in OTHERS, f"{block}: {program}"
+            if "abp-bridge" in arguments:  # a host's command, which is told ours
+                check_ours(arguments[arguments.index("abp-bridge") + 1 :])
 
 
 def check_ours(arguments: list[str]) -> None:
@@ -189,7 +193,7 @@ PRINTED: dict[str, Callable[[], str]] = {
 def check_json(block: Block) -> None:
     """One value, or one a line."""
     try:
-        json.loads(block.text)
+        check_launched(json.loads(block.text))
     except ValueError:
         for line in block.text.splitlines():
             json.loads(line.lstrip("→← ").replace("{...}", "{}"))
@@ -200,11 +204,28 @@ def check_python(block: Block) -> None:
 
 
 def check_toml(block: Block) -> None:
-    assert tomllib.loads(block.text)
+    assert check_launched(tomllib.loads(block.text))
 
 
 def check_yaml(block: Block) -> None:
-    assert yaml.safe_load(block.text)
+    assert check_launched(yaml.safe_load(block.text))
+
+
+def check_launched(configuration: Json) -> list[list[str]]:
+    """What a host's configuration has it launch of ours: the arguments, which we understand."""
+    found = list(launched(configuration))
+    for arguments in found:
+        check_ours(arguments)
+    return found
+
+
+def launched(value: Json) -> Iterator[list[str]]:
+    for each in value.values() if isinstance(value, dict) else ():
+        yield from launched(each)
+    if isinstance(value, dict) and (command := value.get("command", value.get("cmd"))):
+        words = [command, *value.get("args", ())] if isinstance(command, str) else command
+        if Path(words[0]).name == "abp-bridge":
+            yield words[1:]
 
 
 CHECKS: dict[str, Callable[[Block], None]] = {
@@ -221,6 +242,33 @@ CHECKS: dict[str, Callable[[Block], None]] = {
 def test_a_block_is_what_it_says(block: Block) -> None:
     assert block.language in CHECKS, f"{block} names no language that is checked here"
     CHECKS[block.language](block)
+
+
+HOSTS = {
+    "Claude Code": "json",
+    "Codex": "toml",
+    "opencode": "json",
+    "Goose": "yaml",
+    "Claude Desktop": "json",
+    "Gemini CLI": "json",
+    "Zed": "json",
+}
+READERS: dict[str, Callable[[str], Json]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "yaml": yaml.safe_load,
+}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_hosts_configuration_puts_us_before_the_server(host: str) -> None:
+    text = (ROOT / "docs/mcp-servers.md").read_text()
+    (section,) = re.findall(rf"^### {host}$(.*?)^##", text, re.MULTILINE | re.DOTALL)
+    (fragment,) = re.findall(rf"^```{HOSTS[host]}$(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    (arguments,) = launched(READERS[HOSTS[host]](fragment))
+    assert arguments[0] == "mcp"
+    server = arguments[arguments.index("--") + 1 :]
+    assert server[1:3] == ["-y", "mongodb-mcp-server"]
 
 
 def test_links_between_papers_lead_somewhere() -> None:
