@@ -653,20 +653,50 @@ def to_environment(settings: Settings, usual: Settings | None = None) -> dict[st
     }
 
 
-_TARGETS = ("http://", "https://", "stdio:", "mcp:", "mcp+http://", "mcp+https://", "acp:")
+# What the name of an app begins with, by its kind, and how that is said to people.
+TARGETS: Mapping[str, str] = {
+    "https://": "https://...",
+    "http://": "http://...",
+    "stdio:": "stdio:COMMAND",
+    "mcp:": "mcp:COMMAND",
+    "mcp+https://": "mcp+https://...",
+    "mcp+http://": "mcp+http://...",
+    "acp:": "acp:COMMAND",
+}
+BUILT_IN = ("demo", "demo:page")
+TARGET_FORMS = ", ".join([*TARGETS.values(), " or ".join(BUILT_IN)])
+_OFFERED = 0.6  # of difflib's ratio: what is this near is offered to a person, and no more
+_PROGRAM = re.compile(r"(?!\w+://)([./~].*|.*[\s/].*|.*\.(py|js|mjs|ts|sh)|[^.:]+)")
+_HOST = re.compile(r"(localhost|(?!\S*\.(py|js|mjs|ts|sh)$)[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?")
+
+
+def suggest_target(target: str) -> str:
+    """What may be meant by the name of an app that is none; empty where nobody can guess."""
+    from difflib import get_close_matches
+
+    by_scheme = {start.partition(":")[0]: start for start in TARGETS}
+    scheme, colon, rest = target.partition(":")
+    if near := get_close_matches(target.lower(), BUILT_IN, 1, _OFFERED):
+        return near[0]
+    if near := get_close_matches(scheme.lower(), by_scheme if colon else (), 1, _OFFERED):
+        start = by_scheme[near[0]]
+        return start + (rest.lstrip("/") if start.endswith("/") else rest)
+    if host := _HOST.fullmatch(target):
+        return f"{'http' if host[1] == 'localhost' else 'https'}://{target}"
+    commands = [start for start in TARGETS if start.endswith(":")]
+    return " or ".join(f"{start}{target}" for start in commands if _PROGRAM.fullmatch(target))
+
+
+def describe_wrong_target(target: str) -> str:
+    """What `target`, the name of no app, has to be, and what may be meant."""
+    meant = suggest_target(target[:200]) if target.isprintable() else ""
+    return f"it must be {TARGET_FORMS}.{meant and f' Did you mean {meant}?'}"
 
 
 def _check_apps(settings: Settings) -> Iterator[str]:
     for target in settings.apps:
-        if target in ("demo", "demo:page"):
-            continue
-        if not target.lower().startswith(_TARGETS):
-            bare = "." in target and "/" not in target and ":" not in target
-            meant = f" Did you mean https://{target}?" if bare else ""
-            yield (
-                f"--app {target!r} is no app: it must be https://..., http://..., stdio:COMMAND,"
-                f" mcp:COMMAND, mcp+https://..., acp:COMMAND, demo or demo:page.{meant}"
-            )
+        if target not in BUILT_IN and not target.lower().startswith(tuple(TARGETS)):
+            yield f"--app {target!r} is no app: {describe_wrong_target(target)}"
 
 
 def _check_hosts(settings: Settings) -> Iterator[str]:

@@ -11,22 +11,17 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.command_line import show_target
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.settings import Settings
+from abp_bridge.settings import BUILT_IN, Settings, describe_wrong_target
 
 if TYPE_CHECKING:
     from abp_bridge.apps.program import Pipes
-
-FORMS = (
-    "an app's address (https://...), stdio:COMMAND, an MCP server's command or address"
-    " (mcp:COMMAND, mcp+https://...), an ACP agent's (acp:COMMAND), demo, or demo:page"
-)
 
 
 def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved_stream) -> App:
     """The app for `target`, not yet opened.
 
     Args:
-        target: What `FORMS` says.
+        target: As `settings.TARGETS` has it.
         named: Whether the person wrote it when starting the bridge. A target that a model names can
             neither start a command nor reach a private network.
         settings: What the person set up.
@@ -35,7 +30,7 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
     Raises:
         AppError: It is no target, may not be used, or its kind of app is not installed.
     """
-    if target in ("demo", "demo:page"):
+    if target in BUILT_IN:
         return _demo(target, settings, tap)
     for scheme, make in _NAMED.items():
         if target.lower().startswith(scheme):
@@ -52,7 +47,8 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
 
         return BrowserApp(target, settings, named=named)
     raise AppError(
-        f"{target[:200]!r} is no app that can be connected: it must be {FORMS}.", "INVALID_PARAMS"
+        f"{target[:200]!r} is no app that can be connected: {describe_wrong_target(target)}",
+        "INVALID_PARAMS",
     )
 
 

@@ -204,8 +204,9 @@ def test_an_argument_that_a_tool_does_not_have_is_told() -> None:
         (
             ("--app", "gopher://x"),
             "it must be https://..., http://..., stdio:COMMAND, mcp:COMMAND, mcp+https://...,"
-            " acp:COMMAND, demo or demo:page.",
+            " mcp+http://..., acp:COMMAND, demo or demo:page.",
         ),
+        (("--app", "stido:python app.py"), "Did you mean stdio:python app.py?"),
         (("--allow", "http://localhost"), "is no host"),
     ],
 )
@@ -228,6 +229,7 @@ BAD_TARGETS = {
     "no target at all": (None, "MISSING_PARAM: There is no app to connect"),
     "half an address": ("http://[", "is no web address"),
     "not a target": ("gopher://x", "is no app that can be connected"),
+    "an address without its scheme": ("your.app/x", "Did you mean https://your.app/x?"),
     "a command named by the model": (
         "stdio:rm -rf /",
         "PERMISSION_DENIED: Only the person can start a command",

@@ -57,6 +57,32 @@ def test_a_misspelt_setting_is_named_with_the_right_one() -> None:
     ]
 
 
+MEANT = {
+    "stido:python app.py": "stdio:python app.py",
+    "mpc:npx -y server": "mcp:npx -y server",
+    "apc:goose acp": "acp:goose acp",
+    "mcp+htps://a.example/mcp": "mcp+https://a.example/mcp",
+    "htps://app.example/x": "https://app.example/x",
+    "https:/app.example": "https://app.example",
+    "app.example:8080/x": "https://app.example:8080/x",
+    "localhost:3000": "http://localhost:3000",
+    "demo:pag": "demo:page",
+    "goose": "stdio:goose or mcp:goose or acp:goose",
+    "./app.py": "stdio:./app.py or mcp:./app.py or acp:./app.py",
+    "app.py": "stdio:app.py or mcp:app.py or acp:app.py",
+    "python3 app.py": "stdio:python3 app.py or mcp:python3 app.py or acp:python3 app.py",
+    "gopher://x": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("target", MEANT)
+def test_the_name_of_an_app_that_is_none_is_answered_with_what_may_be_meant(target: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings({}, apps=(target,))
+    assert MEANT[target] == "".join(str(refused.value).partition(" Did you mean ")[2:])[:-1]
+
+
 def test_a_variable_that_is_called_as_an_option_is_named_with_what_is_meant() -> None:
     names = ["ABP_HEADFUL", "ABP_APP", "ABP_ALLOW", "ABP_TIMEOUT", "ABP_ROOT", "ABP_SOMETHING"]
     assert list(misspelt(names)) == [
