@@ -52,7 +52,8 @@ def warn_if_interactive(who: str) -> None:
 def configure(level: str = "warning", file: str | None = None, *, own_only: bool = False) -> None:
     """Send all records of this process to stderr, and to `file` if one is named.
 
-    Of other libraries only warnings and errors are written, at any level.
+    Of other libraries only warnings and errors are written, at any level. Where stderr is a
+    terminal, a person reads: our own warnings and errors are sentences there.
 
     Args:
         level: One of `LEVELS`: what is less is not written.
@@ -66,7 +67,7 @@ def configure(level: str = "warning", file: str | None = None, *, own_only: bool
     root = logging.getLogger()
     for old in [each for each in root.handlers if isinstance(each, NonBlockingHandler)]:
         root.removeHandler(old)
-    stderr = NonBlockingHandler(2)
+    stderr = NonBlockingHandler(2, plain=os.isatty(2))
     if own_only:
         stderr.addFilter(logging.Filter("abp_bridge"))
     root.addHandler(stderr)
@@ -86,10 +87,13 @@ class NonBlockingHandler(logging.Handler):
     is not taken, which counts too: nothing is cut in silence.
     """
 
-    def __init__(self, descriptor: int, *, stamped: bool = False) -> None:
-        """Write to `descriptor`; `stamped` puts time (UTC) and process before each record."""
+    def __init__(self, descriptor: int, *, stamped: bool = False, plain: bool = False) -> None:
+        """Write to `descriptor`; `stamped` puts time (UTC) and process before each record, `plain`
+        leaves out level and logger of our own warnings and errors.
+        """
         super().__init__()
-        self.setFormatter(_Formatter(stamped))
+        self._formatter = _Formatter(stamped, plain)
+        self.setFormatter(self._formatter)
         self._descriptor = descriptor
         self._lost = 0
         self._cut = False
@@ -99,7 +103,8 @@ class NonBlockingHandler(logging.Handler):
         try:
             text = self.format(record)
         except Exception:  # a record of another library whose arguments do not fit its words
-            text = f"abp-bridge: ERROR {__name__}: a record of {record.name} cannot be written"
+            head = self._formatter.head(logging.ERROR, __name__)
+            text = f"{head}a record of {record.name} cannot be written"
         data = f"{self._said_of_lost()}{text}\n".encode(errors="backslashreplace")
         written = _write_nowait(self._descriptor, data)
         if written == len(data):
@@ -112,20 +117,28 @@ class NonBlockingHandler(logging.Handler):
         if not self._lost:
             return ""
         words = f"{self._lost} records before this one were lost or cut: nobody read them in time"
-        return f"{chr(10) if self._cut else ''}abp-bridge: WARNING {__name__}: {words}\n"
+        head = self._formatter.head(logging.WARNING, __name__)
+        return f"{chr(10) if self._cut else ''}{head}{words}\n"
 
 
 class _Formatter(logging.Formatter):
     """`abp-bridge: LEVEL logger: message`, and the traceback in the lines after it."""
 
-    def __init__(self, stamped: bool) -> None:
+    def __init__(self, stamped: bool, plain: bool) -> None:
         super().__init__()
         self._stamped = stamped
+        self._plain = plain
+
+    def head(self, level: int, name: str) -> str:
+        """What a record of this level begins with, from the logger of this name."""
+        if self._plain and level >= logging.WARNING and name.partition(".")[0] == "abp_bridge":
+            return "abp-bridge: "
+        return f"abp-bridge: {logging.getLevelName(level)} {name}: "
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = f"{_stamp(record)} {record.process} " if self._stamped else ""
         words = _printable(_message(record))
-        lines = [f"{stamp}abp-bridge: {record.levelname} {record.name}: {words}"]
+        lines = [f"{stamp}{self.head(record.levelno, record.name)}{words}"]
         if record.exc_info and record.exc_info[1] is not None:
             lines += format_exception(record.exc_info[1])
         return "\n".join(lines)

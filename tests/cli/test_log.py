@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.harness import PATIENCE, RawHost, environment
 from support.paths import APPS
+from support.screen import Screen
 
 from abp_bridge.log import format_exception
 
@@ -369,6 +370,17 @@ logger.warning("and this")
         "abp-bridge: WARNING abp_bridge.room: this is read",
         "abp-bridge: WARNING abp_bridge.room: and this",
     ]
+
+
+def test_a_person_at_a_terminal_reads_sentences_and_the_file_has_all(tmp_path: Path) -> None:
+    kept = tmp_path / "log"
+    env = {**environment(), "ABP_HEADLES": "1", "ABP_LOG_FILE": str(kept)}
+    asked = ["ask", "confirm", "Go on?", "--on", "page", "--timeout", "1ms"]
+    with Screen([sys.executable, "-m", "abp_bridge", *asked], env, columns=200) as screen:
+        screen.until("abp-bridge: ABP_HEADLES in the environment is no setting: is ABP_HEADLESS")
+        assert screen.end() == 1
+    assert "WARNING" not in screen.shown
+    assert "abp-bridge: WARNING abp_bridge.settings: ABP_HEADLES in the" in kept.read_text()
 
 
 def test_nobody_waits_for_a_terminal_that_is_not_read() -> None:
