@@ -454,12 +454,11 @@ def yes_or_no(question: Question) -> Sequence[Choice]:
     """
     yes, no = _YES_NO
     if question.consents:
-        return replace(no, label="Do not allow"), replace(yes, label="Allow")
+        return Choice(False, no.key, "Do not allow"), Choice(True, yes.key, "Allow")
     if question.kind is Kind.CONFIRM and question.destructive:
         word = act(question.message)
-        return replace(no, label="No, do not" if word else "No"), replace(
-            yes, label=word or "Yes, do it"
-        )
+        refusal = "No, do not" if word else no.label
+        return Choice(False, no.key, refusal), Choice(True, yes.key, word or "Yes, do it")
     return yes, no
 
 

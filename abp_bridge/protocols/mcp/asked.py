@@ -96,6 +96,8 @@ def decode_question(
 
 def _unprefill(field: Field) -> Field:
     """The field with what the server proposes said beside it, where one key would accept it."""
+    if field.default is MISSING and not field.columns:
+        return field
     columns = tuple(map(_unprefill, field.columns))
     emptied = replace(field, default=MISSING, columns=columns)
     if field.default is MISSING or field.secret:

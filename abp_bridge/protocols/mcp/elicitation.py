@@ -127,7 +127,7 @@ def _careful_choices(question: Question) -> tuple[Choice, ...]:
     confirms = question.kind is Kind.CONFIRM and question.destructive
     if not (confirms or question.consents):
         return ()
-    return tuple(replace(choice, key=choice.label) for choice in yes_or_no(question))
+    return tuple(Choice(each.value, each.label, each.label) for each in yes_or_no(question))
 
 
 def _say_title(made: _Property) -> _Property:

@@ -84,9 +84,10 @@ class Heartbeat:
 
     async def ask(self, question: Question) -> Answer:
         """Ask, and return how it was answered (`ElicitorApi.ask`)."""
+        if not self.is_on:
+            return await self._elicitor.ask(question)
         asking = anyio.CancelScope()
-        if self.is_on:
-            self._tasks.start_soon(self._report, frozenset(question.calls), asking)
+        self._tasks.start_soon(self._report, frozenset(question.calls), asking)
         try:
             return await self._elicitor.ask(question)
         finally:

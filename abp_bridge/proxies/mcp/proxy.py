@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 import anyio
@@ -67,7 +68,7 @@ async def run_proxy(
     async with anyio.create_task_group() as tasks:
         connection = McpConnection(injected.connection, tasks)
         elicitor = Heartbeat(LazyElicitor(lambda: make_elicitor(connection)), connection, tasks)
-        calls, origin = Calls(), policy.origin
+        calls, origin = Calls(), cache(policy.origin)
         questions = ServerQuestions(
             to_us.connection,
             to_server,

@@ -472,9 +472,10 @@ class Router:
         """
         id, error = message.get("id"), as_object(message.get("error"))
         named = as_object(error.get("data")).get("elicitations")
+        if not (named and is_id(id) and error.get("code") == URL_REQUIRED):
+            return False
         client = self._host.client
-        shows = decode_capabilities(client.capabilities, client.version).url
-        if shows or not (named and is_id(id) and error.get("code") == URL_REQUIRED):
+        if decode_capabilities(client.capabilities, client.version).url:
             return False
         self._on_response[id] = None
         call = self._calls.open.get(id)

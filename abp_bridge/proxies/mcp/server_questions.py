@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import anyio
@@ -17,7 +18,7 @@ from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.rpc.protocol import MAX_DEPTH, Id, dump
+from abp_bridge.rpc.protocol import MAX_DEPTH, Id, dump, is_id
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -153,14 +154,17 @@ class ServerQuestions:
 
     async def _handle(self, id: Id, params: JsonObject, asked: _OpenQuestion) -> None:
         result = CANCEL
+        beating: anyio.CancelScope | None = None
+        if is_id(token := as_object(params.get("_meta")).get("progressToken")):
+            beating = anyio.CancelScope()
+            self._tasks.start_soon(self._show_life, token, beating)
         try:
-            async with anyio.create_task_group() as beating:
-                beating.start_soon(self._show_life, as_object(params.get("_meta")))
-                with asked.scope:
-                    result = await self._ask(params, asked)
-                beating.cancel_scope.cancel()
+            with asked.scope:
+                result = await self._ask(params, asked)
         except Exception:
             logger.exception("a question of the server's is cancelled: asking it failed")
+        if beating is not None:
+            beating.cancel()
         if self._open.get(id) is asked:  # else it was taken back, or all has ended
             del self._open[id]
             self._answer(id, result)
@@ -198,16 +202,12 @@ class ServerQuestions:
             logger.warning("nobody answered what the server asked: %s", answer.reason)
             self._calls.note(_tell(answer.reason or "What came back did not fit."))
 
-    async def _show_life(self, meta: JsonObject) -> None:
-        token = meta.get("progressToken")
-        if not isinstance(token, (str, int)) or isinstance(token, bool):
-            return
-        beats = 0
-        while True:
-            await anyio.sleep(self._beat)
-            beats += 1
-            params: JsonObject = {"progressToken": token, "progress": beats}
-            self._connection.notify("notifications/progress", params, key=("progress", token))
+    async def _show_life(self, token: Id, beating: anyio.CancelScope) -> None:
+        with beating:
+            for beats in count(1):
+                await anyio.sleep(self._beat)
+                params: JsonObject = {"progressToken": token, "progress": beats}
+                self._connection.notify("notifications/progress", params, key=("progress", token))
 
 
 def _encode(id: Id, result: JsonObject) -> bytes:
