@@ -130,7 +130,8 @@ class Router:
     # --- lines of the host ---
 
     def _is_relevant_from_host(self, data: bytes) -> bool:
-        return self._matters(data) or (b'"method"' in data and b'"id"' in data)
+        # What is mostly there comes first: the others look through all of it.
+        return (b'"method"' in data and b'"id"' in data) or self._matters(data)
 
     def _matters(self, data: bytes) -> bool:
         """Whether more than a request's id is of interest in what the host says."""
@@ -377,17 +378,18 @@ class Router:
     # --- lines of the server ---
 
     def _is_relevant_from_server(self, data: bytes) -> bool:
-        if _may_ask(data):
+        # What is mostly there comes first: the others look through all of it.
+        if self._on_response and (b'"result"' in data or b'"error"' in data):
             return True
         if b'"method"' in data and b'"id"' in data:  # a request, which the host may answer
+            return True
+        if _may_ask(data):
             return True
         if self._serves_roots and b"roots" in data:
             return True
         if self._questions.is_asking and b"cancelled" in data:
             return True
-        if self._heartbeat.is_on and b"notifications/progress" in data:
-            return True
-        return bool(self._on_response) and (b'"result"' in data or b'"error"' in data)
+        return self._heartbeat.is_on and b"notifications/progress" in data
 
     async def _rewrite_from_server(self, line: bytes) -> bytes:
         if not _may_ask(line) and self._only_ends_call(line):
