@@ -254,14 +254,18 @@ def find_obstacle(settings: Settings, host: str, *, host_asks: bool) -> str:
         "questions-api": settings.questions_api is not None,
         "page": opens and can_open(),
     }
-    if any(ways.get(name) for name in order_of(settings.ask_on)):
+    order = order_of(settings.ask_on)
+    if any(ways.get(name) for name in order):
         return ""
-    page = (
-        "no browser can be opened: this process has neither DISPLAY nor WAYLAND_DISPLAY, and"
-        " $BROWSER names no command that opens one"
-        if opens
-        else "no browser is to be opened, which --page open allows"
-    )
+    if "page" not in order:
+        page = f"--ask-on {','.join(settings.ask_on)} leaves out every other way"
+    elif opens:
+        page = (
+            "no browser can be opened: this process has neither DISPLAY nor WAYLAND_DISPLAY, and"
+            " $BROWSER names no command that opens one"
+        )
+    else:
+        page = f"--page {settings.page} opens no browser for our own page (--page open does)"
     return f"{host} offers no way to ask its user, and {page}"
 
 

@@ -197,7 +197,7 @@ class McpSurfaces:
             return await self._request_legacy(need, method, params)
         if delivery.parked is None:
             raise SurfaceUnsupportedError(
-                "a host of this era is asked only inside of a call, and none is running",
+                "this host (MCP 2026-07-28) can be asked only while it waits for a tool call",
                 lasting=False,
             )
         return await delivery.parked.ask(method, params, need)
@@ -254,7 +254,9 @@ async def _ask_through_model(
     """With the result of the call, which names `abp_answer`."""
     if parked is None or not parked.has_wait:
         raise SurfaceUnsupportedError(
-            "a model is asked with the result of a call, and none is running", lasting=False
+            "its model can be asked only by the result of a tool call that waits for that, and"
+            " there is none",
+            lasting=False,
         )
     text = model_messages.encode_asked(question, problem)
     with parked.tell_model(question.id, text, asks=True) as message:
@@ -268,7 +270,8 @@ async def _send_address_through_model(
 ) -> SurfaceResponse:
     if parked is None or not parked.has_wait:
         raise SurfaceUnsupportedError(
-            "this host shows no forms, and no call is running whose result could point to the page",
+            "this host can show no link to the page. Be asked at a terminal (--tty DEVICE), or have"
+            " a browser opened (--page open)",
             lasting=False,
         )
     if not (place := await link.show_code()):

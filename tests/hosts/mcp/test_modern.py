@@ -862,7 +862,7 @@ async def test_a_question_of_no_call_has_nobody_to_go_to(tmp_path: Path) -> None
         while (answer := await app.next()).get("id") != "q":
             pass
         assert answer["result"]["error"]["code"] == "NOT_SUPPORTED"
-        assert "only inside of a call" in answer["result"]["error"]["message"]
+        assert "only while it waits for a tool call" in answer["result"]["error"]["message"]
 
 
 # --- what a host is told --------------------------------------------------------------------------

@@ -182,19 +182,31 @@ def test_a_servers_options_need_dashes_before_it(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "cure"),
-    [("off", "--page open"), ("open", "neither DISPLAY nor WAYLAND_DISPLAY, and $BROWSER")],
+    ("options", "cure"),
+    [
+        ("--page off", "--page off opens no browser for our own page (--page open does)"),
+        ("--page link", "--page link opens no browser for our own page (--page open does)"),
+        ("--page open", "neither DISPLAY nor WAYLAND_DISPLAY, and $BROWSER"),
+        ("--ask-on host", "--ask-on host leaves out every other way"),
+    ],
 )
 def test_without_any_way_to_a_person_the_handshake_names_the_cure(
-    page: str, cure: str, tmp_path: Path
+    options: str, cure: str, tmp_path: Path
 ) -> None:
-    with Proxied(tmp_path, "--page", page) as host:
+    with Proxied(tmp_path, *options.split()) as host:
         error = host.initialize()["error"]
         for word in (cure, "--tty", "--questions-api", "--without-person"):
             assert word in error["message"]
-        assert ("--page open" in error["message"]) is (page == "off")
         host.end()
         assert host.lines_to_server() == [], "the server heard nothing of this host"
+
+
+def test_a_browser_that_does_not_open_is_said_with_what_else_there_is(tmp_path: Path) -> None:
+    with proxied(tmp_path, env={"BROWSER": "false"}) as host:
+        words = host.response(host.begin_call("okta"))["result"]["content"][-1]["text"]
+        assert not host.deeds
+    assert "this host can show no link to the page. Be asked at a terminal (--tty DEVICE)" in words
+    assert "No browser could be opened: false failed (exit code 1)" in words
 
 
 @pytest.mark.parametrize(
