@@ -32,6 +32,16 @@ _OWN_PARAMS = {
     Kind.RESOURCE: ("type", "uri"),
     Kind.SAMPLING: ("task", "context"),
 }
+# What a person reads; of these one is enough.
+_SAYING = ("prompt", "message", "question", "title", "task", "schema", "uri", "type")
+_EXAMPLES = {
+    Kind.INPUT: '"Your name?"',
+    Kind.PREFERENCE: '"Which colour?" blue',
+    Kind.CONFIRM: '"Go on?"',
+    Kind.SELECT: '"Which season?" spring autumn',
+    Kind.RESOURCE: "\"A photo, please\" 'image/*'",
+    Kind.SAMPLING: '"Sum this up"',
+}
 _SECOND = {Kind.SELECT: "options", Kind.PREFERENCE: "default", Kind.RESOURCE: "type"}
 
 
@@ -57,8 +67,14 @@ def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
             raise UsageError("after the params as JSON nothing else is expected")
         params = _parsed(more[0], "the params")
         _check_names(params, (*_PARAMS, *_OWN_PARAMS[kind]))
-        return {"method": kind.value, "params": params}
-    return {"method": kind.value, "params": _worded(kind, more)}
+    else:
+        params = _worded(kind, more)
+    if not any(params.get(name) for name in _SAYING):
+        raise UsageError(
+            f"{what} says nothing to whoever is asked: give the message too, abp-bridge ask {what}"
+            f" {_EXAMPLES[kind]}"
+        )
+    return {"method": kind.value, "params": params}
 
 
 def _check_names(params: Iterable[str], known: Collection[str]) -> None:

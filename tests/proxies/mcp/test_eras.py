@@ -296,7 +296,7 @@ def test_a_question_outside_of_a_call_is_for_other_surfaces(tmp_path: Path) -> N
         host.send("notifications/vendor/ask")
         answer = host.notified("notifications/vendor/asked")["answer"]
         assert answer["code"] == -32600
-        assert "only while it waits for a tool call" in answer["message"]
+        assert "inside of a call" in answer["message"]
 
 
 @pairs
