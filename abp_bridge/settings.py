@@ -130,6 +130,7 @@ class Setting:
         repeated: The flag may come again; each adds to a tuple.
         duration: It is a time: seconds in `Settings` and after a flag, milliseconds in the
             environment, unless a unit is given.
+        zero: No time at all makes sense for it, after a flag too.
         separator: What stands between several values in the environment.
         shown: Its default in words, where the value itself says little.
         group: The heading of the flag in the help.
@@ -148,6 +149,7 @@ class Setting:
     const: object = None
     repeated: bool = False
     duration: bool = False
+    zero: bool = False
     separator: str = ""
     shown: str = ""
     group: str = ""
@@ -164,7 +166,7 @@ class Setting:
         none at all makes no sense. Raises ValueError.
         """
         if self.duration:
-            return read_duration(text, unit, positive=unit == "s")
+            return read_duration(text, unit, positive=unit == "s" and not self.zero)
         return self.read(text)
 
     def format(self, value: object) -> str:
@@ -181,8 +183,9 @@ def _setting(default: Value, **row: Any) -> Value:
     return field  # type: ignore[no-any-return]
 
 
-def _duration(default: float, variable: str, help: str) -> float:
-    return _setting(default, variable=variable, duration=True, replayable="plain", help=help)
+def _duration(default: float, variable: str, help: str, **row: Any) -> float:
+    kind = {"duration": True, "replayable": "plain", **row}
+    return _setting(default, variable=variable, help=help, **kind)
 
 
 def _switch(default: bool, variable: str, help: str, **row: Any) -> bool:
@@ -254,15 +257,13 @@ class Settings:
     call_timeout: float = _duration(
         60.0, "ABP_CALL_TIMEOUT", "for a call, without the time a person takes"
     )
-    question_timeout: float = _setting(
+    question_timeout: float = _duration(
         600.0,
-        variable="ABP_QUESTION_TIMEOUT",
+        "ABP_QUESTION_TIMEOUT",
+        "your time for an answer, where who asks names none",
         flag="--timeout",
         commands=("ask", "mcp"),
         metavar="TIME",
-        duration=True,
-        replayable="plain",
-        help="your time for an answer, where who asks names none",
     )
     mcp_modern: bool = _switch(
         True,
@@ -277,7 +278,12 @@ class Settings:
         replayable="plain",
     )
     park_timeout: float = _duration(
-        600.0, "ABP_PARK_TIMEOUT", "how long a call is kept for a host to come back to"
+        600.0,
+        "ABP_PARK_TIMEOUT",
+        "how long a call is kept for a host to come back to",
+        flag="--park-timeout",
+        commands=PROXIED,
+        metavar="TIME",
     )
     host_tool_timeout: float | None = _setting(
         None,
@@ -292,6 +298,10 @@ class Settings:
         "ABP_PERSON_FLOOR",
         "what a person needs to read anything at all: a host that answers faster, or faster than a"
         " longer text can be read, answered by itself; 0 to believe every host",
+        flag="--person-floor",
+        commands=PROXIED,
+        metavar="TIME",
+        zero=True,
     )
     page: str = _setting(
         "off",

@@ -83,6 +83,12 @@ def test_the_name_of_an_app_that_is_none_is_answered_with_what_may_be_meant(targ
     assert MEANT[target] == "".join(str(refused.value).partition(" Did you mean ")[2:])[:-1]
 
 
+def test_no_time_at_all_is_a_floor_and_no_limit() -> None:
+    assert TABLE["min_human_latency"].parse("0", "s") == 0.0
+    with pytest.raises(ValueError, match="it must be more than 0"):
+        TABLE["park_timeout"].parse("0", "s")
+
+
 def test_a_variable_that_is_called_as_an_option_is_named_with_what_is_meant() -> None:
     names = ["ABP_HEADFUL", "ABP_APP", "ABP_ALLOW", "ABP_TIMEOUT", "ABP_ROOT", "ABP_SOMETHING"]
     assert list(misspelt(names)) == [

@@ -132,10 +132,15 @@ def test_a_policys_instant_yes_does_nothing(server: str, tmp_path: Path) -> None
         assert "The host answered by itself" in said
 
 
-def test_a_policys_yes_lets_the_page_ask(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "more"), [((), {"ABP_PERSON_FLOOR": "1h"}), (("--person-floor", "1h"), {})]
+)
+def test_a_policys_yes_lets_the_page_ask(
+    options: tuple[str, ...], more: dict[str, str], tmp_path: Path
+) -> None:
     desktop = Desktop(tmp_path)
-    env = {"ABP_PERSON_FLOOR": "1h", **desktop.env}
-    with proxied(tmp_path, env=env, capabilities={"elicitation": FORM}) as host:
+    env = {**more, **desktop.env}
+    with proxied(tmp_path, *options, env=env, capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("okta")
         host.reply(host.asked()["id"], {"action": "accept", "content": {"confirm": "Deactivate"}})
         person = desktop.visit()
