@@ -118,6 +118,12 @@ class PageQuestion(Protocol):
         """Whether the browser that `open` waited for in vain comes after all; waits a while."""
         ...
 
+    async def wait_closed(self) -> None:
+        """Wait until the person closed the page and does not come back to it: what they saw there
+        is cancelled by that.
+        """
+        ...
+
     async def wait_answer(self) -> SurfaceResponse:
         """The person's reply, when it comes.
 

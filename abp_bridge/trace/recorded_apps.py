@@ -189,6 +189,7 @@ class _RecordedPageQuestion:
         self.directions = shown.directions
         self.open = shown.open
         self.wait_late_browser = shown.wait_late_browser
+        self.wait_closed = shown.wait_closed
         self.refuse = shown.refuse
         self._question_page = shown
         self._question = question

@@ -46,6 +46,9 @@ class Shown:
     async def wait_late_browser(self) -> bool:
         return False
 
+    async def wait_closed(self) -> None:
+        await asyncio.Event().wait()
+
     def visit(self) -> None:
         """The person is there."""
         if not self.opened:

@@ -25,6 +25,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from playwright.async_api import Browser, BrowserContext, Page, expect
 from support.acp_harness import client
 from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
+from support.programs import Programs
 
 from abp_bridge.bridge.approval import make_question
 from abp_bridge.core.capability import Capability
@@ -35,9 +36,9 @@ from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.opencode.surface import QuestionsApi
-from abp_bridge.surfaces.page import html
+from abp_bridge.surfaces.page import app, html
 from abp_bridge.surfaces.page.html import View, question_page
-from abp_bridge.surfaces.page.surface import LazyPageServer
+from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
 Json = Any
 
@@ -733,6 +734,79 @@ async def test_how_a_question_ended_is_said(
         await expect(tab.get_by_role("alert")).to_contain_text(words)
         await tab.reload()
         await expect(tab.get_by_text(words)).to_be_visible()
+
+
+@asynccontextmanager
+async def there(person: BrowserContext) -> AsyncIterator[None]:
+    """A tab that is opened inside has said that it is there."""
+    async with person.expect_event("requestfinished", lambda sent: "/here/" in sent.url):
+        yield
+
+
+async def test_who_closes_the_last_tab_cancels_what_they_saw(
+    loopback: LazyPageServer, person: BrowserContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "CLOSED_LIMIT", 0)
+    asked = question("input", prompt="Name?", schema={"type": "string"})
+    async with loopback.show(asked) as sheet, anyio.create_task_group() as tasks:
+        tasks.start_soon(sheet.wait_closed)
+        inbox, tab = await person.new_page(), await person.new_page()
+        async with there(person):
+            await tab.goto(sheet.url)
+        async with there(person):
+            await inbox.goto(tab.url.partition("q/")[0])
+        await tab.close()
+        await expect(inbox.get_by_role("link")).to_have_text(["https://app.example asks: Name?"])
+        await inbox.close()
+        assert (await sheet.wait_answer()).outcome is Outcome.CANCELLED
+        late = await person.new_page()
+        await late.goto(sheet.url)
+        await expect(late.get_by_text("its page was closed")).to_be_visible()
+
+
+async def test_a_tab_that_is_closed_before_its_questions_were_seen_is_opened_again(
+    loopback: LazyPageServer,
+    person: BrowserContext,
+    programs: Programs,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(app, "CLOSED_LIMIT", 0)
+    monkeypatch.setenv("BROWSER", programs.add("browser"))
+    surface = PageSurface(loopback, nowhere, nowhere, opens=True)
+    (variant,) = surface.variants()
+    async with anyio.create_task_group() as tasks:
+        for each in "First?", "Second?":
+            asked = question("input", prompt=each, schema={"type": "string"})
+            tasks.start_soon(surface.ask, asked, variant)
+        tab = await person.new_page()
+        async with there(person):
+            await tab.goto((await programs.wait())[0][1])
+        await expect(tab.get_by_role("link")).to_have_count(2)
+        await tab.close()
+        tab = await person.new_page()
+        await tab.goto((await programs.wait(2))[1][1])
+        await expect(tab.get_by_role("link")).to_have_count(2)
+        tasks.cancel_scope.cancel()
+
+
+async def nowhere(*_: object) -> Any:
+    """Nobody is sent anywhere."""
+    raise AssertionError
+
+
+async def test_who_loads_the_page_again_has_not_closed_it(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    asked = question("input", prompt="Name?", schema={"type": "string"})
+    async with shown(loopback, person, asked) as page, anyio.create_task_group() as tasks:
+        tasks.start_soon(page.sheet.wait_closed)
+        for _ in range(2):
+            async with there(person):
+                await page.tab.reload()
+        await page.tab.get_by_role("textbox").fill("Ada")
+        await page.press("Send")
+        assert (await page.reply()).content == {"value": "Ada"}
+        tasks.cancel_scope.cancel()
 
 
 async def test_the_same_browser_finds_its_way_back_by_a_used_link(

@@ -41,6 +41,21 @@ ASKED = {
     "fastmcp": ("Name?", ["Send", "Decline", "Cancel"]),
     "supabase": ("Run `drop table t`?", ["No, do not", "Run", "Cancel"]),
 }
+
+
+async def test_a_page_that_is_closed_leaves_the_deed_undone(
+    person: BrowserContext, tmp_path: Path
+) -> None:
+    desktop = Desktop(tmp_path)
+    with proxied(tmp_path, env=desktop.env) as host:
+        call = host.begin_call("okta")
+        tab = await visit(person, desktop)
+        await tab.close()
+        await anyio.to_thread.run_sync(host.response, call)
+        assert given(host) == {"action": "cancel"}
+        assert not host.deeds
+
+
 YES: dict[str, Json] = {
     "mongodb": {"confirmation": "Yes"},
     "okta": {"confirm": True},

@@ -51,6 +51,8 @@ CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no words come of them, and none is take
 CODE_LENGTH = 8  # letters: 34 bits, of which somebody tries `MAX_CODES`
 BEAT = 15.0  # seconds between signs of life on a stream
 OPEN_LIMIT = 5.0  # seconds for a browser to come, before the person is told of the page otherwise
+CLOSED_LIMIT = 10.0  # seconds without a tab, for who loads it again or restores it
+MAX_TABS = 1_000  # that are known to be open, of the person's own
 LATE_LIMIT = 25.0  # seconds more for a slow one, where they cannot be: hosts wait for 60
 TAB_LIMIT = 2.0  # seconds after a page went out, in which its tab begins to listen
 
@@ -69,6 +71,7 @@ TIMED_OUT = (
     "This question is no longer open: nobody answered it in time. Whoever asked has been told."
 )
 ELSEWHERE = "This question is no longer open: it was answered elsewhere."
+CLOSED = "This question is no longer open: its page was closed. Whoever asked has been told."
 MOVED = (
     "This question is no longer open here: it is asked elsewhere, or whoever asked was told that"
     " nobody could be asked."
@@ -154,6 +157,14 @@ class OpenForm:
         """Whether one comes that did not in time (`PageQuestion.wait_late_browser`)."""
         return await self._app.wait_late_browser()
 
+    async def wait_closed(self) -> None:
+        """Wait until the person closed the page, which cancels what they saw there
+        (`PageQuestion.wait_closed`).
+        """
+        await self._app.wait_closed()
+        if self.opened:
+            self.answer(SurfaceResponse(Outcome.CANCELLED), CLOSED)
+
     async def wait_answer(self) -> SurfaceResponse:
         """The person's answer; content that fits the question, or none.
 
@@ -217,6 +228,8 @@ class PageApp:
         self._open: dict[str, OpenForm] = {}
         self._opening: _Opening | None = None  # the last one
         self._seen = -inf  # when the person's browser last asked for a page
+        self._tabs: set[str] = set()  # that say that they are open
+        self._gone, self._back = anyio.Event(), anyio.Event()  # of the last tab
         self._tasks = tasks
         self._port = port
         self._version = 0
@@ -299,6 +312,26 @@ class PageApp:
             await opening.came.wait()
         return opening.came.is_set()
 
+    async def wait_closed(self) -> None:
+        """Wait until the last tab has said that it closes, and none is back in `CLOSED_LIMIT`.
+
+        Without scripts none says anything, and this never ends.
+        """
+        while True:
+            gone, back = self._gone, self._back
+            await gone.wait()
+            with anyio.move_on_after(CLOSED_LIMIT):
+                await back.wait()
+                continue
+            return
+
+    def _mark_seen(self) -> None:
+        """The person's browser is there."""
+        self._seen = anyio.current_time()
+        if self._gone.is_set():
+            self._back.set()
+            self._gone, self._back = anyio.Event(), anyio.Event()
+
     # --- the server ---
 
     def _site(self) -> http.Site:
@@ -312,6 +345,8 @@ class PageApp:
             _static("form.js", "text/javascript"),
             Route(self._home, own(self._inbox)),
             Route(f"{self._home}events", own(self._changes)),
+            Route(f"{self._home}here/{{tab}}", own(self._come), methods=["POST"]),
+            Route(f"{self._home}left/{{tab}}", self._leave, methods=["POST"]),
             Route(question, self._of_question(self._fill), methods=both),
             Route(f"{question}/check/{{draft}}", self._of_question(self._check), methods=both),
             Route(f"{question}/events", own(self._events)),
@@ -325,7 +360,7 @@ class PageApp:
         async def respond(request: Request) -> Response:
             if not _same(request.cookies.get(self._cookie_name, ""), self._cookie):
                 return _notice("Who are you?", STRANGER, 403)
-            self._seen = anyio.current_time()
+            self._mark_seen()
             return await handle(request)
 
         return respond
@@ -415,7 +450,7 @@ class PageApp:
         """To `address`, in a browser that is the person's from now on, and has the `marks` below
         their paths.
         """
-        self._seen = anyio.current_time()
+        self._mark_seen()
         response = RedirectResponse(address, 303)
         for path, value in {self._home: self._cookie, **marks}.items():
             response.set_cookie(self._cookie_name, value, httponly=True, samesite="lax", path=path)
@@ -434,6 +469,23 @@ class PageApp:
     def _list(self) -> html.Inbox:
         listed = [(each.question, self._view(each)) for each in self._unanswered().values()]
         return html.Inbox(self._home, self._version, listed)
+
+    async def _come(self, request: Request) -> Response:
+        """A tab is there, whatever of the page it shows."""
+        if len(self._tabs) < MAX_TABS:
+            self._tabs.add(request.path_params["tab"][:LONGEST_TOKEN])
+        return Response(status_code=204)
+
+    async def _leave(self, request: Request) -> Response:
+        """It is not: closed, or on its way to another page. Who does not know its name is nobody's
+        tab.
+        """
+        tab = request.path_params["tab"][:LONGEST_TOKEN]
+        if tab in self._tabs:
+            self._tabs.remove(tab)
+            if not self._tabs:
+                self._gone.set()
+        return Response(status_code=204)
 
     async def _inbox(self, request: Request) -> Response:
         return HTMLResponse(html.inbox_page(self._list()))

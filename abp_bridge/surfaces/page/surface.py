@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -153,7 +153,7 @@ class PageSurface:
             place = " ".join(filter(None, (problem and f"{problem}.", shown.directions)))
             is_new, self.place = place != self.place, place
             if self._opens and not problem:
-                return await _leave_to_page()
+                return await _leave_to_page(shown)
             if is_new and place:
                 logger.warning("%s", place)
             return await self._send_until_opened(question, shown, place)
@@ -177,7 +177,7 @@ class PageSurface:
             if not (is_coming or shown.opened):
                 shown.refuse(str(refusal))
                 raise
-        return await _leave_to_page()
+        return await _leave_to_page(shown)
 
     async def _send_links(
         self, question: Question, link: PageLink, shown: PageQuestion
@@ -192,10 +192,21 @@ class PageSurface:
         )
 
 
-async def _leave_to_page() -> NoReturn:
-    """Say nothing: the page has its answer sooner or later, and `Page.ask` then ends this."""
+async def _leave_to_page(shown: PageQuestion) -> SurfaceResponse:
+    """Say nothing: the page has its answer sooner or later, and `Page.ask` then ends this.
+
+    Nothing else leads there. So a question whose page was closed is over; what nobody has seen in
+    that tab gets another.
+
+    Raises:
+        SurfaceUnsupportedError: There is none.
+    """
     while True:
-        await anyio.sleep_forever()
+        await shown.wait_closed()
+        if shown.opened:
+            return SurfaceResponse(Outcome.CANCELLED)
+        if problem := await shown.open():
+            raise SurfaceUnsupportedError(problem, lasting=False)
 
 
 async def ask_by_link(

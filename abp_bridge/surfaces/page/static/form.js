@@ -36,6 +36,15 @@ if (open) {
   window.addEventListener('pageshow', () => { delete open.dataset.sent; });
 }
 
+// What was seen here is cancelled where no tab is left, and none comes back in a while.
+if (inbox) {
+  const home = inbox.dataset.inbox.replace(/events$/, '');
+  const tab = crypto.randomUUID();
+  for (const [event, word] of [['pageshow', 'here'], ['pagehide', 'left']]) {
+    window.addEventListener(event, () => { navigator.sendBeacon(`${home}${word}/${tab}`); });
+  }
+}
+
 function say(words) {
   const note = document.createElement('p');
   note.className = 'warning';
