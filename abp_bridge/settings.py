@@ -667,6 +667,8 @@ def to_environment(settings: Settings, usual: Settings | None = None) -> dict[st
 TARGETS: Mapping[str, str] = {
     "https://": "https://...",
     "http://": "http://...",
+    "ws://": "ws://...",
+    "wss://": "wss://...",
     "stdio:": "stdio:COMMAND",
     "mcp:": "mcp:COMMAND",
     "mcp+https://": "mcp+https://...",

@@ -142,7 +142,7 @@ class Program:
             with anyio.move_on_after(END_LIMIT):
                 await pipes.process.wait()
                 await pipes.heard.wait()
-            self._ending = pipes.ending
+        self._ending = getattr(pipes, "ending", self._ending)
 
     async def end_call(self) -> CallResult:
         """The result of a call during which it ended."""

@@ -36,8 +36,8 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
         if target.lower().startswith(scheme):
             if not named:
                 raise AppError(
-                    "Only the person can start a command as an app, or connect an MCP server: start"
-                    f" abp-bridge with --app '{scheme}...'",
+                    "Only the person can start a command as an app, or connect a WebSocket or an"
+                    f" MCP server: start abp-bridge with --app '{scheme}...'",
                     "PERMISSION_DENIED",
                 )
             return make(target, settings, tap)
@@ -53,9 +53,24 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
 
 
 def _stdio(target: str, settings: Settings, tap: Tap) -> App:
-    from abp_bridge.apps.stdio import StdioApp
+    from abp_bridge.apps.abp import AbpApp
+    from abp_bridge.rpc.subprocess import spawn
 
-    return StdioApp(_words(target), tap=tap)
+    words = _words(target)
+    return AbpApp(show_target(target), lambda: spawn(words), tap=tap)
+
+
+def _socket(target: str, settings: Settings, tap: Tap) -> App:
+    from abp_bridge.apps.abp import AbpApp
+    from abp_bridge.apps.websocket import connect, find_risks
+
+    return AbpApp(
+        show_target(target),
+        lambda: connect(target),
+        place="over this WebSocket",
+        warnings=find_risks(target),
+        tap=tap,
+    )
 
 
 def _server(target: str, settings: Settings, tap: Tap) -> App:
@@ -89,6 +104,8 @@ def _server_over_http(target: str, settings: Settings, tap: Tap) -> App:
 # What the person alone may name: it starts a program, or may do what the person may.
 _NAMED: Mapping[str, Callable[[str, Settings, Tap], App]] = {
     "stdio:": _stdio,
+    "ws://": _socket,
+    "wss://": _socket,
     "mcp:": _server,
     "acp:": _agent,
     "mcp+https://": _server_over_http,
@@ -115,11 +132,11 @@ def _words(target: str) -> list[str]:
 
 def _demo(target: str, settings: Settings, tap: Tap) -> App:
     if target == "demo":
-        from abp_bridge.apps.stdio import StdioApp
+        from abp_bridge.apps.abp import AbpApp
+        from abp_bridge.rpc.subprocess import spawn
 
-        return StdioApp(
-            [sys.executable, "-P", "-m", "abp_bridge.apps.demo"], origin="demo", tap=tap
-        )
+        command = [sys.executable, "-P", "-m", "abp_bridge.apps.demo"]
+        return AbpApp("demo", lambda: spawn(command), tap=tap)
     with _needs_playwright():
         from abp_bridge.apps.demo.site import DemoPage
 

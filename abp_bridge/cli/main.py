@@ -43,6 +43,7 @@ agenticbrowserprotocol.io) to the person behind an agent host, and the answers b
 EPILOG = """\
 An app is named by TARGET:
   https://app.example        a web page that speaks ABP, in a headless Chromium (extra 'browser')
+  wss://app.example/abp      an app that speaks ABP over a WebSocket; ws:// on this machine
   stdio:COMMAND              a program that speaks ABP on its stdin and stdout
   mcp:COMMAND                an MCP server; mcp+https://... is one over Streamable HTTP
   acp:COMMAND                an ACP agent, which is prompted: acp:codex-acp, "acp:goose acp"

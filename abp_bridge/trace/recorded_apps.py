@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from abp_bridge import VERSION
+from abp_bridge.apps.abp import AbpApp
 from abp_bridge.apps.acp import AcpApp
 from abp_bridge.apps.mcp import McpApp
-from abp_bridge.apps.stdio import StdioApp
 from abp_bridge.apps.targets import make_app
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, CapabilityList
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, map_texts
@@ -164,7 +164,7 @@ def record_app(target: str, named: bool, settings: Settings, recorder: Recorder)
     """The app for `target`, as `make_app` makes it, overheard."""
     party = recorder.app(target)
     app = make_app(target, named, settings, recorder.tap(party))
-    return app if isinstance(app, StdioApp | McpApp | AcpApp) else RecordedApp(app, recorder, party)
+    return app if isinstance(app, AbpApp | McpApp | AcpApp) else RecordedApp(app, recorder, party)
 
 
 class RecordedPage:

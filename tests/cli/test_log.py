@@ -122,7 +122,7 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.rpc.errors: request 3 ('session/prompt') failed",
     ),
     "apps": (
-        "abp_bridge.apps.stdio:StdioApp.call",
+        "abp_bridge.apps.abp:AbpApp.call",
         SERVE,
         ask_by_mcp,
         "ERROR abp_bridge.bridge.call: call call-1 of demo.ask failed",

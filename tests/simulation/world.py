@@ -22,7 +22,6 @@ from unittest.mock import patch
 
 import anyio
 
-from abp_bridge.apps import stdio
 from abp_bridge.bridge import Bridge
 from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.bridge.status import describe_questions
@@ -34,6 +33,7 @@ from abp_bridge.proxies.acp.proxy import run_proxy
 from abp_bridge.proxies.mcp.eras import translated
 from abp_bridge.proxies.mcp.policy import Policy as ServerPolicy
 from abp_bridge.proxies.mcp.proxy import run_proxy as run_server_proxy
+from abp_bridge.rpc import subprocess
 from abp_bridge.settings import read_settings
 
 from .apps import App
@@ -222,7 +222,7 @@ class World:
         """No process, no socket, and a disk with so much room."""
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         with ExitStack() as stack:
-            stack.enter_context(patch.object(stdio, "spawn", self.app.spawn))
+            stack.enter_context(patch.object(subprocess, "spawn", self.app.spawn))
             sockets: Json = {"listen": lambda path: self.connections, "accept": Connections.get}
             stack.enter_context(patch.multiple(mcp_endpoint, **sockets))
             if self.room is not None:

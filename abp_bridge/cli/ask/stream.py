@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from abp_bridge.apps.abp import MAX_LINE, Binding
 from abp_bridge.apps.elicitation import handle_elicitation
-from abp_bridge.apps.stdio import MAX_LINE, Binding
 from abp_bridge.cli.ask.person import Person
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import print_message

@@ -1,5 +1,5 @@
-"""Apps that are child processes and speak ABP on a pipe: the JSON-RPC binding or ABP's envelope,
-whichever the app answers in.
+"""Apps that speak ABP in messages, on a pipe or over a WebSocket: the JSON-RPC binding or ABP's
+envelope, whichever the app answers in. How one is reached is not known here.
 
 docs/abp-on-a-pipe.md describes both for people who write such apps.
 """
@@ -7,8 +7,8 @@ docs/abp-on-a-pipe.md describes both for people who write such apps.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 
 import anyio
@@ -16,10 +16,10 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
-from abp_bridge.apps.program import END_LIMIT, Program
+from abp_bridge.apps.program import END_LIMIT, Pipes, Program
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.sanitize import command_name, label
+from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener
 from abp_bridge.protocols import abp
@@ -34,7 +34,6 @@ from abp_bridge.rpc.protocol import (
     Request,
     UnmatchedResponse,
 )
-from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first
@@ -42,13 +41,14 @@ LIST_LIMIT = 10.0  # seconds for `capabilities/list`
 MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 
 
-class StdioApp:
-    """An app behind `command`, which starts when it is opened and ends when the block does.
+class AbpApp:
+    """An app that is reached when it is opened, and ends when the block does.
 
     Args:
-        command: The program and its arguments.
-        origin: What people are told asks them; made of the command if not given.
-        env: Its environment; ours without what is private if not given.
+        origin: What people are told asks them.
+        connect: Reaches it for as long as the block lasts.
+        place: Where it is spoken to, in words.
+        warnings: What there is to say of how it is reached.
         tap: Overhears what is said on its pipes.
     """
 
@@ -56,15 +56,17 @@ class StdioApp:
 
     def __init__(
         self,
-        command: Sequence[str],
+        origin: str,
+        connect: Callable[[], AbstractAsyncContextManager[Pipes]],
         *,
-        origin: str | None = None,
-        env: Mapping[str, str] | None = None,
+        place: str = "on stdin and stdout",
+        warnings: tuple[str, ...] = (),
         tap: Tap = unobserved_stream,
     ) -> None:
-        self.origin = origin or f"stdio:{command_name(command)}"
-        self._command = command
-        self._env = env
+        self.origin = origin
+        self._connect = connect
+        self._place = place
+        self._warnings = warnings
         self._tap = tap
         self._binding = Binding()
         self._connection: JsonRpcConnection | None = None
@@ -74,14 +76,14 @@ class StdioApp:
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """Start the program and greet it (`App.open`). On the way out it is told, and ended.
+        """Reach the app and greet it (`App.open`). On the way out it is told, and ended.
 
         Raises:
-            AppError: It cannot be started, does not answer, or refuses.
+            AppError: It cannot be reached, does not answer, or refuses.
         """
         async with (
             self._program.open(listener),
-            spawn(self._command, env=self._env) as child,
+            self._connect() as pipes,
             anyio.create_task_group() as tasks,
         ):
             self._tasks = tasks
@@ -91,13 +93,13 @@ class StdioApp:
                     inward=self._binding.inward,
                     outward=self._binding.outward,
                 ),
-                *self._tap(child.stdout, child.stdin),
+                *self._tap(pipes.stdout, pipes.stdin),
                 on_message=self._on_message,
                 on_protocol_error=self._on_protocol_error,
             )
             tasks.start_soon(self._run, self._connection)
-            tasks.start_soon(self._program.watch, child)
-            opened = await self._initialize(child)
+            tasks.start_soon(self._program.watch, pipes)
+            opened = await self._initialize(pipes)
             try:
                 yield opened
             finally:
@@ -152,15 +154,15 @@ class StdioApp:
         assert self._connection is not None, "the app is open"
         return await self._connection.request(method, dict(params))
 
-    async def _initialize(self, child: Child) -> AppInfo:
-        async with self._program.greeting(child, "ABP on stdin and stdout", START_LIMIT):
+    async def _initialize(self, pipes: Pipes) -> AppInfo:
+        async with self._program.greeting(pipes, f"ABP {self._place}", START_LIMIT):
             answer = await self._request("initialize", abp.initialize_params(VERSION))
             opened = abp.decode_app_info(answer)
         listed = CapabilityList() if self._binding.envelope else await self.capabilities()
         return replace(
             opened,
             capabilities=abp.merge_capabilities(opened.capabilities, listed),
-            warnings=tuple(dict.fromkeys([*opened.warnings, *listed.problems])),
+            warnings=tuple(dict.fromkeys([*self._warnings, *opened.warnings, *listed.problems])),
         )
 
     async def _run(self, connection: JsonRpcConnection) -> None:

@@ -1,0 +1,443 @@
+"""Apps that are reached over a WebSocket: both bindings, every kind of question, and what a person
+hears where there is none, or no end to it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from support.harness import MODERN, RawHost, accept, hosted, refuse, run, text
+from support.http_server import Reply, serving
+from support.paths import APPS
+from support.sockets import SocketApp, app_at_socket, at_socket, program_at_socket
+from websockets.asyncio.server import ServerConnection
+
+from abp_bridge.apps import abp, websocket
+from abp_bridge.apps.targets import make_app
+from abp_bridge.interfaces.app import AppError
+from abp_bridge.settings import Settings
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+DEMO = (sys.executable, "-m", "abp_bridge.apps.demo")
+QUESTIONS: dict[str, tuple[Json, Json]] = {
+    "elicitation/input": (
+        {"prompt": "Who?", "schema": {"type": "string"}},
+        {"value": "Ann\nand \u2028 B"},
+    ),
+    "elicitation/preference": (
+        {"prompt": "Size?", "schema": {"type": "integer"}, "default": 3},
+        {"value": 4},
+    ),
+    "elicitation/confirm": ({"message": "Go on?"}, {"confirmed": True}),
+    "elicitation/select": ({"prompt": "Tea?", "options": ["tea", "mate"]}, {"selected": "mate"}),
+}
+
+
+@pytest.mark.parametrize("version", [None, MODERN])
+@pytest.mark.parametrize("method", QUESTIONS)
+async def test_what_an_app_asks_over_a_websocket_is_asked_and_answered(
+    method: str, version: str | None
+) -> None:
+    params, given = QUESTIONS[method]
+    async with (
+        program_at_socket(*DEMO) as url,
+        hosted("--app", url, answer=accept(**given), version=version) as host,
+    ):
+        response = await host.ask(method, **params)
+    assert (response["success"], response["data"]) == (True, given)
+
+
+async def test_a_no_over_a_websocket_is_a_no() -> None:
+    async with program_at_socket(*DEMO) as url, hosted("--app", url, answer=refuse("decline")) as h:
+        response = await h.ask("elicitation/select", prompt="Tea?", options=["tea"])
+    assert response["error"]["code"] == "USER_CANCELLED"
+
+
+async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> None:
+    async with (
+        program_at_socket(sys.executable, str(APPS / "envelope.py")) as url,
+        hosted("--app", url, answer=accept(selected="tea")) as host,
+    ):
+        assert json.loads(text(await host.call("ask")))["data"] == {"selected": "tea"}
+        status = (await host.status())["apps"]["envelope"]
+        assert (status["origin"], status["progress"]["value"]) == (url, 0.5)
+
+
+async def test_a_message_of_several_lines_is_one_and_what_is_none_is_told() -> None:
+    async def play(app: SocketApp) -> None:
+        await app.open("work")
+        call = await app.next("capabilities/call")
+        for odd in ("no JSON", b"\xff\xfe", ""):
+            await app.write(odd)
+        assert [(await app.next())["error"]["code"] for _ in range(2)] == [-32700, -32700]
+        result = {"success": True, "data": "a\nb"}
+        answer = {"jsonrpc": "2.0", "id": call["id"], "result": result}
+        await app.write(json.dumps(answer, indent=1).replace("\n", "\r\n"))
+        await app.next("shutdown")
+
+    async with app_at_socket(play) as url, hosted("--app", url) as host:
+        assert text(await host.call("work")) == "a\nb"
+        told = [each["data"]["data"]["message"] for each in host.wire.sent("notifications/message")]
+    assert len(told) == 2
+    assert all(each.startswith("a line of the app's was dropped: Parse error") for each in told)
+
+
+async def test_an_app_is_told_that_the_session_ends_and_then_left() -> None:
+    heard: list[Json] = []
+
+    async def play(app: SocketApp) -> None:
+        await app.open()
+        asked = await app.next("shutdown")
+        await app.send(id=asked["id"], result={})
+        heard.extend([asked["params"], await app.next(), app.socket.close_code])
+
+    async with app_at_socket(play) as url, hosted("--app", url) as host:
+        await host.client.call_tool("abp_connect", {})
+    assert heard == [{"reason": "the session ended"}, None, 1000]
+
+
+async def test_an_app_that_never_reads_or_closes_holds_nobody_up() -> None:
+    flood: Json = {"method": "notifications/state/changed", "params": {"field": "a", "newValue": 1}}
+    over = anyio.Event()
+
+    async def handle(connection: ServerConnection) -> None:
+        app = SocketApp(connection)
+        await app.open("work")
+        await app.next("capabilities/call")
+        connection.transport.pause_reading()
+        await app.send(**flood)
+        await over.wait()
+        connection.transport.abort()
+
+    async with at_socket(handle) as url:
+        async with hosted("--app", url) as host:
+            call = {"capability": "work", "timeout": 0.2, "params": {"long": "x" * 2**22}}
+            result = await host.client.call_tool("abp_call", call)
+            assert text(result).startswith("TIMEOUT")
+            assert (await host.status())["apps"]["socket"]["state"]
+        over.set()
+
+
+# --- how it ends ----------------------------------------------------------------------------------
+
+
+async def going_away(app: SocketApp) -> None:
+    await app.socket.close(1001, "restart")
+
+
+async def dying(app: SocketApp) -> None:
+    app.socket.transport.abort()
+
+
+async def talking_on(app: SocketApp) -> None:
+    await app.write(b"x" * (65 * 2**20))
+    await app.next("nothing more")
+
+
+ENDINGS = {
+    "going away": (going_away, "received 1001 (going away) restart"),
+    "dying": (dying, "no close frame received"),
+    "a message without an end": (talking_on, "1009 (message too big)"),
+}
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+async def test_an_app_that_ends_in_the_middle_of_a_question_is_gone_aloud(how: str) -> None:
+    end, words = ENDINGS[how]
+    asked = anyio.Event()
+
+    async def play(app: SocketApp) -> None:
+        await app.open("work")
+        await app.next("capabilities/call")
+        params = {"prompt": "Who?", "schema": {"type": "string"}}
+        await app.send(id="q", method="elicitation/input", params=params)
+        await asked.wait()
+        await end(app)
+
+    async def person(params: Json) -> None:
+        asked.set()
+        await anyio.sleep_forever()
+
+    async with (
+        app_at_socket(play) as url,
+        hosted("--app", url, "--app", "demo", answer=person) as h,
+    ):
+        result = text(await h.call("work"))
+        assert result.startswith("DISCONNECTED: The app is gone: the app ended (its WebSocket was")
+        assert words in result
+        questions = (await h.status())["questions"]
+        assert (questions["open"], [each["outcome"] for each in questions["ended"]]) == (
+            [],
+            ["withdrawn"],
+        )
+        assert text(await h.call("demo.echo", value="fine")) == "fine"
+
+
+async def test_an_app_that_is_gone_can_be_connected_again() -> None:
+    async def play(app: SocketApp) -> None:
+        await app.open("work")
+        call = await app.next("capabilities/call")
+        await app.send(id=call["id"], result={"success": True, "data": "done"})
+        await app.socket.close()
+
+    async with app_at_socket(play) as url, hosted("--app", url) as host:
+        for _ in range(2):
+            assert text(await host.call("work")) == "done"
+            while (await host.status())["apps"]:
+                await anyio.lowlevel.checkpoint()
+
+
+# --- what is none ---------------------------------------------------------------------------------
+
+
+async def words_of(url: str, *arguments: str) -> str:
+    """What a host hears that connects it."""
+    async with hosted("--app", url, *arguments) as host:
+        return text(await host.client.call_tool("abp_connect", {}))
+
+
+def refusing(status: int, body: str = "", **headers: str) -> Any:
+    def process(connection: ServerConnection, request: Any) -> Any:
+        response = connection.respond(HTTPStatus(status), body)
+        for name, value in headers.items():
+            response.headers[name] = value
+        return response
+
+    return process
+
+
+async def nothing(connection: ServerConnection) -> None:
+    raise AssertionError("it was connected")
+
+
+REFUSALS = {
+    "a reason": (
+        refusing(403, "Wrong token.\n"),
+        "HTTP 403 and opened no WebSocket (Wrong token.)",
+    ),
+    "no reason": (refusing(404), "HTTP 404 and opened no WebSocket: check the path in --app, and"),
+    "another place": (
+        refusing(302, Location="wss://elsewhere.example/abp?token=hunter2"),
+        "HTTP 302 and opened no WebSocket: it leads to wss://elsewhere.example/abp, which",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+async def test_an_app_that_lets_nobody_in_is_told_with_its_reason(case: str) -> None:
+    process, words = REFUSALS[case]
+    async with at_socket(nothing, process_request=process) as url:
+        told = await words_of(url)
+    assert told.startswith(f"TRANSPORT_ERROR: {url} answered with ")
+    assert words in told
+    assert "hunter2" not in told
+
+
+async def test_a_server_of_something_else_is_told() -> None:
+    with serving(lambda request: Reply(b"hello", "text/html")) as url:
+        told = await words_of(url.replace("http:", "ws:"))
+    assert "answered with HTTP 200 and opened no WebSocket: check the path" in told
+
+
+@asynccontextmanager
+async def tcp(handle: Callable[[anyio.abc.SocketStream], Awaitable[None]]) -> AsyncIterator[str]:
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, handle)
+        yield f"ws://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
+        tasks.cancel_scope.cancel()
+
+
+async def test_what_speaks_no_http_is_told() -> None:
+    async def handle(stream: anyio.abc.SocketStream) -> None:
+        await stream.send(b"SSH-2.0-OpenSSH_9.6\r\n")
+        await stream.aclose()
+
+    async with tcp(handle) as url:
+        told = await words_of(url)
+    assert "cannot be connected: did not receive a valid HTTP response" in told
+    assert "that an app serves ABP over a WebSocket there" in told
+
+
+async def test_nobody_there_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    told = await words_of(f"ws://127.0.0.1:{port}/abp?token=hunter2")
+    assert told.startswith(f"TRANSPORT_ERROR: ws://127.0.0.1:{port}/abp cannot be connected: ")
+    assert "Connect call failed" in told
+    assert "hunter2" not in told
+
+
+async def opened(url: str) -> None:
+    async with make_app(url, True, Settings()).open(Nobody()):
+        raise AssertionError("it was opened")
+
+
+class Nobody:
+    """Who hears of an app that never is one."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *words: None
+
+
+async def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "OPEN_LIMIT", 0.2)
+
+    async def handle(stream: anyio.abc.SocketStream) -> None:
+        await anyio.sleep_forever()
+
+    async with tcp(handle) as url:
+        with pytest.raises(AppError, match=r"opened no WebSocket within 0.2 s: is an app served"):
+            await opened(url)
+
+
+async def test_an_app_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(abp, "START_LIMIT", 0.2)
+
+    async def play(app: SocketApp) -> None:
+        await app.next("nothing")
+
+    async with app_at_socket(play) as url:
+        with pytest.raises(
+            AppError, match=r"within 0.2 s. Does it speak ABP over this WebSocket\?"
+        ):
+            await opened(url)
+
+
+WRONG = {
+    "wss:app.example": "Did you mean wss://app.example?",
+    "wsss://app.example/abp": "Did you mean wss://app.example/abp?",
+}
+
+
+@pytest.mark.parametrize("target", WRONG)
+def test_a_misspelt_scheme_is_said_at_the_start(target: str) -> None:
+    done = run("serve", "--app", target)
+    assert done.returncode == 2
+    assert WRONG[target] in done.stderr
+
+
+@pytest.mark.parametrize("url", ["ws://", "ws://127.0.0.1:99999/", "wss://[::1", "ws://h/#part"])
+async def test_an_address_that_leads_nowhere_is_told(url: str) -> None:
+    assert "is no address of a WebSocket, such as wss://" in await words_of(url)
+
+
+def test_a_model_cannot_connect_a_websocket() -> None:
+    with RawHost() as host:
+        host.initialize()
+        said = host.text(host.begin_call("abp_connect", target="ws://127.0.0.1:1/"))
+    assert "PERMISSION_DENIED: Only the person can" in said
+
+
+# --- who listens ----------------------------------------------------------------------------------
+
+
+async def test_who_is_reached_in_plain_text_elsewhere_is_said() -> None:
+    async with program_at_socket(*DEMO) as url:
+        far = url.replace("127.0.0.1", "0.0.0.0")  # which is no address of this machine's alone
+        async with hosted("--app", far) as host:
+            await host.client.call_tool("abp_connect", {})
+            (warning,) = (await host.status())["apps"]["demo"]["warnings"]
+    assert warning.startswith(f"{far} is not encrypted: who is on the way reads")
+
+
+@pytest.mark.parametrize(
+    ("url", "risky"),
+    [
+        ("ws://localhost:80/", False),
+        ("ws://[::1]/", False),
+        ("ws://127.9.9.9/", False),
+        ("wss://app.example/", False),
+        ("WSS://app.example/", False),
+        ("ws://localhost.example/", True),
+        ("ws://192.168.1.5:3000/?token=1", True),
+    ],
+)
+def test_plain_text_is_no_risk_on_this_machine(url: str, risky: bool) -> None:
+    risks = websocket.find_risks(url)
+    assert bool(risks) == risky
+    assert "token" not in "".join(risks)
+
+
+async def test_an_app_over_tls_is_checked(tmp_path: Path) -> None:
+    certificate = certify(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    async def play(app: SocketApp) -> None:
+        await app.open("work")
+        await app.next("shutdown")
+
+    async with app_at_socket(play, ssl=context) as url:
+        assert "CERTIFICATE_VERIFY_FAILED" in await words_of(url)
+        async with hosted("--app", url, env={"SSL_CERT_FILE": str(certificate)}) as host:
+            said = text(await host.client.call_tool("abp_connect", {}))
+    assert said.startswith("Connected socket")
+
+
+def certify(folder: Path) -> Path:
+    """A certificate of this machine's own, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "here")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "here.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+async def test_secrets_in_an_address_are_shown_to_nobody() -> None:
+    async with program_at_socket(*DEMO) as url:
+        secret = url.replace("//", "//user:hunter2@") + "?token=hunter2"
+        async with hosted("--app", secret, answer=accept(value="x")) as host:
+            await host.ask("elicitation/input", prompt="Who?", schema={"type": "string"})
+            status = await host.status()
+        assert "hunter2" not in json.dumps(host.wire.lines)
+        assert status["apps"]["demo"]["origin"] == url
+
+
+async def test_what_is_said_over_a_websocket_is_recorded(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    async with (
+        program_at_socket(*DEMO) as url,
+        hosted("--app", url, "--record", str(trace), answer=accept(value="x")) as host,
+    ):
+        await host.ask("elicitation/input", prompt="Who?", schema={"type": "string"})
+    said = [line for line in trace.read_text().splitlines() if '"elicitation/input"' in line]
+    assert any('"app"' in line for line in said)
