@@ -18,7 +18,7 @@ from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.apps.program import END_LIMIT, Pipes, Program
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener
@@ -33,11 +33,13 @@ from abp_bridge.rpc.protocol import (
     Notification,
     Request,
     UnmatchedResponse,
+    is_id,
 )
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first
 LIST_LIMIT = 10.0  # seconds for `capabilities/list`
+TAKEN_BACK = "the app no longer waits for the answer"
 MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 
 
@@ -71,7 +73,8 @@ class AbpApp:
         self._binding = Binding()
         self._connection: JsonRpcConnection | None = None
         self._program = Program(self.origin, "app")
-        self._questions: set[Id] = set()  # the app's requests that are being answered
+        # the app's requests that are being answered
+        self._questions: dict[Id, anyio.CancelScope] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
@@ -184,11 +187,15 @@ class AbpApp:
             return
         if isinstance(message, Request):
             if message.method.startswith(("elicitation/", "sampling/")):
-                self._questions.add(message.id)
+                self._questions[message.id] = anyio.CancelScope()
                 self._tasks.start_soon(self._answer, self._connection, message, listener)
             else:
                 words = f"An ABP client has no method {message.method[:80]!r}"
                 self._connection.respond_error(message.id, METHOD_NOT_FOUND, words)
+        elif message.method == abp.WITHDRAWN:
+            named = as_object(message.params).get("requestId")
+            if is_id(named) and named in self._questions:
+                self._questions[named].cancel()
         elif message.method != abp.PROGRESS:
             listener.on_notice(abp.decode_notice({"event": message.method, "data": message.params}))
         elif (progress := abp.decode_progress(message.params)) is not None:
@@ -202,8 +209,10 @@ class AbpApp:
         self, connection: JsonRpcConnection, request: Request, listener: AppListener
     ) -> None:
         raw = {"method": request.method, "params": request.params}
-        response = await handle_elicitation(raw, listener, self.origin)
-        self._questions.discard(request.id)
+        response = abp.encode_withdrawn(TAKEN_BACK)
+        with self._questions[request.id]:
+            response = await handle_elicitation(raw, listener, self.origin)
+        del self._questions[request.id]
         if connection.is_open(request.id):
             connection.respond(request.id, response)
 

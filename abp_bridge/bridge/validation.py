@@ -78,7 +78,7 @@ class Witness:
             by_buttons=variant.surface is Surface.ACP_PERMISSION,
         )
         seen = Glimpse(response.seconds or 0.0, preset, response.exact)
-        machine = _MACHINES.get(variant.surface)
+        machine = response.answered_by or _MACHINES.get(variant.surface)
         before = tuple(self._before)
         if machine is None and not by_hand:
             if asked < self._answered:  # shown together: each waited for the same first answer

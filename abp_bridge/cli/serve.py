@@ -5,6 +5,7 @@ within two seconds.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -30,13 +31,18 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.bridge import Bridge
+    from abp_bridge.hosts.abp.server import AbpServer
+    from abp_bridge.hosts.abp.session import AbpSession
     from abp_bridge.hosts.acp.server import AcpServer
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host
+    from abp_bridge.protocols.abp.agent import AgentInfo
     from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+_OF_ABP = ("agent", "features")  # members of its `initialize` that no other protocol's has
 
 HELP = "the bridge itself, on stdin and stdout, for an MCP host to launch"
 DESCRIPTION = (
@@ -73,7 +79,8 @@ async def _serve(settings: Settings, source: ByteReader, sink: ByteWriter) -> No
 
 class ProtocolDetector:
     """A host connection whose first message decides who is there: an ACP client's `initialize` has
-    a whole number for a version, an MCP host's has words.
+    a whole number for a version, an MCP host's has words, and an ABP agent's names features; or it
+    is an envelope of ABP's.
 
     Args:
         composition: Makes the sessions' bridges.
@@ -90,9 +97,10 @@ class ProtocolDetector:
         self._composition = composition
         self._settings = composition.settings
         self._tasks = tasks
-        self._server: McpServer | AcpServer | None = None
+        self._server: McpServer | AcpServer | AbpServer | None = None
+        self._protocol = JsonRpcProtocol(revealed=True, inward=self._inward)
         self.connection = JsonRpcConnection(
-            JsonRpcProtocol(revealed=True),
+            self._protocol,
             source,
             sink,
             on_message=self._on_message,
@@ -107,10 +115,23 @@ class ProtocolDetector:
 
     def _on_message(self, message: Request | Notification) -> None:
         if self._server is None:
-            version = as_object(message.params).get("protocolVersion")
-            self._server = self._acp() if type(version) is int else self._mcp()
+            params = as_object(message.params)
+            is_abp = "clientInfo" not in params and not params.keys().isdisjoint(_OF_ABP)
+            is_acp = type(params.get("protocolVersion")) is int
+            self._server = self._acp() if is_acp else self._abp() if is_abp else self._mcp()
             logger.info("the host's first message is %s", label(message.method, 80))
         self._server.on_message(message)
+
+    def _inward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """The first message, which may be an envelope."""
+        self._protocol.inward = None
+        if "jsonrpc" in message or message.get("type") != "initialize":
+            return message
+        from abp_bridge.protocols.abp.envelope import AppEnvelope
+
+        envelope = AppEnvelope(time.time)
+        self._protocol.inward, self._protocol.outward = envelope.inward, envelope.outward
+        return envelope.inward(message)
 
     def _cancel_request(self, id: Id, reason: str) -> tuple[str, JsonValue]:
         """Each protocol has its own words for it."""
@@ -129,6 +150,18 @@ class ProtocolDetector:
         from abp_bridge.hosts.acp.session import AcpSession
 
         return AcpSession(self.connection, id, client, self._composition.page, self._bridge)
+
+    def _abp(self) -> AbpServer:
+        from abp_bridge.hosts.abp.server import AbpServer
+        from abp_bridge.protocols.abp.agent import encode_withdrawal
+
+        self._encode_cancel = encode_withdrawal
+        return AbpServer(self.connection, self._abp_session, self._tasks)
+
+    def _abp_session(self, agent: AgentInfo) -> AbpSession:
+        from abp_bridge.hosts.abp.session import AbpSession
+
+        return AbpSession(self.connection, agent, self._bridge)
 
     def _mcp(self) -> McpServer:
         connection = McpConnection(self.connection, self._tasks)

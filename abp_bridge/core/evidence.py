@@ -55,7 +55,8 @@ class Circumstances:
     Attributes:
         seen: The answer.
         by_hand: It was given on a surface of the person's own.
-        machine: What answers on that surface, where no person can.
+        machine: Who answers on that surface, where no person can, or who did as the host says
+            itself.
         interactive: True for a host that is known to show its person what it is asked, False for
             one that is known to answer by itself, None for any other.
         may_be_unattended: The host gives such an answer by itself too, where nobody sits at it.

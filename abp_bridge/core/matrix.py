@@ -27,6 +27,7 @@ class Surface(enum.Enum):
     ACP_FORM = "acp-form"
     ACP_URL = "acp-url"
     ACP_PERMISSION = "acp-permission"
+    ABP = "abp"
     TERMINAL = "terminal"
     PAGE = "page"
     QUESTIONS_API = "questions-api"
@@ -195,6 +196,11 @@ _PERMISSION: dict[QuestionShape, Cell] = {
     QuestionShape.SAMPLING: refusal("buttons ask the person, not a model"),
 }
 
+_ABP: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE) | {
+    QuestionShape.FILE_CONSENT: downgrade("as a confirm"),
+    QuestionShape.SECRET: refusal("a secret passes through no agent"),
+}
+
 _TERMINAL: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE) | {
     QuestionShape.NESTED: downgrade("as JSON text"),
     QuestionShape.FILE: downgrade("as a path"),
@@ -238,6 +244,7 @@ MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Cell]] = {
     | {QuestionShape.FILE: refusal("ACP forms carry no files")},
     (Surface.ACP_URL, ""): _PAGE,
     (Surface.ACP_PERMISSION, ""): _PERMISSION,
+    (Surface.ABP, ""): _ABP,
     (Surface.TERMINAL, ""): _TERMINAL,
     (Surface.PAGE, ""): _PAGE,
     (Surface.QUESTIONS_API, ""): _QUESTIONS_API,
@@ -257,6 +264,7 @@ SINCE: dict[Surface, str] = {
     Surface.ACP_FORM: "ACP 1",
     Surface.ACP_URL: "ACP 1",
     Surface.ACP_PERMISSION: "ACP 1",
+    Surface.ABP: "ABP 0.1",
 }
 
 # A host without any surface: an MCP host that declares no elicitation, where the person has set up

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.errors import AbpBridgeError
 
 
@@ -27,6 +27,7 @@ class SurfaceResponse:
             where the person answered on a surface of their own.
         exact: Whether that time is the answer's own (`evidence.Glimpse`).
         variant: Of the host, where it answered what was asked on another surface.
+        answered_by: Who answered, as the host itself says, where that was no person.
     """
 
     outcome: Outcome
@@ -34,6 +35,7 @@ class SurfaceResponse:
     seconds: float | None = None
     exact: bool = True
     variant: SurfaceVariant | None = None
+    answered_by: AnsweredBy | None = None
 
 
 def median(seconds: Sequence[float]) -> float:

@@ -14,6 +14,7 @@ from abp_bridge.protocols.abp.data import Blob, Reference, extract, fill
 from abp_bridge.protocols.abp.notices import (
     PREFIX,
     PROGRESS,
+    WITHDRAWN,
     decode_changes,
     decode_notice,
     decode_progress,
@@ -28,6 +29,7 @@ from abp_bridge.protocols.abp.questions import (
 __all__ = [
     "PREFIX",
     "PROGRESS",
+    "WITHDRAWN",
     "Blob",
     "Reference",
     "call_params",

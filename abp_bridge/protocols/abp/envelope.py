@@ -7,18 +7,18 @@ speaks the envelope is translated here, message by message. docs/abp-on-a-pipe.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 
-# The types that answer a request of ours.
-_ANSWERS = {
-    "initialize-result",
-    "capabilities/list-result",
-    "capabilities/call-result",
-    "capabilities/cancel-result",
-    "shutdown-result",
-}
+_REQUESTS = (
+    "initialize",
+    "capabilities/list",
+    "capabilities/call",
+    "capabilities/cancel",
+    "shutdown",
+)
+_ANSWERS = {f"{each}-result" for each in _REQUESTS}  # the types that answer one of ours
 
 
 def is_envelope(message: JsonValue) -> bool:
@@ -38,11 +38,9 @@ def to_envelope(message: JsonObject, now: float) -> dict[str, JsonValue]:
     if "method" in message:
         kind, payload = message["method"], message.get("params", {})
     elif "result" in message:
-        kind, payload = "elicitation/response", message["result"]
+        kind, payload = ANSWER, message["result"]
     else:
-        words = as_object(message["error"])["message"]
-        failure: JsonObject = {"code": "INVALID_PARAMS", "message": words, "retryable": False}
-        kind, payload = "elicitation/response", {"success": False, "error": failure}
+        kind, payload = ANSWER, {"success": False, "error": _failure(message)}
     identity = {"id": message["id"]} if "id" in message else {}
     return {"type": kind, **identity, "timestamp": round(now * 1000), "payload": payload}
 
@@ -78,6 +76,139 @@ def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
         method = name if name.startswith("notifications/") else f"notifications/{name}"
         return rpc | {"method": method, "params": payload_object(data)}
     return rpc | {"method": f"notifications/{kind}", "params": body}
+
+
+class AppEnvelope:
+    """The same at the app's end, where an agent speaks to us: its requests in, ours and our
+    responses out. A response is of its request's type.
+
+    Args:
+        now: The time, in seconds since the epoch.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._types: dict[JsonValue, str] = {}  # of the requests that wait for a response, by id
+
+    def inward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """An envelope of the agent's -> the JSON-RPC message it means. A request that names no id
+        has its type for one.
+        """
+        if not is_envelope(message):
+            return message
+        kind, payload = as_text(message["type"]), message.get("payload")
+        id = message.get("id")
+        if kind == "elicitation/response":
+            return {"jsonrpc": "2.0", "id": id, "result": payload}
+        if kind not in _REQUESTS:
+            return {"jsonrpc": "2.0", "method": kind, "params": payload_object(payload)}
+        id = id if isinstance(id, (str, int, float)) else kind
+        self._types[id] = kind
+        return {"jsonrpc": "2.0", "id": id, "method": kind, "params": payload_object(payload)}
+
+    def outward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """A JSON-RPC message of ours -> an envelope."""
+        made, identity = _to_agent(message), {}
+        if "id" in message:
+            kind = "" if "method" in message else self._types.pop(message["id"], "error")
+            made = {"type": f"{kind}-result", **made} if kind else made
+            identity = {} if message["id"] == kind else {"id": message["id"]}
+        payload = made.pop("payload")
+        return {**made, **identity, "timestamp": round(self._now() * 1000), "payload": payload}
+
+
+def _to_agent(message: JsonObject) -> dict[str, JsonValue]:
+    """The type, but of a response, and the payload."""
+    if "result" in message:
+        return {"payload": message["result"]}
+    if "method" not in message:
+        words = as_object(message["error"])["message"]
+        failure: JsonObject = {"code": "INVALID_PARAMS", "message": words, "retryable": False}
+        return {"payload": {"success": False, "error": failure}}
+    method, params = as_text(message["method"]), dict(as_object(message.get("params")))
+    if "id" in message:
+        asked: dict[str, JsonValue] = {"method": method, "params": params}
+        if "timeout" in params:
+            asked["timeout"] = params.pop("timeout")
+        return {"type": "elicitation/request", "payload": asked}
+    if method == "notifications/progress":
+        return {"type": "progress", "payload": params}
+    event = method.removeprefix("notifications/")
+    return {"type": "notification", "payload": {"event": event, "data": params}}
+
+
+class AgentEnvelope:
+    """The envelope as an agent speaks it, with us as its app.
+
+    It remembers what each request of the agent's asks for: the type of an answer says so.
+
+    Args:
+        clock: The time in seconds since the epoch.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._asked: dict[str, str] = {}  # by what ids are as text: the types of open requests
+        self._unnamed = 0
+
+    def inward(self, envelope: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """An agent's envelope -> the JSON-RPC message it means.
+
+        Types are methods. What has to be answered and has no id is given one that no answer
+        carries; what is no envelope stays as it is.
+        """
+        if not is_envelope(envelope):
+            return envelope
+        kind, payload = as_text(envelope["type"]), envelope.get("payload")
+        rpc: dict[str, JsonValue] = {"jsonrpc": "2.0"}
+        if "id" in envelope:
+            rpc["id"] = envelope["id"]
+        if kind == ANSWER:
+            return rpc | {"result": payload}
+        if "id" not in envelope and kind in _ASKING:
+            self._unnamed += 1
+            rpc["id"] = f"{_UNNAMED}{self._unnamed}"
+        if "id" in rpc:
+            self._asked[str(rpc["id"])] = kind
+        return rpc | {"method": kind, "params": payload_object(payload)}
+
+    def outward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """A JSON-RPC message of ours -> an envelope for the agent."""
+        id = message.get("id")
+        named = {} if id is None or str(id).startswith(_UNNAMED) else {"id": id}
+        kind, payload = self._say(message)
+        return {"type": kind, **named, "timestamp": round(self._clock() * 1000), "payload": payload}
+
+    def _say(self, message: JsonObject) -> tuple[str, JsonValue]:
+        """The type of a message of ours, and its payload."""
+        params = as_object(message.get("params"))
+        if "method" not in message:
+            asked = self._asked.pop(str(message.get("id")), "")
+            if "result" in message:
+                return f"{asked}-result", message["result"]
+            failure = _failure(message)
+            if asked:
+                return f"{asked}-result", {"success": False, "error": failure}
+            return "notification", {"event": "error", "data": failure}
+        method = as_text(message["method"])
+        if "id" in message:
+            asked_of = {word: each for word, each in params.items() if word != "timeout"}
+            timeout = {"timeout": params["timeout"]} if "timeout" in params else {}
+            return "elicitation/request", {"method": method, "params": asked_of, **timeout}
+        if method == "notifications/progress":
+            return "progress", params
+        event = method.removeprefix("notifications/")
+        return "notification", {"event": event, "data": params}
+
+
+ANSWER = "elicitation/response"
+_ASKING = {each.removesuffix("-result") for each in _ANSWERS} - {"shutdown"}
+_UNNAMED = "abp-unnamed-"  # begins the ids of requests that came without one
+
+
+def _failure(message: JsonObject) -> JsonObject:
+    words = as_object(message["error"]).get("message")
+    return {"code": "INVALID_PARAMS", "message": words, "retryable": False}
 
 
 def payload_object(value: JsonValue) -> JsonObject:

@@ -13,6 +13,7 @@ from abp_bridge.protocols.abp.envelope import payload_object
 
 PREFIX = "notifications/"
 PROGRESS = PREFIX + "progress"
+WITHDRAWN = PREFIX + "elicitation/withdrawn"  # ours: an app waits for no answer any more
 MAX_NUMBER = 1e15  # up to which a float still tells two steps apart
 
 _EVENTS = {kind.value: kind for kind in NoticeKind if kind is not NoticeKind.OTHER}

@@ -1,0 +1,109 @@
+"""The front of an ABP agent's connection: its requests, which the session behind it answers.
+
+There is one session, from `initialize` to `shutdown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from abp_bridge.core.capability import Failure
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.interfaces.host import SessionError
+from abp_bridge.protocols.abp.agent import AgentInfo, decode_agent, encode_failure
+from abp_bridge.rpc.errors import respond_internal_error
+from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, Id, Notification, Request
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.hosts.abp.session import AbpSession
+    from abp_bridge.rpc.connection import JsonRpcConnection
+
+
+class AbpServer:
+    """One connection.
+
+    Args:
+        connection: Where the agent is answered.
+        make_session: Makes the session of an agent.
+        tasks: Where what takes time runs: it outlives the connection.
+    """
+
+    def __init__(
+        self,
+        connection: JsonRpcConnection,
+        make_session: Callable[[AgentInfo], AbpSession],
+        tasks: TaskGroup,
+    ) -> None:
+        self._connection = connection
+        self._make_session = make_session
+        self._tasks = tasks
+        self._session: AbpSession | None = None
+        self._serial = 0
+
+    def on_message(self, message: Request | Notification) -> None:
+        """Take one message. Never waits: what takes time runs as a task."""
+        params = as_object(message.params)
+        if isinstance(message, Notification):
+            if message.method == "capabilities/cancel" and self._session is not None:
+                self._session.cancel(params)
+        elif message.method not in _METHODS:
+            words = f"ABP has no method {message.method[:100]!r}"
+            self._connection.respond_error(message.id, METHOD_NOT_FOUND, words)
+        else:
+            self._tasks.start_soon(self._answer, message.id, message.method, params)
+
+    async def _answer(self, id: Id, method: str, params: JsonObject) -> None:
+        result: JsonValue
+        try:
+            result = await _METHODS[method](self, params)
+        except (RemoteProtocolError, SessionError) as problem:
+            failure = Failure(problem.code, str(problem))
+            result = {"success": False, "error": encode_failure(failure)}
+        except Exception:  # a bug of ours, logged there: the agent gets its answer all the same
+            respond_internal_error(self._connection, id, method)
+            return
+        if self._connection.is_open(id):
+            self._connection.respond(id, result)
+
+    def _find_session(self) -> AbpSession:
+        if self._session is None:
+            raise SessionError("NOT_INITIALIZED", "there is no session: begin with initialize")
+        return self._session
+
+    async def _initialize(self, params: JsonObject) -> JsonValue:
+        if self._session is not None:
+            raise SessionError("ALREADY_INITIALIZED", "this session has begun")
+        self._session = self._make_session(decode_agent(params))
+        self._serial += 1
+        try:
+            return await self._session.open(f"abp-session-{self._serial}")
+        except SessionError:
+            self._session = None
+            raise
+
+    async def _list(self, params: JsonObject) -> JsonValue:
+        return self._find_session().list()
+
+    async def _call(self, params: JsonObject) -> JsonValue:
+        return await self._find_session().call(params)
+
+    async def _cancel(self, params: JsonObject) -> JsonValue:
+        return self._find_session().cancel(params)
+
+    async def _shut_down(self, params: JsonObject) -> JsonValue:
+        session, self._session = self._find_session(), None
+        await session.close()
+        return {}
+
+
+_METHODS: dict[str, Callable[[AbpServer, JsonObject], Awaitable[JsonValue]]] = {
+    "initialize": AbpServer._initialize,
+    "capabilities/list": AbpServer._list,
+    "capabilities/call": AbpServer._call,
+    "capabilities/cancel": AbpServer._cancel,
+    "shutdown": AbpServer._shut_down,
+}
