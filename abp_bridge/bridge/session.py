@@ -143,6 +143,7 @@ class Bridge:
         timeout: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         on_end: Callable[[CallOutcome], None] | None = None,
+        inline: bool = False,
     ) -> Call:
         """Check the parameters, and run the call in the session's tasks (`SessionApi.start`)."""
         if not self._having(capability, app) and (self._not_connected() or not self._apps):
@@ -164,7 +165,7 @@ class Bridge:
             on_progress=on_progress,
             on_end=on_end,
             withdraw=self.withdraw,
-            keep=partial(self._results.keep, connection.id),
+            keep=_keep_inline if inline else partial(self._results.keep, connection.id),
             ask_approval=ask_approval if needed else None,
             count_lost=lambda: sum(self.host.lost_notifications().values()),
         )
@@ -410,3 +411,7 @@ class Bridge:
             await call.run()
         finally:
             connection.end_call(call)
+
+
+def _keep_inline(result: CallResult) -> tuple[CallResult, list[SavedFile]]:
+    return result, []

@@ -44,6 +44,7 @@ _REASONS = {
     Outcome.DECLINED: "The user declined to answer.",
     Outcome.CANCELLED: "The user dismissed the question.",
 }
+_ADMITTED = "The host says itself that no person answered."
 _MACHINES = {
     Surface.MCP_SAMPLING: AnsweredBy.MODEL,
     Surface.MODEL: AnsweredBy.MODEL,
@@ -135,10 +136,11 @@ async def ask_on(
         reason=verdict.reason or _REASONS.get(response.outcome, ""),
         unchecked=_unsupported_keywords(question),
     )
-    proven = verdict.answered_by not in (AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN)
+    no_proof = (AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN, response.answered_by)
+    proven = verdict.answered_by not in no_proof
     if proven or not needs_proof(question, response.outcome, response.content):
         return answer
-    reason = f"{verdict.reason} So it is not accepted."
+    reason = f"{verdict.reason or _ADMITTED} So it is not accepted."
     return replace(answer, outcome=Outcome.UNSUPPORTED, content={}, reason=reason)
 
 

@@ -321,7 +321,7 @@ def _table_lines(cells: Sequence[PrintedCell]) -> Iterator[str]:
 
 # --- as Markdown ----------------------------------------------------------------------------------
 
-_FAMILIES = {"mcp": "MCP hosts", WITHOUT: "MCP hosts", "acp": "ACP clients"}
+_FAMILIES = {"mcp": "MCP hosts", WITHOUT: "MCP hosts", "acp": "ACP clients", "abp": "ABP agents"}
 
 
 def _family(cell: PrintedCell) -> str:

@@ -46,8 +46,8 @@ _OF_ABP = ("agent", "features")  # members of its `initialize` that no other pro
 
 HELP = "the bridge itself, on stdin and stdout, for an MCP host to launch"
 DESCRIPTION = (
-    "The stdio bridge: an MCP server (2025-06-18, 2025-11-25 and 2026-07-28), or an ACP agent."
-    " Hosts launch it; it is not for typing at."
+    "The stdio bridge: an MCP server (2025-06-18, 2025-11-25 and 2026-07-28), an ACP agent, or an"
+    " ABP app. Hosts launch it; it is not for typing at."
 )
 
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     Returns the exit code.
     """
     settings = load_session_settings(options)
-    warn_if_interactive("an MCP host or an ACP client")
+    warn_if_interactive("an MCP host, an ACP client or an ABP agent")
     source, sink = take_over_stdio()
     anyio.run(_serve, settings, source, sink, backend_options=OPTIONS)
     return 0
@@ -119,17 +119,18 @@ class ProtocolDetector:
             is_abp = "clientInfo" not in params and not params.keys().isdisjoint(_OF_ABP)
             is_acp = type(params.get("protocolVersion")) is int
             self._server = self._acp() if is_acp else self._abp() if is_abp else self._mcp()
+            if self._protocol.inward == self._inward:
+                self._protocol.inward = None
             logger.info("the host's first message is %s", label(message.method, 80))
         self._server.on_message(message)
 
     def _inward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """The first message, which may be an envelope."""
-        self._protocol.inward = None
+        """A message before anybody has said who they are: it may be an envelope."""
         if "jsonrpc" in message or message.get("type") != "initialize":
             return message
-        from abp_bridge.protocols.abp.envelope import AppEnvelope
+        from abp_bridge.protocols.abp.envelope import AgentEnvelope
 
-        envelope = AppEnvelope(time.time)
+        envelope = AgentEnvelope(time.time)
         self._protocol.inward, self._protocol.outward = envelope.inward, envelope.outward
         return envelope.inward(message)
 
@@ -156,6 +157,7 @@ class ProtocolDetector:
         from abp_bridge.protocols.abp.agent import encode_withdrawal
 
         self._encode_cancel = encode_withdrawal
+        self._protocol.exact_results = True
         return AbpServer(self.connection, self._abp_session, self._tasks)
 
     def _abp_session(self, agent: AgentInfo) -> AbpSession:

@@ -197,8 +197,8 @@ _PERMISSION: dict[QuestionShape, Cell] = {
 }
 
 _ABP: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE) | {
+    QuestionShape.SECRET: refusal("what goes to an ABP agent a model may read: secrets never do"),
     QuestionShape.FILE_CONSENT: downgrade("as a confirm"),
-    QuestionShape.SECRET: refusal("a secret passes through no agent"),
 }
 
 _TERMINAL: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE) | {

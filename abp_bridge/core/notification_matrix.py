@@ -63,6 +63,7 @@ HINTS: dict[tuple[Surface, str], Mapping[Hint, Cell]] = {
         Hint.DEFAULT: downgrade("the first button, which says so"),
         Hint.DESCRIPTION: downgrade("in the card's text"),
     },
+    (Surface.ABP, ""): _FORM,
     (Surface.TERMINAL, ""): {Hint.DEFAULT: _native("Enter takes it"), Hint.DESCRIPTION: NATIVE},
     (Surface.PAGE, ""): _PAGE,
     (Surface.QUESTIONS_API, ""): {
@@ -73,11 +74,12 @@ HINTS: dict[tuple[Surface, str], Mapping[Hint, Cell]] = {
     (Surface.MODEL, ""): dict.fromkeys(Hint, downgrade("in the schema that the model is given")),
 }
 
-MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP = (
+MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP, ABP = (
     "MCP 2025-06-18",
     "MCP 2025-11-25",
     "MCP 2026-07-28",
     "ACP 1",
+    "ABP 0.1",
 )
 
 _LOG = _native("a log message, and at the end of the result")
@@ -133,6 +135,25 @@ NOTIFICATION_MATRIX: dict[str, Mapping[Trigger, Cell]] = {
             "session/cancel: the card is taken down, the app hears capabilities/cancel"
         ),
         Trigger.APP_ENDS: _native("the card is taken down, the call fails"),
+        Trigger.TOGETHER: _BOTH,
+        Trigger.CONFIRMED: _ALLOWED,
+    },
+    ABP: {
+        Trigger.PROGRESS: _native("notifications/progress on the agent's callId"),
+        Trigger.CAPABILITIES: _native("notifications/capabilities/list_changed"),
+        Trigger.STATE: _native("notifications/state/changed"),
+        Trigger.OPERATION: _native("notifications/operation/started, completed"),
+        Trigger.ERROR: _native("notifications/error"),
+        Trigger.DECLINED: _USER_CANCELLED,
+        Trigger.CANCELLED: _USER_CANCELLED,
+        Trigger.TIMEOUT: _native(
+            "the question is taken down by notifications/elicitation/withdrawn"
+        ),
+        Trigger.PREFERENCE: _DEFAULT,
+        Trigger.HOST_CANCELS: _native(
+            "capabilities/cancel: the question is taken down, the app hears it too"
+        ),
+        Trigger.APP_ENDS: _native("the question is taken down, the call fails"),
         Trigger.TOGETHER: _BOTH,
         Trigger.CONFIRMED: _ALLOWED,
     },

@@ -212,6 +212,17 @@ class Question:
         )
 
 
+def message_of(question: Question, problem: str = "") -> str:
+    """What a question says, with its origin first, and what the bridge has to say of it."""
+    lines = [
+        question.introduce(f"{question.asker} asks:"),
+        question.warning,
+        question.note,
+        f"Please answer again: {sanitize.message(problem)}." if problem else "",
+    ]
+    return "\n\n".join(filter(None, lines))
+
+
 class Outcome(enum.Enum):
     """How a question ended. Every question has exactly one."""
 

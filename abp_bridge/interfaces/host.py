@@ -199,6 +199,7 @@ class SessionApi(Protocol):
         timeout: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         on_end: Callable[[CallOutcome], None] | None = None,
+        inline: bool = False,
     ) -> Call:
         """Begin a call; apps named at the start are connected first.
 
@@ -210,6 +211,7 @@ class SessionApi(Protocol):
                 session's own.
             on_progress: Is told how far it is, as the app counts.
             on_end: Is told once how it ended, as `Call.wait` is.
+            inline: Whether the data stay as the app gave them, and nothing of them goes to a file.
 
         Raises:
             SessionError: No app has the capability, several have it, or `params` do not fit.

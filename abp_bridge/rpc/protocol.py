@@ -116,6 +116,7 @@ class JsonRpcProtocol:
 
     Attributes:
         batches: Whether several messages may come as one.
+        exact_results: Whether results go out as they are to a side that draws the rest.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class JsonRpcProtocol:
         revealed: bool = False,
     ) -> None:
         self._revealed = Revealed() if revealed else None
+        self.exact_results = False
         self.inward = inward
         self.outward = outward
         self._prefix = prefix
@@ -367,10 +369,11 @@ class JsonRpcProtocol:
         )
 
     def _write(self, message: dict[str, JsonValue]) -> bytes:
+        exact = self.exact_results and "method" not in message
         message = {"jsonrpc": "2.0", **message}
         message = message if self.outward is None else self.outward(message)
         line = dump(message)
-        if self._revealed is None or (b"\\u" not in line and line.isascii()):
+        if exact or self._revealed is None or (b"\\u" not in line and line.isascii()):
             return line
         named = {"id": message["id"]} if "id" in message else {}
         return dump({**as_object(self._revealed.outward(message)), **named})

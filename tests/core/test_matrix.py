@@ -80,6 +80,11 @@ PAGE: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "on a page of the 
     QuestionShape.SAMPLING: "no: a page asks the person, not a model",
 }
 
+AGENT: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "native") | {
+    QuestionShape.SECRET: "no: what goes to an ABP agent a model may read: secrets never do",
+    QuestionShape.FILE_CONSENT: "as a confirm",
+}
+
 TERMINAL: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "native") | {
     QuestionShape.NESTED: "as JSON text",
     QuestionShape.FILE: "as a path",
@@ -160,6 +165,7 @@ CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
     ),
     SurfaceVariant(Surface.TERMINAL): TERMINAL,
     SurfaceVariant(Surface.PAGE): PAGE,
+    SurfaceVariant(Surface.ABP): AGENT,
     SurfaceVariant(Surface.QUESTIONS_API): API,
     SurfaceVariant(Surface.MOCK): dict.fromkeys(QuestionShape, "native"),
     SurfaceVariant(Surface.MODEL): MODEL_ASKS,

@@ -22,7 +22,9 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.errors import LocalProtocolError, RemoteProtocolError
 from abp_bridge.protocols import abp, opencode
-from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
+from abp_bridge.protocols.abp.agent import decode_agent, decode_call
+from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
+from abp_bridge.protocols.abp.envelope import AgentEnvelope, from_envelope, is_envelope
 from abp_bridge.protocols.acp import agent, permission
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2 as acp2
@@ -62,6 +64,10 @@ def form(raw: Json) -> None:
 def ask(found: Question, raw: Json) -> None:
     """A question that was decoded can be asked and answered, a file and a model's by no form."""
     validate_answer(found, raw)
+    method, _ = encode_request(found)
+    with contextlib.suppress(RemoteProtocolError):
+        decode_response(raw, found, method)
+        decode_response({"success": True, "data": raw}, found, method)
     if not found.fields or any(each.type is FieldType.FILE for each in found.fields):
         return
     for plain in (True, False):
@@ -142,6 +148,9 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     abp.decode_progress,
     abp.decode_changes,
     lambda raw: from_envelope(raw) if is_envelope(raw) else None,
+    lambda raw: AgentEnvelope(lambda: 0.0).inward(dict(as_object(raw))),
+    of_object(decode_agent),
+    of_object(decode_call),
     acp.decode_capabilities,
     acp.decode_outcome,
     acp.prompt_text,

@@ -5,6 +5,7 @@ There is one session, from `initialize` to `shutdown`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -46,61 +47,60 @@ class AbpServer:
 
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: what takes time runs as a task."""
-        params = as_object(message.params)
-        if isinstance(message, Notification):
-            if message.method == "capabilities/cancel" and self._session is not None:
-                self._session.cancel(params)
-        elif message.method not in _METHODS:
+        id = message.id if isinstance(message, Request) else None
+        if message.method in _METHODS:
+            params = as_object(message.params)
+            self._tasks.start_soon(self._answer, id, message.method, params)
+        elif id is not None:
             words = f"ABP has no method {message.method[:100]!r}"
-            self._connection.respond_error(message.id, METHOD_NOT_FOUND, words)
-        else:
-            self._tasks.start_soon(self._answer, message.id, message.method, params)
+            self._connection.respond_error(id, METHOD_NOT_FOUND, words)
 
-    async def _answer(self, id: Id, method: str, params: JsonObject) -> None:
+    async def _answer(self, id: Id | None, method: str, params: JsonObject) -> None:
+        """Do what is asked, and answer where that is waited for."""
         result: JsonValue
         try:
-            result = await _METHODS[method](self, params)
+            result = await _METHODS[method](self, str(id), params)
         except (RemoteProtocolError, SessionError) as problem:
             failure = Failure(problem.code, str(problem))
             result = {"success": False, "error": encode_failure(failure)}
         except Exception:  # a bug of ours, logged there: the agent gets its answer all the same
             respond_internal_error(self._connection, id, method)
             return
-        if self._connection.is_open(id):
+        if id is not None and self._connection.is_open(id):
             self._connection.respond(id, result)
 
-    def _find_session(self) -> AbpSession:
-        if self._session is None:
-            raise SessionError("NOT_INITIALIZED", "there is no session: begin with initialize")
-        return self._session
-
-    async def _initialize(self, params: JsonObject) -> JsonValue:
+    async def _initialize(self, id: str, params: JsonObject) -> JsonValue:
         if self._session is not None:
-            raise SessionError("ALREADY_INITIALIZED", "this session has begun")
+            raise SessionError("ALREADY_INITIALIZED", "This session has begun.")
         self._session = self._make_session(decode_agent(params))
         self._serial += 1
         try:
-            return await self._session.open(f"abp-session-{self._serial}")
+            return await self._session.open(f"abp-session-{os.getpid()}-{self._serial}")
         except SessionError:
             self._session = None
             raise
 
-    async def _list(self, params: JsonObject) -> JsonValue:
+    async def _list(self, id: str, params: JsonObject) -> JsonValue:
         return self._find_session().list()
 
-    async def _call(self, params: JsonObject) -> JsonValue:
-        return await self._find_session().call(params)
+    async def _call(self, id: str, params: JsonObject) -> JsonValue:
+        return await self._find_session().call(id, params)
 
-    async def _cancel(self, params: JsonObject) -> JsonValue:
+    async def _cancel(self, id: str, params: JsonObject) -> JsonValue:
         return self._find_session().cancel(params)
 
-    async def _shut_down(self, params: JsonObject) -> JsonValue:
+    async def _shut_down(self, id: str, params: JsonObject) -> JsonValue:
         session, self._session = self._find_session(), None
         await session.close()
         return {}
 
+    def _find_session(self) -> AbpSession:
+        if self._session is None:
+            raise SessionError("NOT_INITIALIZED", "There is no session: begin with initialize.")
+        return self._session
 
-_METHODS: dict[str, Callable[[AbpServer, JsonObject], Awaitable[JsonValue]]] = {
+
+_METHODS: dict[str, Callable[[AbpServer, str, JsonObject], Awaitable[JsonValue]]] = {
     "initialize": AbpServer._initialize,
     "capabilities/list": AbpServer._list,
     "capabilities/call": AbpServer._call,

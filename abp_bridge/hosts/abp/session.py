@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, count
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import anyio
 
 from abp_bridge import VERSION
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Outcome, Question
@@ -23,6 +26,7 @@ from abp_bridge.interfaces.surface import (
     SurfaceUnsupportedError,
 )
 from abp_bridge.protocols.abp import PREFIX, PROGRESS, agent
+from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
 from abp_bridge.protocols.mcp.model_messages import encode_address
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
@@ -47,11 +51,11 @@ class AbpSession:
     ) -> None:
         self._connection = connection
         self._info = info
-        self._calls: dict[str, Call] = {}  # that run, by the agent's ids
-        self._agents_ids: dict[str, str] = {}  # the same, by ours
+        self._variant = SurfaceVariant(Surface.ABP, interactive=profile(info.name).interactive)
+        self._running: dict[str, _Running] = {}  # its calls, by its own ids
+        self._agents_ids: dict[str, str] = {}  # those, by ours
         self._unknown: set[str] = set()  # methods that it turned out not to have
         self._listed: dict[str, Capability] | None = None  # as the agent knows them
-        self._serial = 0
         self.lost_notifications = connection.lost_notifications
         self._api = make_api(self)
 
@@ -64,9 +68,7 @@ class AbpSession:
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """ABP's own methods, where it has them, whatever the calls (`Host.variants`)."""
-        row = profile(self.name)
-        asks = SurfaceVariant(Surface.ABP, interactive=row.interactive)
-        return [asks] if self._info.asks else []
+        return [self._variant] if self._info.asks else []
 
     async def ask(
         self,
@@ -75,12 +77,22 @@ class AbpSession:
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """Ask by the closest of ABP's methods (`Host.ask`)."""
-        method, params = agent.encode_request(question, problem)
-        reply = await self._request(question, method, params)
-        answer = agent.decode_response(reply.result, question)
+        """Ask as an ABP app did, or by the closest of ABP's methods (`Host.ask`)."""
+        method, params = encode_request(
+            question,
+            call=self._agents_ids.get(question.call or "", ""),
+            problem=problem,
+            named=len({each.app for each in self._api.capabilities()}) > 1,
+        )
+        reply = await self._request(method, params)
+        answer = decode_response(reply.result, question, method)
+        reason = f"the agent answered: {answer.reason or answer.outcome.value}"
+        if answer.outcome is Outcome.UNSUPPORTED:
+            raise SurfaceUnsupportedError(reason, lasting=False)
         if answer.outcome is Outcome.TIMED_OUT:
-            raise HostTimeoutError("nobody answered the agent in time")
+            raise HostTimeoutError(reason)
+        if answer.outcome is Outcome.WITHDRAWN:
+            raise HostDisconnectedError(reason)
         return SurfaceResponse(
             answer.outcome, answer.content, reply.seconds, answered_by=answer.answered_by
         )
@@ -98,22 +110,18 @@ class AbpSession:
                 lasting=False,
             )
         words = encode_address(question, link.address, place)
-        reply = await self._request(question, "elicitation/confirm", {"message": words})
+        reply = await self._request("elicitation/confirm", {"message": words})
         confirmed = as_object(as_object(reply.result).get("data")).get("confirmed")
         outcome = Outcome.ACCEPTED if confirmed is True else Outcome.DECLINED
-        return SurfaceResponse(outcome, {}, reply.seconds)
+        return SurfaceResponse(outcome, {}, reply.seconds, variant=self._variant)
 
-    async def _request(
-        self, question: Question, method: str, params: Mapping[str, JsonValue]
-    ) -> Reply:
+    async def _request(self, method: str, params: JsonObject) -> Reply:
         """What the agent answers, and its own time for it."""
         if method in self._unknown or not self._info.may_be_asked(method):
             raise SurfaceUnsupportedError(f"the agent takes no {method}", lasting=False)
-        calls = [self._agents_ids[each] for each in question.calls if each in self._agents_ids]
-        named = {"operationId": calls[0]} if len(calls) == 1 else {}
         try:
             return await self._connection.exchange(
-                method, {**params, **named}, reason="the question is no longer open"
+                method, params, reason="the question is no longer open"
             )
         except ConnectionClosedError:
             raise HostDisconnectedError from None
@@ -133,11 +141,11 @@ class AbpSession:
         """
         if not self._info.notices or notice.kind is NoticeKind.CAPABILITIES_CHANGED:
             return
-        field = notice.data.get("field") if notice.kind is NoticeKind.STATE_CHANGED else None
+        state = notice.data.get("field") if notice.kind is NoticeKind.STATE_CHANGED else None
         self._connection.notify(
             notice.name,
             agent.encode_notice(notice, self._agents_ids),
-            key=None if field is None else ("state", app, str(field)),
+            key=None if state is None else ("state", app, str(state)),
             topic=notice.name,
         )
 
@@ -165,14 +173,20 @@ class AbpSession:
     # --- what the agent asks of the bridge ---
 
     async def open(self, id: str) -> JsonValue:
-        """Connect the apps named at the start: the result of `initialize`, for the session `id`.
+        """Connect the apps named at the start: the result of `initialize`, for the session `id`,
+        with all that they can do. One app is introduced as itself; of several, those that cannot be
+        connected are told as errors.
 
         Raises:
             SessionError: None of them can be connected.
         """
         apps = await self._api.connect(None)
-        about = as_object(self._api.status()["apps"])
-        name = as_text(as_object(about.get(apps[0])).get("name")) if len(apps) == 1 else ""
+        status = self._api.status()
+        for each in map(as_object, as_list(status["notConnected"])):
+            told: JsonObject = {"code": "TRANSPORT_ERROR", "message": each["problem"]}
+            self._connection.notify(f"{PREFIX}{NoticeKind.ERROR.value}", told)
+        known = as_object(status["apps"])
+        name = as_text(as_object(known.get(apps[0])).get("name")) if len(known) == 1 else ""
         app: JsonObject = {
             "id": apps[0] if name else "abp-bridge",
             "name": name or "ABP bridge",
@@ -185,61 +199,98 @@ class AbpSession:
         self._listed = self._find_capabilities()
         return [agent.encode_capability(name, each) for name, each in self._listed.items()]
 
-    async def call(self, params: JsonObject) -> JsonValue:
-        """Call a capability: its ABPResponse.
+    async def call(self, id: str, params: JsonObject) -> JsonValue:
+        """Call a capability: its ABPResponse, with the data as the app gave them. `id` is the
+        call's where `params` have none.
 
         Raises:
             RemoteProtocolError: The parameters are none of a call's.
             SessionError: It cannot be called.
         """
         request = agent.decode_call(params)
-        if request.id in self._calls:
+        name = request.id or id
+        if name in self._running:
             raise SessionError("INVALID_PARAMS", "a call with this callId is running")
-        self._serial += 1
-        agents_id = request.id or f"abp-call-{self._serial}"
+        self._running[name] = running = _Running()
+        lost = self.lost_notifications()
+        try:
+            call = await self._start(name, request)
+            self._agents_ids[call.id], running.call = name, call
+            if running.cancelled:
+                call.cancel(running.cancelled)
+            ended = await call.wait()
+            del self._agents_ids[call.id]
+        finally:
+            del self._running[name]
+            running.ended.set()
+        heard = self._info.notices and lost == self.lost_notifications()
+        return agent.encode_result(ended.result, () if heard else ended.summary)
 
+    async def _start(self, name: str, request: agent.CallRequest) -> Call:
         def on_progress(progress: Progress) -> None:
             if self._info.progress:
-                told = agent.encode_progress(progress, agents_id, request.token)
-                self._connection.notify(PROGRESS, told, key=("progress", agents_id))
+                told = agent.encode_progress(progress, name, request.token)
+                self._connection.notify(PROGRESS, told, key=("progress", name))
 
-        offer = self._offers().get(request.capability)
-        call = await self._api.start(
-            request.capability if offer is None else offer.capability.name,
+        if request.capability not in self._offers():  # its app may not be there, or no longer
+            await self._api.connect(None)
+        if (offer := self._offers().get(request.capability)) is None:
+            raise SessionError(
+                "UNKNOWN_CAPABILITY",
+                f"There is no capability {label(request.capability)!r}; capabilities/list names"
+                " those there are.",
+            )
+        return await self._api.start(
+            offer.capability.name,
             request.params,
-            app=None if offer is None else offer.app,
+            app=offer.app,
             timeout=request.timeout,
             on_progress=on_progress,
+            inline=True,
         )
-        self._calls[agents_id], self._agents_ids[call.id] = call, agents_id
-        try:
-            ended = await call.wait()
-        finally:
-            del self._calls[agents_id], self._agents_ids[call.id]
-        return agent.encode_result(ended.result, () if self._info.notices else ended.summary)
 
     def cancel(self, params: JsonObject) -> JsonValue:
         """Cancel a call: what `capabilities/cancel` returns."""
-        named = as_text(params.get("callId"))
-        call = self._calls.get(named)
-        if call is not None:
-            call.cancel(label(params.get("reason") or "the agent cancelled it", 200))
-        return {"callId": named, "cancelled": call is not None}
+        name = as_text(params.get("callId"))
+        if (running := self._running.get(name)) is None:
+            return {"callId": name, "cancelled": False, "reason": "no such call is running"}
+        running.cancelled = label(params.get("reason") or "the agent cancelled it", 200)
+        if running.call is not None:
+            running.call.cancel(running.cancelled)
+        return {"callId": name, "cancelled": True}
 
     async def close(self) -> None:
-        """The agent ends the session: its apps go too."""
+        """The agent ends the session: its apps go too, and its calls are over, but for one whose
+        app is still being connected.
+        """
         await self._api.close("the agent ended the session")
+        for running in list(self._running.values()):
+            if running.call is not None:
+                await running.ended.wait()
 
     def _find_capabilities(self) -> dict[str, Capability]:
         return {name: offer.capability for name, offer in self._offers().items()}
 
     def _offers(self) -> dict[str, AppCapability]:
-        """What the apps can do, by the name that the agent calls it by: one that is taken has the
-        app's id before it.
+        """What the apps can do, by the name that the agent calls it by: where several have one of
+        the same name, the app's id stands before it.
         """
+        offers = self._api.capabilities()
+        counts = Counter(each.capability.name for each in offers)
         found: dict[str, AppCapability] = {}
-        for each in self._api.capabilities():
+        for each in offers:
             name = each.capability.name
-            others = (f"{each.app}.{name}{number}" for number in chain([""], count(2)))
-            found[next(free for free in chain([name], others) if free not in found)] = each
+            name = name if counts[name] == 1 else f"{each.app}.{name}"
+            while name in found:
+                name += "'"
+            found[name] = each
         return found
+
+
+@dataclass(slots=True)
+class _Running:
+    """A call of the agent's: `call` once it has begun, `cancelled` why it is to end."""
+
+    call: Call | None = None
+    cancelled: str = ""
+    ended: anyio.Event = field(default_factory=anyio.Event)

@@ -18,7 +18,9 @@ _REQUESTS = (
     "capabilities/cancel",
     "shutdown",
 )
-_ANSWERS = {f"{each}-result" for each in _REQUESTS}  # the types that answer one of ours
+_ANSWERS = {f"{each}-result" for each in _REQUESTS}  # the types that answer a request
+ANSWER = "elicitation/response"  # the type that answers an app's
+_UNNAMED = "abp-unnamed-"  # begins the ids of an agent's requests that came without one
 
 
 def is_envelope(message: JsonValue) -> bool:
@@ -78,65 +80,6 @@ def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
     return rpc | {"method": f"notifications/{kind}", "params": body}
 
 
-class AppEnvelope:
-    """The same at the app's end, where an agent speaks to us: its requests in, ours and our
-    responses out. A response is of its request's type.
-
-    Args:
-        now: The time, in seconds since the epoch.
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._types: dict[JsonValue, str] = {}  # of the requests that wait for a response, by id
-
-    def inward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """An envelope of the agent's -> the JSON-RPC message it means. A request that names no id
-        has its type for one.
-        """
-        if not is_envelope(message):
-            return message
-        kind, payload = as_text(message["type"]), message.get("payload")
-        id = message.get("id")
-        if kind == "elicitation/response":
-            return {"jsonrpc": "2.0", "id": id, "result": payload}
-        if kind not in _REQUESTS:
-            return {"jsonrpc": "2.0", "method": kind, "params": payload_object(payload)}
-        id = id if isinstance(id, (str, int, float)) else kind
-        self._types[id] = kind
-        return {"jsonrpc": "2.0", "id": id, "method": kind, "params": payload_object(payload)}
-
-    def outward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """A JSON-RPC message of ours -> an envelope."""
-        made, identity = _to_agent(message), {}
-        if "id" in message:
-            kind = "" if "method" in message else self._types.pop(message["id"], "error")
-            made = {"type": f"{kind}-result", **made} if kind else made
-            identity = {} if message["id"] == kind else {"id": message["id"]}
-        payload = made.pop("payload")
-        return {**made, **identity, "timestamp": round(self._now() * 1000), "payload": payload}
-
-
-def _to_agent(message: JsonObject) -> dict[str, JsonValue]:
-    """The type, but of a response, and the payload."""
-    if "result" in message:
-        return {"payload": message["result"]}
-    if "method" not in message:
-        words = as_object(message["error"])["message"]
-        failure: JsonObject = {"code": "INVALID_PARAMS", "message": words, "retryable": False}
-        return {"payload": {"success": False, "error": failure}}
-    method, params = as_text(message["method"]), dict(as_object(message.get("params")))
-    if "id" in message:
-        asked: dict[str, JsonValue] = {"method": method, "params": params}
-        if "timeout" in params:
-            asked["timeout"] = params.pop("timeout")
-        return {"type": "elicitation/request", "payload": asked}
-    if method == "notifications/progress":
-        return {"type": "progress", "payload": params}
-    event = method.removeprefix("notifications/")
-    return {"type": "notification", "payload": {"event": event, "data": params}}
-
-
 class AgentEnvelope:
     """The envelope as an agent speaks it, with us as its app.
 
@@ -165,7 +108,7 @@ class AgentEnvelope:
             rpc["id"] = envelope["id"]
         if kind == ANSWER:
             return rpc | {"result": payload}
-        if "id" not in envelope and kind in _ASKING:
+        if "id" not in envelope and kind in _REQUESTS and kind != "shutdown":
             self._unnamed += 1
             rpc["id"] = f"{_UNNAMED}{self._unnamed}"
         if "id" in rpc:
@@ -199,11 +142,6 @@ class AgentEnvelope:
             return "progress", params
         event = method.removeprefix("notifications/")
         return "notification", {"event": event, "data": params}
-
-
-ANSWER = "elicitation/response"
-_ASKING = {each.removesuffix("-result") for each in _ANSWERS} - {"shutdown"}
-_UNNAMED = "abp-unnamed-"  # begins the ids of requests that came without one
 
 
 def _failure(message: JsonObject) -> JsonObject:

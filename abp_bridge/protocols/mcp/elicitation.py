@@ -35,6 +35,7 @@ from abp_bridge.core.question import (
     Missing,
     Outcome,
     Question,
+    message_of,
     read_boolean,
 )
 from abp_bridge.core.schema import is_number, json_equal, type_of
@@ -206,17 +207,6 @@ def decode_sampled(result: JsonValue) -> dict[str, JsonValue]:
     if not texts:
         raise RemoteProtocolError("the host's model answered without text")
     return {"result": "\n".join(texts)}
-
-
-def message_of(question: Question, problem: str = "") -> str:
-    """What a question says, with its origin first, and what the bridge has to say of it."""
-    lines = [
-        question.introduce(f"{question.asker} asks:"),
-        question.warning,
-        question.note,
-        f"Please answer again: {sanitize.message(problem)}." if problem else "",
-    ]
-    return "\n\n".join(filter(None, lines))
 
 
 # --- fields -> properties -------------------------------------------------------------------------

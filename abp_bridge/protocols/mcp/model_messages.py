@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping
 
 from abp_bridge.core.json_value import Json, JsonObject
-from abp_bridge.core.question import Question
+from abp_bridge.core.question import Question, message_of
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.mcp.elicitation import Action, encode_form, message_of
+from abp_bridge.protocols.mcp.elicitation import Action, encode_form
 from abp_bridge.protocols.mcp.versions import V2025_11_25
 
 ANSWER = "abp_answer"

@@ -1,0 +1,234 @@
+"""Questions where an ABP agent is asked: `Question` -> one of ABP's methods with its parameters,
+and the agent's ABP elicitation response -> content to be validated. The reverse of `questions`.
+
+What an ABP app asks goes out as it came; what anybody else asks, as the closest method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from abp_bridge.core import sanitize
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.question import (
+    MISSING,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+    message_of,
+)
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.abp.questions import (
+    CONFIRMED,
+    SELECTED,
+    VALUE,
+    decode_question,
+)
+from abp_bridge.protocols.schema_fields import ACKNOWLEDGE
+
+PROMPTS = ("prompt", "message", "question", "title")  # the first of these is what people read
+
+
+def encode_request(
+    question: Question, *, call: str = "", problem: str = "", named: bool = False
+) -> tuple[str, dict[str, JsonValue]]:
+    """A question -> (method, params).
+
+    Args:
+        question: What is asked.
+        call: The agent's own id of the call that it belongs to; empty for none.
+        problem: What was wrong with the answer before, when this asks again.
+        named: Whether an ABP app's own words need to say who asks, as the others' do.
+    """
+    words = message_of(question, problem)
+    if (own := _find_own(question)) is not None:
+        method, params = own
+        if (problem or question.note or named) and method is not Kind.SAMPLING:
+            params[next((each for each in PROMPTS if as_text(params.get(each))), "prompt")] = words
+    else:
+        method, params = _make(question, words)
+    if question.timeout is not None and "timeout" not in params:
+        params["timeout"] = round(question.timeout * 1000)
+    params.pop("operationId", None)  # that names a call to us
+    return method.value, {**params, **({"operationId": call} if call else {})}
+
+
+def _find_own(question: Question) -> tuple[Kind, dict[str, JsonValue]] | None:
+    """The method and parameters of the ABP app that asked it, where they still ask the same."""
+    for kind in dict.fromkeys((question.kind, Kind.INPUT, Kind.PREFERENCE)):
+        raw = {"method": kind.value, "params": question.request}
+        try:
+            came = decode_question(raw, id=question.id, origin=question.origin)
+        except RemoteProtocolError:
+            continue
+        if _asks(came) == _asks(question):
+            return kind, dict(question.request)
+    return None
+
+
+def _asks(question: Question) -> tuple[object, ...]:
+    whole = (question.whole, question.wrapped, question.default, question.destructive)
+    return (question.kind, question.message, question.fields, *whole)
+
+
+def _make(question: Question, words: str) -> tuple[Kind, dict[str, JsonValue]]:
+    if question.kind is Kind.SAMPLING:
+        context = {word: each for word, each in question.request.items() if word != "messages"}
+        return Kind.SAMPLING, {
+            "task": question.message,
+            **({"context": context} if context else {}),
+        }
+    [first, *more] = question.fields
+    if not more and (make := _LONE.get(first.type)) is not None:
+        about = "" if question.kind in _SAID else _describe(first)
+        return make(question, first, "\n\n".join(filter(None, (words, about))))
+    return Kind.INPUT, {"prompt": words, "schema": _schema(question)}
+
+
+_SAID = (Kind.CONFIRM, Kind.SELECT, Kind.RESOURCE)  # whose words say what their only field is for
+
+
+def _describe(asked: Field) -> str:
+    return ": ".join(filter(None, (asked.label, asked.description)))
+
+
+def _confirm(question: Question, asked: Field, words: str) -> tuple[Kind, dict[str, JsonValue]]:
+    return Kind.CONFIRM, {"message": words, "destructive": question.destructive}
+
+
+def _select(question: Question, asked: Field, words: str) -> tuple[Kind, dict[str, JsonValue]]:
+    options = [
+        {"value": each.value, "label": each.label}
+        | ({"description": each.description} if each.description else {})
+        for each in asked.choices
+    ]
+    several = {"multiple": True} if asked.type is FieldType.CHOICES else {}
+    default = {} if asked.default is MISSING else {"default": asked.default}
+    return Kind.SELECT, {"prompt": words, "options": options, **several, **default}
+
+
+def _resource(question: Question, asked: Field, words: str) -> tuple[Kind, dict[str, JsonValue]]:
+    wanted = {word: question.request[word] for word in ("type", "uri") if word in question.request}
+    return Kind.RESOURCE, {"prompt": words, **wanted}
+
+
+_LONE: Mapping[FieldType, Callable[[Question, Field, str], tuple[Kind, dict[str, JsonValue]]]] = {
+    FieldType.BOOLEAN: _confirm,
+    FieldType.CHOICE: _select,
+    FieldType.CHOICES: _select,
+    FieldType.FILE: _resource,
+}
+
+
+def _schema(question: Question) -> dict[str, JsonValue]:
+    if question.wrapped:
+        return _property(question.fields[0])
+    parts = {each.name: _property(each) for each in question.fields}
+    asks_all = set(as_object(question.whole.get("properties"))) == set(parts)
+    required = [each.name for each in question.fields if each.required]
+    return {
+        **(question.whole if asks_all else {}),
+        "type": "object",
+        "properties": parts,
+        **({"required": required} if required else {}),
+    }
+
+
+def _property(asked: Field) -> dict[str, JsonValue]:
+    """A field's schema, with what people are told of it and only what may be proposed."""
+    told = {"title": asked.title, "description": asked.description}
+    made = {word: each for word, each in asked.schema.items() if word not in (*told, "default")}
+    made |= {word: text for word, text in told.items() if text}
+    return made if asked.default is MISSING else {**made, "default": asked.default}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    """What an agent answered.
+
+    Attributes:
+        outcome: How the question ended there; never withdrawn by its app.
+        content: By field name, not validated.
+        answered_by: Who answered, as the agent says, where that was no person. That one did is no
+            proof.
+        reason: Why nobody did.
+    """
+
+    outcome: Outcome
+    content: JsonObject = field(default_factory=dict)
+    answered_by: AnsweredBy | None = None
+    reason: str = ""
+
+
+_NO_PERSON = {
+    each.value: each
+    for each in (
+        AnsweredBy.HOST_POLICY,
+        AnsweredBy.UNKNOWN,
+        AnsweredBy.MODEL,
+        AnsweredBy.SCRIPT,
+    )
+}
+_BY_CODE = {
+    "USER_CANCELLED": Outcome.DECLINED,
+    "CANCELLED": Outcome.CANCELLED,
+    "TIMEOUT": Outcome.TIMED_OUT,
+    "ELICITATION_FAILED": Outcome.INVALID,
+    "": Outcome.DECLINED,  # X9
+}
+_OUTCOMES = {each.value: each for each in Outcome if each is not Outcome.ACCEPTED}
+
+
+def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAnswer:
+    """An ABP elicitation response `{success, data?, error?, cancelled?, metadata?}` -> how the
+    question, asked by `method`, ended there.
+
+    An app's own default that was given in a person's place is not what a person gave.
+
+    Raises:
+        RemoteProtocolError: It is no such response, or an accept without data.
+    """
+    body, metadata = as_object(raw), as_object(as_object(raw).get("metadata"))
+    if not isinstance(body.get("success"), bool):
+        raise RemoteProtocolError("the agent's answer does not say success: true or false")
+    said = _OUTCOMES.get(as_text(metadata.get("outcome")))
+    defaulted = metadata.get("answeredBy") == AnsweredBy.DEFAULT.value
+    answered_by = _NO_PERSON.get(as_text(metadata.get("answeredBy")))
+    if body["success"] and not defaulted:
+        if not isinstance(data := body.get("data"), Mapping):
+            raise RemoteProtocolError("the agent's answer has no data")
+        if method == Kind.SAMPLING.value:
+            answered_by = AnsweredBy.MODEL
+        return AgentAnswer(Outcome.ACCEPTED, _content(question, method, data), answered_by)
+    error = body.get("error")
+    code = as_text(as_object(error).get("code"))
+    words = as_text(error) or as_text(as_object(error).get("message")) or code
+    outcome = said or _BY_CODE.get(code, Outcome.UNSUPPORTED)
+    if not (said or code) and body.get("cancelled") is True:
+        outcome = Outcome.CANCELLED
+    return AgentAnswer(outcome, {}, answered_by, sanitize.message(words, 1_000))
+
+
+def _content(question: Question, method: str, data: JsonObject) -> dict[str, JsonValue]:
+    """What the method's member of `data` says, by field name; nothing where it is not there."""
+    if method == Kind.SAMPLING.value:
+        if "result" not in data:
+            raise RemoteProtocolError("the agent's model answered without a result")
+        return {"result": data["result"]}
+    if method == Kind.RESOURCE.value:
+        return {question.fields[0].name: data}
+    if (member := _MEMBERS.get(method, VALUE)) not in data:
+        return {}
+    value = data[member]
+    if member != VALUE or question.wrapped:
+        return {question.fields[0].name: value}
+    if question.fields == (ACKNOWLEDGE,):
+        return {CONFIRMED: True}
+    return dict(as_object(value))
+
+
+_MEMBERS = {Kind.CONFIRM.value: CONFIRMED, Kind.SELECT.value: SELECTED}
