@@ -547,6 +547,37 @@ FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "date-time": ("a date and time with its offset (2026-07-28T12:00:00Z)", _is_date_time),
 }
 
+# What a keyword asks of a value, before there is one.
+LIMITS = {
+    "format": "format {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {}",
+    "maxItems": "at most {}",
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "exclusiveMinimum": "more than {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+    "pattern": "must match {}",
+}
+
+
+def describe_limits(schema: Schema, keywords: Iterable[str] = LIMITS) -> str:
+    """What a value has to be by these `keywords` of its schema, in words with commas between them;
+    not safe to show.
+    """
+    return ", ".join(filter(None, (_limit_words(word, schema.get(word)) for word in keywords)))
+
+
+def _limit_words(keyword: str, limit: JsonValue) -> str:
+    text = as_text(limit)
+    if keyword == "format" and text in FORMATS:
+        return FORMATS[text][0]
+    readable = text if keyword in ("format", "pattern") else is_number(limit)
+    return LIMITS[keyword].format(limit) if readable else ""
+
+
 _Keyword = Callable[[_Walk, JsonValue, JsonValue, _Site], None]
 
 CHECKED: dict[str, _Keyword] = {

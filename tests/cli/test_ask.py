@@ -267,6 +267,67 @@ def test_a_person_at_the_terminal_is_asked(
     assert response["metadata"]["answeredBy"] == "person"
 
 
+LIMITED: dict[str, Json] = {
+    "A whole number, at least 1, at most 9": {"type": "integer", "minimum": 1, "maximum": 9},
+    "A number, more than 0, a multiple of 0.5": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "multipleOf": 0.5,
+    },
+    "At least 2 characters, at most 4 characters, must match ^[A-Z]+$": {
+        "type": "string",
+        "minLength": 2,
+        "maxLength": 4,
+        "pattern": "^[A-Z]+$",
+    },
+    "A date (YYYY-MM-DD)": {"type": "string", "format": "date"},
+    "Choose at least 1, at most 2": {
+        "type": "array",
+        "items": {"enum": ["a", "b", "c"]},
+        "minItems": 1,
+        "maxItems": 2,
+    },
+    'JSON that fits {"type": "object"': {
+        "type": "object",
+        "properties": {"deep": {"type": "object", "properties": {"x": {"type": "string"}}}},
+    },
+}
+
+
+@pytest.mark.parametrize("words", LIMITED)
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_what_an_answer_has_to_be_is_said_before_it_is_asked_for(words: str, term: str) -> None:
+    params = json.dumps({"message": "What?", "schema": LIMITED[words]})
+    with Screen([*ASK, "input", params], environment(TERM=term)) as screen:
+        screen.until(words)
+        screen.until("cancels")
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_each_field_of_several_is_named_before_its_options(term: str) -> None:
+    fields: Json = {"name": {"type": "string"}, "seat": {"enum": ["aisle", "window"]}}
+    schema = {"type": "object", "properties": fields}
+    params = json.dumps({"message": "Your trip", "schema": schema})
+    with Screen([*ASK, "input", params], environment(TERM=term)) as screen:
+        screen.until("name:")
+        screen.press("Ada", ENTER)
+        screen.until("name: Ada")
+        assert "seat" in screen.until("aisle")
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_a_title_that_the_question_has_said_is_not_said_again(term: str) -> None:
+    params = json.dumps(
+        {"message": "Your name?", "schema": {"type": "string", "title": "Your name"}}
+    )
+    with Screen([*ASK, "input", params], environment(TERM=term)) as screen:
+        screen.until("cancels")
+        screen.until("Answer:")
+        screen.press("Ada", ENTER)
+        assert screen.end() == 0
+    assert screen.shown.count("Your name") == 1
+
+
 def test_who_asks_can_be_named() -> None:
     with Screen(
         [*ASK, "--as", "deploy.sh", "confirm", "Go on?"], environment(TERM="xterm-256color")

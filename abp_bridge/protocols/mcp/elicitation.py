@@ -38,7 +38,7 @@ from abp_bridge.core.question import (
     message_of,
     read_boolean,
 )
-from abp_bridge.core.schema import is_number, json_equal, type_of
+from abp_bridge.core.schema import describe_limits, is_number, json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.sampling import is_servers_own
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25, V2026_07_28
@@ -314,19 +314,6 @@ def _property(
 
 _BEYOND = ("exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
-_IN_WORDS = {
-    "minItems": "at least",
-    "maxItems": "at most",
-    "minimum": "at least",
-    "maximum": "at most",
-    "exclusiveMinimum": "more than",
-    "exclusiveMaximum": "less than",
-    "multipleOf": "a multiple of",
-    "format": "format",
-    "pattern": "must match",
-}
-_TEXTS = ("format", "pattern")  # the others are numbers
-
 
 def _limits(
     field: Field, words: Sequence[str], read: Callable[[JsonValue], JsonValue]
@@ -337,12 +324,7 @@ def _limits(
 
 
 def _limits_in_words(field: Field, words: Sequence[str]) -> str:
-    said = [(word, field.schema.get(word)) for word in words]
-    limits = ", ".join(
-        f"{_IN_WORDS[word]} {limit}"
-        for word, limit in said
-        if (isinstance(limit, str) if word in _TEXTS else is_number(limit))
-    )
+    limits = describe_limits(field.schema, words)
     return f"({limits})" if limits else ""
 
 

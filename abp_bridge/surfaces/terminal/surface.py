@@ -40,6 +40,7 @@ from abp_bridge.surfaces.terminal.prompts import Check, PromptExit
 MANY_INTERRUPTS = 2  # Ctrl-C without an answer between them, after which a command ends
 COLUMN = SurfaceVariant(Surface.TERMINAL)
 
+_NUMBERED = (FieldType.BOOLEAN, FieldType.CHOICE)
 _YES, _NO = Choice(True, "true", "Yes"), Choice(False, "false", "No")
 _ACCEPT = Choice(None, "", "Accept")
 _DECLINE = Choice(None, "", "Decline to answer")
@@ -177,8 +178,10 @@ class Terminal:
     async def _fill_fields(self, question: Question) -> dict[str, JsonValue]:
         content: dict[str, JsonValue] = {}
         for field in question.fields:
-            if field.description:
-                self._write_paragraph(field.description, "dim")
+            if len(question.fields) > 1 and field.type in _NUMBERED and not self._device.moves:
+                self._write_paragraph(field.label, "strong")  # it is asked for a number only
+            for words in filter(None, (field.description, rendering.field_limits(field))):
+                self._write_paragraph(words, "dim")
             given = await self._fill_one(question, field)
             read = MISSING if given is MISSING else _validate(question, field, given)[0]
             if given is not MISSING and read is not MISSING:
