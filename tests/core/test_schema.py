@@ -631,3 +631,16 @@ TYPES: dict[str, Json] = {
 @pytest.mark.parametrize(("name", "value"), TYPES.items(), ids=TYPES)
 def test_types_have_json_schemas_names(name: str, value: Json) -> None:
     assert schema.type_of(value) == name
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"format": "date", "minLength": 2}, "a date (YYYY-MM-DD), at least 2 characters"),
+        ({"format": "odd", "pattern": "^a"}, "format odd, must match ^a"),
+        ({"minimum": 1, "exclusiveMaximum": 9}, "at least 1, less than 9"),
+        ({"minimum": "1", "pattern": 1, "format": []}, ""),
+    ],
+)
+def test_what_a_value_has_to_be_is_said_in_words(asked: dict[str, Any], words: str) -> None:
+    assert schema.describe_limits(asked) == words
