@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from abp_bridge.cli.compose import Composition
-from abp_bridge.cli.program import run_program
+from abp_bridge.cli.program import FIRST_WORDS, run_program
 from abp_bridge.cli.runtime import give_up, load_session_settings, signals_interrupt
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import warn_if_interactive
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
     from abp_bridge.proxies.carrier import Side
+    from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
     from abp_bridge.rpc.stderr import Stderr
     from abp_bridge.rpc.subprocess import Child
     from abp_bridge.settings import Settings
@@ -99,11 +101,48 @@ async def _serve(
 
         with serving:
             async with anyio.create_task_group() as running:
-                code = await run_program(command, ("agent", "client"), running, carry)
+                code = await run_program(
+                    command,
+                    ("agent", "client"),
+                    running,
+                    carry,
+                    partial(_refuse, composition.tap("host")(source, sink), command),
+                )
         if endpoint is not None:
             await endpoint.close()
         tasks.cancel_scope.cancel()
     return code
+
+
+async def _refuse(client: tuple[ByteReader, ByteWriter], command: Sequence[str], why: str) -> None:
+    """Answer what the client asks of an agent that is not there with an error."""
+    from abp_bridge.core.command_line import show_command
+    from abp_bridge.rpc.connection import JsonRpcConnection
+    from abp_bridge.rpc.protocol import INTERNAL_ERROR, JsonRpcProtocol, Notification, Request
+
+    words = (
+        f"abp-bridge acp: the agent ({show_command(command)}) cannot be started: {why}. Mend its"
+        " command in the client's configuration, the words after --."
+    )
+
+    def on_message(message: Request | Notification) -> None:
+        if isinstance(message, Request):
+            connection.respond_error(message.id, INTERNAL_ERROR, words)
+            done.set()
+
+    done = anyio.Event()
+    connection = JsonRpcConnection(JsonRpcProtocol(), *client, on_message=on_message)
+    with anyio.move_on_after(FIRST_WORDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_run_until_closed, connection, done)
+            await done.wait()
+            await connection.sent()
+            tasks.cancel_scope.cancel()
+
+
+async def _run_until_closed(connection: JsonRpcConnection, done: anyio.Event) -> None:
+    await connection.run()
+    done.set()
 
 
 def _make_endpoint(composition: Composition) -> McpEndpoint:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from abp_bridge.cli.compose import Composition, find_obstacle
-from abp_bridge.cli.program import run_program, wait_for_end
+from abp_bridge.cli.program import FIRST_WORDS, run_program, wait_for_end
 from abp_bridge.cli.runtime import load_session_settings, signals_interrupt
 from abp_bridge.core.sanitize import command_name, label
 from abp_bridge.log import print_message, warn_if_interactive
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from abp_bridge.rpc.subprocess import Child
 
 WRONG_USAGE = 2
-FIRST_WORDS = 10.0  # seconds for a host to begin with a server that is not there: most need one
 
 
 class _Pipes(Protocol):
@@ -116,8 +115,8 @@ async def _serve(
                         ("server", "host"),
                         tasks,
                         proxy.carry_child,
-                        f"[{label(command_name(command))}] ",
-                        on_failure=proxy.carry_failure,
+                        proxy.carry_failure,
+                        prefix=f"[{label(command_name(command))}] ",
                     )
                 else:
                     await proxy.carry_over_http()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.carrier import Side
 
 NO_PROGRAM = 127
+FIRST_WORDS = 10.0  # seconds for a host to begin with a program that is not there: most need one
 
 
 async def run_program(
@@ -26,9 +27,9 @@ async def run_program(
     roles: tuple[str, str],
     tasks: TaskGroup,
     carry: Callable[[Child, Stderr], Awaitable[Side]],
-    prefix: str = "",
+    on_failure: Callable[[str], Awaitable[object]],
     *,
-    on_failure: Callable[[str], Awaitable[object]] | None = None,
+    prefix: str = "",
 ) -> int:
     """Run the program, and carry lines until one side ends; then what else runs in `tasks` is
     cancelled, while the program ends too.
@@ -38,8 +39,8 @@ async def run_program(
         roles: What it is, and what its host is, in messages: ("agent", "client").
         tasks: Ends with the program.
         carry: Is given the program and our stderr, and carries the lines: which side ended first.
-        prefix: What its lines on stderr begin with.
         on_failure: Is told why it cannot be started, and tells the host.
+        prefix: What its lines on stderr begin with.
 
     Returns:
         The exit code: its own where it ended by itself.
@@ -55,8 +56,7 @@ async def run_program(
             tasks.cancel_scope.cancel()
     except OSError as problem:
         print_message(f"the {role} cannot be started: {problem}")
-        if on_failure is not None:
-            await on_failure(str(problem))
+        await on_failure(str(problem))
         tasks.cancel_scope.cancel()
         return NO_PROGRAM
     finally:

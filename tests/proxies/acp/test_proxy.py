@@ -21,6 +21,7 @@ from support.acp_harness import (
     FORM,
 )
 from support.acp_proxy import (
+    ACP,
     AGENT,
     CONFIRM,
     begin,
@@ -28,7 +29,7 @@ from support.acp_proxy import (
     spawned,
     write,
 )
-from support.harness import PATIENCE
+from support.harness import PATIENCE, RawHost
 from support.paths import APPS
 
 from abp_bridge.bridge.session import CLOSE_LIMIT
@@ -61,6 +62,17 @@ def test_an_agent_that_cannot_be_started_is_said_in_one_line() -> None:
         assert re.fullmatch(
             r"abp-bridge: the agent cannot be started: .*'no-such-agent'.*\n", stderr.decode()
         )
+
+
+def test_the_client_of_an_agent_that_cannot_be_started_gets_an_error_with_the_cure() -> None:
+    command = ["--", "no-such-agent", "--api-key", "hunter2"]
+    with RawHost(*command, command=ACP) as host:
+        answer = host.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        assert answer["error"]["code"] == -32603
+        for words in ("(no-such-agent --api-key ", "no program 'no-such-agent'", "after --"):
+            assert words in answer["error"]["message"]
+        assert "hunter2" not in str(answer)
+        assert host.process.wait(PATIENCE) == 127
 
 
 def test_an_agent_that_is_killed_is_an_exit_code_as_in_a_shell() -> None:
