@@ -189,6 +189,7 @@ async def signals_interrupt(on_signal: Callable[[int], object]) -> AsyncIterator
             finally:
                 # Everything has ended; Python would speak of a late one on stderr.
                 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another thread may be sent it
 
     async with anyio.create_task_group() as signals:
         await signals.start(watch)

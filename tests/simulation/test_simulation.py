@@ -22,12 +22,10 @@ from .hosts import Host
 from .person import Asked
 from .servers import Server, wrong_passages
 from .virtual_loop import VirtualLoop
-from .world import SERVER_ENDED, Report, World
+from .world import MAX_CHECKED, MISJUDGED, SERVER_ENDED, Report, World
 
 Json = Any
 
-MAX_CHECKED = 1_000  # messages of one session that the referee looks at
-MISJUDGED = ("always-preset",)  # rows that take a person for a policy, and are meant to
 NO = {"confirmed": False}
 TOGETHER = 50  # seeds of one test
 SEEDS = range(0, 200, TOGETHER)
