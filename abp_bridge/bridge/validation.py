@@ -44,9 +44,7 @@ _REASONS = {
     Outcome.DECLINED: "The user declined to answer.",
     Outcome.CANCELLED: "The user dismissed the question.",
 }
-_ADMITTED = "The host says itself that no person answered."
 _MACHINES = {
-    Surface.MCP_SAMPLING: AnsweredBy.MODEL,
     Surface.MODEL: AnsweredBy.MODEL,
     Surface.MOCK: AnsweredBy.SCRIPT,
 }
@@ -79,7 +77,9 @@ class Witness:
             by_buttons=variant.surface is Surface.ACP_PERMISSION,
         )
         seen = Glimpse(response.seconds or 0.0, preset, response.exact)
-        machine = response.answered_by or _MACHINES.get(variant.surface)
+        machine = _MACHINES.get(variant.surface)
+        if machine is None and question.kind is Kind.SAMPLING:
+            machine = AnsweredBy.MODEL
         before = tuple(self._before)
         if machine is None and not by_hand:
             if asked < self._answered:  # shown together: each waited for the same first answer
@@ -91,7 +91,14 @@ class Witness:
         may_be_unattended = variant.may_dismiss_unattended and response.outcome is Outcome.CANCELLED
         return judge(
             Circumstances(
-                seen, by_hand, machine, variant.interactive, may_be_unattended, reading, before
+                seen,
+                by_hand,
+                machine,
+                response.answered_by,
+                variant.interactive,
+                may_be_unattended,
+                reading,
+                before,
             )
         )
 
@@ -136,11 +143,11 @@ async def ask_on(
         reason=verdict.reason or _REASONS.get(response.outcome, ""),
         unchecked=_unsupported_keywords(question),
     )
-    no_proof = (AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN, response.answered_by)
-    proven = verdict.answered_by not in no_proof
+    own = variant.surface is Surface.MOCK  # the person's own words, written down before
+    proven = own or verdict.answered_by is AnsweredBy.PERSON
     if proven or not needs_proof(question, response.outcome, response.content):
         return answer
-    reason = f"{verdict.reason or _ADMITTED} So it is not accepted."
+    reason = f"{verdict.reason} So it is not accepted."
     return replace(answer, outcome=Outcome.UNSUPPORTED, content={}, reason=reason)
 
 

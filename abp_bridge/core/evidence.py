@@ -55,8 +55,8 @@ class Circumstances:
     Attributes:
         seen: The answer.
         by_hand: It was given on a surface of the person's own.
-        machine: Who answers on that surface, where no person can, or who did as the host says
-            itself.
+        machine: What answers on that surface, where no person can.
+        said: Who answered, as the host says itself, where that was no person.
         interactive: True for a host that is known to show its person what it is asked, False for
             one that is known to answer by itself, None for any other.
         may_be_unattended: The host gives such an answer by itself too, where nobody sits at it.
@@ -67,6 +67,7 @@ class Circumstances:
     seen: Glimpse
     by_hand: bool = False
     machine: AnsweredBy | None = None
+    said: AnsweredBy | None = None
     interactive: bool | None = None
     may_be_unattended: bool = False
     reading: float = 0.0
@@ -83,7 +84,7 @@ class Verdict(NamedTuple):
 
 class _Row(NamedTuple):
     evidence: str
-    answered_by: AnsweredBy | None  # None: the machine's own name
+    answered_by: AnsweredBy | None  # None: the machine, or who the host says
     fits: Callable[[Circumstances], object]
     reason: str = ""
 
@@ -110,6 +111,12 @@ _NOBODY = "no person was asked"
 
 _ROWS = (
     _Row("machine-surface", None, lambda at: at.machine),
+    _Row(
+        "host-says",
+        None,
+        lambda at: at.said,
+        "The host itself says that no person answered.",
+    ),
     _Row("own-surface", AnsweredBy.PERSON, lambda at: at.by_hand),
     _Row(
         "headless-host",
@@ -159,8 +166,8 @@ EVIDENCE = tuple(row.evidence for row in _ROWS)
 def judge(at: Circumstances) -> Verdict:
     """Who answered under these circumstances, by the first row that fits."""
     row = next(row for row in _ROWS if row.fits(at))
-    answered_by = row.answered_by or at.machine
-    assert answered_by is not None, "only the row of a machine has no name of its own"
+    answered_by = row.answered_by or at.machine or at.said
+    assert answered_by is not None, "only a row that names somebody has no name of its own"
     return Verdict(answered_by, row.evidence, row.reason and _tell(row.reason, at.seen.seconds))
 
 

@@ -273,10 +273,13 @@ def _create(path: str) -> int:
 
 def _protocol(first: JsonValue) -> str:
     """What the host speaks, by its first message."""
-    params = as_object(as_object(first).get("params"))
+    message = as_object(first)
+    params = as_object(message.get("params", message.get("payload")))
     asked = params.get("protocolVersion")
     if isinstance(asked, int):
         return f"acp {asked}"
+    if "features" in params and "clientInfo" not in params:
+        return f"abp {asked or ''}".strip()
     modern = as_object(params.get("_meta")).get("io.modelcontextprotocol/protocolVersion")
     return f"mcp {asked or modern or ''}".strip()
 

@@ -135,6 +135,13 @@ def test_where_nobody_measures_a_host_is_taken_at_its_word() -> None:
     assert verdict == (PERSON, "not-measured", "")
 
 
+@pytest.mark.parametrize("said", [AnsweredBy.MODEL, AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN])
+def test_a_host_that_says_that_no_person_answered_is_believed(said: AnsweredBy) -> None:
+    verdict = judge(Circumstances(SLOW, said=said, interactive=True))
+    assert (verdict.answered_by, verdict.evidence) == (said, "host-says")
+    assert "no person answered" in verdict.reason
+
+
 def test_the_papers_have_every_row_in_its_order() -> None:
     paper = (ROOT / "docs" / "abp.md").read_text().partition("### Who answered")[2]
     assert tuple(re.findall(r"^\| `([a-z-]+)` \|", paper, re.MULTILINE)) == EVIDENCE

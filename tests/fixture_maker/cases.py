@@ -16,7 +16,7 @@ from typing import Any
 from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, find_cell
 from abp_bridge.core.notification_matrix import Trigger
 
-from .person import Asked, Person, always, declines, forbids, never, person
+from .person import DISMISSED, Asked, Person, always, declines, forbids, never, person
 
 Json = Any
 
@@ -43,7 +43,7 @@ class Case:
     path: str = ""
     shows: str = ""
     proves: Json = ()
-    protocol: str = "mcp"  # mcp, modern, acp, or proxy: ACP with an agent behind the bridge
+    protocol: str = "mcp"  # mcp, modern, acp, abp, or proxy: ACP with an agent behind the bridge
     server: tuple[str, ...] = ()  # behind the bridge: a program of the tests' apps, its arguments
     tool: str = ""  # of the server's, that the host calls
     version: str = "2025-11-25"
@@ -87,6 +87,7 @@ PROTOCOLS = (
     ("mcp", "2025-11-25"),
     ("modern", "2026-07-28"),
     ("acp", "1"),
+    ("abp", "0.1"),
 )
 # What comes together on a surface that is slow to start, or that has no protocol of a host's to
 # show.
@@ -115,7 +116,7 @@ def on_surface(surface: Surface, version: str) -> Case:
     if version == "2026-07-28":
         spoken["protocol"] = "modern"
     spoken["arguments"] = tuple(spoken.get("arguments", ()))
-    usual = "1" if spoken["protocol"] == "acp" else "2025-11-25"
+    usual = dict(PROTOCOLS[-2:]).get(spoken["protocol"], "2025-11-25")
     return Case([], version=version or usual, **spoken)
 
 
@@ -272,12 +273,15 @@ def _without() -> Case:
 
 def _outcomes(protocol: str, version: str) -> Iterator[Case]:
     """How a question can end without an answer."""
-    acp = protocol == "acp"
-    where = ("acp-permission",) if acp else ("mcp-form", version)
-    elicitation: Json = {"elicitation": {} if version == "2025-06-18" else {"form": {}}}
+    forms: Json = {"elicitation": {} if version == "2025-06-18" else {"form": {}}}
+    cancelled: Json = {"action": "cancel"}
+    where, capabilities, cancels = {
+        "acp": (("acp-permission",), {}, {"outcome": {"outcome": "cancelled"}}),
+        "abp": (("abp",), SPOKEN["abp"]["capabilities"], DISMISSED),
+    }.get(protocol, (("mcp-form", version), forms, cancelled))
     people = {
         "declines": declines,
-        "cancels": always({"outcome": {"outcome": "cancelled"}} if acp else {"action": "cancel"}),
+        "cancels": always(cancels),
         "never": never,
         "forbids": forbids,
     }
@@ -289,7 +293,7 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
             proves=_event(protocol, version, row),
             protocol=protocol,
             version=version,
-            capabilities={} if acp else elicitation,
+            capabilities=capabilities,
             steps=_steps(row["steps"]),
             person=people[row["person"]] if "person" in row else both,
             cancels=row.get("cancels", False),
@@ -299,14 +303,11 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
 
 
 def _told(protocol: str, version: str) -> Iterator[Case]:
-    acp = protocol == "acp"
-    where = ("acp",) if acp else ("mcp", version)
-    usual = Case(
-        steps=[],
-        protocol=protocol,
-        version=version,
-        capabilities={"session": {"notices": {}}} if acp else {"elicitation": {}},
-    )
+    where, capabilities = {
+        "acp": (("acp",), {"session": {"notices": {}}}),
+        "abp": (("abp",), SPOKEN["abp"]["capabilities"]),
+    }.get(protocol, (("mcp", version), {"elicitation": {}}))
+    usual = Case([], protocol=protocol, version=version, capabilities=capabilities)
     for name, row in CONVERSATIONS["told"].items():
         yield replace(
             usual,
@@ -317,7 +318,7 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
             person=person(ASKED[QuestionShape.CONFIRM]),
             listens=protocol == "modern" and row.get("listens", False),
         )
-    if not acp:
+    if where[0] == "mcp":
         yield replace(
             usual,
             path=f"mcp/{version}/tools-and-resources.jsonl",
@@ -333,7 +334,7 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
 
 def _event(protocol: str, version: str, row: Json) -> Json:
     return {
-        "protocol": f"{'ACP' if protocol == 'acp' else 'MCP'} {version}",
+        "protocol": f"{protocol.replace('modern', 'mcp').upper()} {version}",
         "event": Trigger[row["event"]].value,
     }
 

@@ -118,8 +118,11 @@ class Bridge(RpcPeer):
         return bool(self.session)
 
     def cancel_request(self, id: int) -> None:
-        params = {"requestId": id, "reason": "the person pressed stop"}
-        self.send("notifications/cancelled", params)
+        why = {"reason": "the person pressed stop"}
+        if self.case.protocol == "abp":
+            self.send("capabilities/cancel", {"callId": "c1", **why})
+        else:
+            self.send("notifications/cancelled", {"requestId": id, **why})
 
 
 def _is_end_of_call(line: str) -> bool:
@@ -242,9 +245,19 @@ def _prompt(bridge: Bridge, words: str) -> None:
     bridge.ask("session/prompt", {"sessionId": bridge.session, "prompt": prompt})
 
 
+def _abp(bridge: Bridge, case: Case) -> None:
+    agent = {"agent": dict(case.client), "protocolVersion": case.version}
+    bridge.ask("initialize", {**agent, "features": case.capabilities})
+    called = {"capability": "plan", "params": {}, "options": {"callId": "c1"}}
+    if bridge.ask("capabilities/call", called) is None:
+        bridge.until_app_is_through()
+    bridge.ask("shutdown", {"reason": "done"})
+
+
 PROTOCOLS: dict[str, Callable[[Bridge, Case], None]] = {
     "mcp": _legacy,
     "modern": _modern,
     "acp": _acp,
+    "abp": _abp,
     "proxy": _proxied,
 }

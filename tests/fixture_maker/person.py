@@ -71,6 +71,11 @@ class Filled:
         fill_in(self.url, self.values, self.press)
 
 
+# An ABP agent's: a question that was dismissed, and one that was declined.
+DECLINED: Json = {"success": False, "cancelled": True, "error": {"code": "USER_CANCELLED"}}
+DISMISSED: Json = {**DECLINED, "metadata": {"outcome": "cancelled"}}
+
+
 def never(method: str, params: Json) -> None:
     """Nobody answers."""
 
@@ -85,13 +90,23 @@ def always(answer: Json) -> Person:
 def declines(method: str, params: Json) -> Json:
     if method == "session/request_permission":
         return _pressed(params, name="Skip")
-    return {"action": "decline"}
+    return DECLINED if is_abp(method) else {"action": "decline"}
+
+
+def is_abp(method: str) -> bool:
+    """Whether an agent of ABP's is asked."""
+    return method.startswith(("elicitation/", "sampling/")) and method not in (
+        "elicitation/create",
+        "sampling/createMessage",
+    )
 
 
 def forbids(method: str, params: Json) -> Json:
     """No leave is given."""
     if method == "session/request_permission":
         return _pressed(params, name="Do not allow")
+    if is_abp(method):
+        return {"success": True, "data": {"confirmed": False}}
     return {"action": "accept", "content": {"confirmed": False}}
 
 
@@ -116,6 +131,8 @@ def _person(asked: Asked) -> Person:
         if method == "sampling/createMessage":
             content = {"type": "text", "text": "Have a good journey!"}
             return {"role": "assistant", "content": content, "model": "a-model"}
+        if is_abp(method):
+            return {"success": True, "data": _data(asked, method, params)}
         if (link := LINK.search(json.dumps(params))) is not None:
             by_url = params.get("mode") == "url"  # else whoever is pointed there goes there
             result = {"action": "accept"} if by_url else None
@@ -133,6 +150,24 @@ def _person(asked: Asked) -> Person:
         return {"action": "accept", "content": _fitting(asked, properties)}
 
     return answer
+
+
+def _data(asked: Asked, method: str, params: Json) -> Json:
+    """What an agent of ABP's answers, in the method's own shape."""
+    match method:
+        case "sampling/create":
+            return {"result": "Have a good journey!"}
+        case "elicitation/confirm":
+            return {"confirmed": True}
+        case "elicitation/select":
+            return {"selected": next(iter(asked.form.values()))}
+        case "elicitation/resource":
+            return asked.page[0]
+    if "properties" not in params["schema"]:
+        return {"value": asked.form["value"]}
+    properties = params["schema"]["properties"].items()
+    nested = [name for name, part in properties if part.get("type") == "object"]
+    return {"value": {**asked.form, **{name: json.loads(asked.form[name]) for name in nested}}}
 
 
 def _button(asked: Asked, left: list[str], params: Json) -> Json:

@@ -187,11 +187,8 @@ class AbpSession:
             self._connection.notify(f"{PREFIX}{NoticeKind.ERROR.value}", told)
         known = as_object(status["apps"])
         name = as_text(as_object(known.get(apps[0])).get("name")) if len(known) == 1 else ""
-        app: JsonObject = {
-            "id": apps[0] if name else "abp-bridge",
-            "name": name or "ABP bridge",
-            "version": VERSION,
-        }
+        own: JsonObject = {"id": "abp-bridge", "name": "ABP bridge", "version": VERSION}
+        app = {"id": apps[0], "name": name} if name else own
         return agent.encode_opened(id, app, self.list())
 
     def list(self) -> list[JsonObject]:
@@ -263,6 +260,7 @@ class AbpSession:
         """The agent ends the session: its apps go too, and its calls are over, but for one whose
         app is still being connected.
         """
+        self._listed = None  # it hears of no more changes
         await self._api.close("the agent ended the session")
         for running in list(self._running.values()):
             if running.call is not None:

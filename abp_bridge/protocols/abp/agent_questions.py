@@ -83,7 +83,8 @@ def _make(question: Question, words: str) -> tuple[Kind, dict[str, JsonValue]]:
             **({"context": context} if context else {}),
         }
     [first, *more] = question.fields
-    if not more and (make := _LONE.get(first.type)) is not None:
+    may_be_empty = first.type is FieldType.CHOICE and not first.required
+    if not more and not may_be_empty and (make := _LONE.get(first.type)) is not None:
         about = "" if question.kind in _SAID else _describe(first)
         return make(question, first, "\n\n".join(filter(None, (words, about))))
     return Kind.INPUT, {"prompt": words, "schema": _schema(question)}
@@ -201,8 +202,6 @@ def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAns
     if body["success"] and not defaulted:
         if not isinstance(data := body.get("data"), Mapping):
             raise RemoteProtocolError("the agent's answer has no data")
-        if method == Kind.SAMPLING.value:
-            answered_by = AnsweredBy.MODEL
         return AgentAnswer(Outcome.ACCEPTED, _content(question, method, data), answered_by)
     error = body.get("error")
     code = as_text(as_object(error).get("code"))

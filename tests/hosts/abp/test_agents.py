@@ -1,0 +1,441 @@
+"""ABP agents as hosts: who launches the bridge speaks ABP, in either binding, in front of ABP apps,
+an MCP server, an ACP agent, and another bridge.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.abp_agent import AbpAgent
+from support.harness import SERVE
+from support.paths import APPS
+from support.screen import Tty
+from support.visitor import LINK, Browser
+
+Json = Any
+
+BRIDGED = f"stdio:{shlex.join([*SERVE, '--app', 'demo'])}"
+
+
+@pytest.fixture(params=["JSON-RPC", "envelope", "another bridge between"])
+def agent(request: pytest.FixtureRequest) -> Iterator[AbpAgent]:
+    """An agent in front of the demo, which it has connected."""
+    app = BRIDGED if request.param.startswith("another") else "demo"
+    with AbpAgent("--app", app, envelope=request.param == "envelope") as agent:
+        opened = agent.open()
+        assert opened["app"]["id"] == "demo"
+        assert opened["app"]["name"] == "ABP demo"
+        assert "demo.ask" in [each["name"] for each in opened["capabilities"]]
+        yield agent
+
+
+def json_rpc(*arguments: str, **more: Json) -> AbpAgent:
+    return AbpAgent("--app", "demo", *arguments, **more)
+
+
+# Each kind: what the app asks, the question's words, an answer, and what the app gets of it.
+FRIEND = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name"],
+}
+KINDS: dict[str, tuple[str, Json, Json, Json]] = {
+    "input": (
+        "elicitation/input",
+        {"prompt": "Whose?", "schema": {"type": "string", "minLength": 2}},
+        {"value": "Ada"},
+        {"value": "Ada"},
+    ),
+    "a form": (
+        "elicitation/input",
+        {"prompt": "Whose?", "schema": FRIEND},
+        {"value": {"name": "Ada", "age": 36}},
+        {"value": {"name": "Ada", "age": 36}},
+    ),
+    "preference": (
+        "elicitation/preference",
+        {"prompt": "Whose?", "schema": {"type": "string"}, "default": "aisle"},
+        {"value": "window"},
+        {"value": "window"},
+    ),
+    "confirm": (
+        "elicitation/confirm",
+        {"message": "Whose?"},
+        {"confirmed": False},
+        {"confirmed": False},
+    ),
+    "destructive": (
+        "elicitation/confirm",
+        {"message": "Whose?", "destructive": True},
+        {"confirmed": True},
+        {"confirmed": True},
+    ),
+    "select": (
+        "elicitation/select",
+        {"prompt": "Whose?", "options": [{"value": "a", "label": "A"}, {"value": 2, "label": "B"}]},
+        {"selected": 2},
+        {"selected": 2},
+    ),
+    "several": (
+        "elicitation/select",
+        {"prompt": "Whose?", "options": [{"value": "a", "label": "A"}], "multiple": True},
+        {"selected": ["a"]},
+        {"selected": ["a"]},
+    ),
+    "resource": (
+        "elicitation/resource",
+        {"type": "text", "prompt": "Whose?"},
+        {"content": "hello", "mimeType": "text/plain"},
+        {"content": "hello", "mimeType": "text/plain"},
+    ),
+    "sampling": ("sampling/create", {"task": "Whose?"}, {"result": "Ada's."}, {"result": "Ada's."}),
+}
+
+
+@pytest.mark.parametrize(("method", "params", "data", "got"), KINDS.values(), ids=KINDS)
+def test_each_kind_is_asked_and_answered(
+    agent: AbpAgent, method: str, params: Json, data: Json, got: Json
+) -> None:
+    call = agent.ask(method, **params)
+    question = agent.question()
+    assert question["method"] == method
+    shown = {name: each for name, each in question["params"].items() if name != "operationId"}
+    assert shown == params
+    agent.answer(question, data)
+    response = agent.response(call)["result"]["data"]
+    assert response["success"] is True
+    assert response["data"] == got
+    who = "model" if method == "sampling/create" else "person"
+    assert response["metadata"]["answeredBy"] == who
+    assert response["metadata"]["route"] == "abp"
+
+
+CANCELLED = {"success": False, "cancelled": True, "error": {"code": "USER_CANCELLED"}}
+ENDS: dict[str, tuple[Json, str, str]] = {
+    "declined": (CANCELLED, "USER_CANCELLED", "declined"),
+    "dismissed": (
+        {**CANCELLED, "metadata": {"outcome": "cancelled"}},
+        "USER_CANCELLED",
+        "cancelled",
+    ),
+    "nobody in time": ({"success": False, "error": {"code": "TIMEOUT"}}, "TIMEOUT", "timed_out"),
+    "it cannot ask": (
+        {"success": False, "error": {"code": "NOT_SUPPORTED", "message": "No screen."}},
+        "NOT_SUPPORTED",
+        "unsupported",
+    ),
+    "nonsense": ({"success": "yes"}, "NOT_SUPPORTED", "unsupported"),
+}
+
+
+@pytest.mark.parametrize(("response", "code", "outcome"), ENDS.values(), ids=ENDS)
+def test_how_it_ended_is_what_the_app_gets(
+    agent: AbpAgent, response: Json, code: str, outcome: str
+) -> None:
+    call = agent.ask("elicitation/confirm", message="Go on?")
+    agent.answer(agent.question(), **response)
+    got = agent.response(call)["result"]["data"]
+    assert (got["success"], got["error"]["code"]) == (False, code)
+    assert got["metadata"]["outcome"] == outcome
+
+
+def test_a_default_is_given_where_nobody_answered(agent: AbpAgent) -> None:
+    call = agent.ask("elicitation/preference", prompt="Seat?", default="aisle")
+    agent.answer(agent.question(), **CANCELLED)
+    got = agent.response(call)["result"]["data"]
+    assert got["data"] == {"value": "aisle"}
+    assert got["metadata"]["answeredBy"] == "default"
+    assert got["metadata"]["outcome"] == "declined"
+
+
+def test_what_does_not_fit_is_asked_again(agent: AbpAgent) -> None:
+    call = agent.ask("elicitation/input", prompt="Who?", schema={"type": "string", "minLength": 3})
+    agent.answer(agent.question(), {"value": "A"})
+    question = agent.question()
+    assert "Please answer again" in question["params"]["prompt"]
+    agent.answer(question, {"value": "Ada"})
+    assert agent.response(call)["result"]["data"]["data"] == {"value": "Ada"}
+
+
+def test_a_secret_never_passes_through_an_agent(agent: AbpAgent) -> None:
+    call = agent.ask("elicitation/input", prompt="Password?", schema={"format": "password"})
+    got = agent.response(call)["result"]["data"]  # and no question came before it
+    assert got["error"]["code"] == "NOT_SUPPORTED"
+    assert not [each for each in agent._passed if "id" in each]
+
+
+def test_what_is_asked_and_told_names_the_agents_own_call(agent: AbpAgent) -> None:
+    request = {"method": "elicitation/confirm", "params": {"message": "?"}}
+    call = agent.begin_capability("demo.ask", call="mine", request=request)
+    question = agent.question()
+    assert question["params"]["operationId"] == "mine"
+    agent.answer(question, {"confirmed": True})
+    agent.response(call)
+    work = agent.begin_capability("demo.work", call="work")
+    told = agent.notified("notifications/progress")
+    assert (told["operationId"], told["progressToken"]) == ("work", "work!")
+    assert told["status"] == "Reading"
+    assert agent.response(work)["result"]["data"] == {"sorted": 4}
+    started = agent.notified("notifications/operation/started")
+    assert started["capability"] == "demo.work"
+
+
+def test_what_an_app_tells_is_told(agent: AbpAgent) -> None:
+    changed = {"event": "state/changed", "data": {"field": "cart", "newValue": 2}}
+    agent.call("demo.tell", **changed)
+    assert agent.notified("notifications/state/changed") == changed["data"]
+    agent.call("demo.grow")
+    told = agent.notified("notifications/capabilities/list_changed")
+    assert told == {"added": ["demo.grown"], "removed": [], "changed": []}
+    listed = agent.result("capabilities/list", {})
+    assert "demo.grown" in [each["name"] for each in listed]
+
+
+def test_a_failure_keeps_the_apps_own_words(agent: AbpAgent) -> None:
+    failed = agent.call("demo.fail")
+    assert failed["success"] is False
+    assert failed["error"]["code"] == "PRINTER_JAM"
+    assert failed["error"]["alternatives"] == ["demo.file"]
+
+
+def test_a_cancelled_call_takes_its_question_down(agent: AbpAgent) -> None:
+    request = {"method": "elicitation/confirm", "params": {"message": "?"}}
+    call = agent.begin_capability("demo.ask", call="mine", request=request)
+    question = agent.question()
+    cancelled = agent.result("capabilities/cancel", {"callId": "mine", "reason": "enough"})
+    assert cancelled == {"callId": "mine", "cancelled": True}
+    down = agent.notified("notifications/elicitation/withdrawn")
+    assert down["requestId"] == question["id"]
+    agent.answer(question, {"confirmed": True})  # too late
+    ended = agent.response(call)["result"]
+    assert (ended["success"], ended["cancelled"]) == (False, True)
+    again = agent.result("capabilities/cancel", {"callId": "mine"})
+    assert again == {"callId": "mine", "cancelled": False, "reason": "no such call is running"}
+
+
+def test_shutdown_ends_the_session_and_another_can_begin(agent: AbpAgent) -> None:
+    assert agent.result("shutdown", {"reason": "done"}) == {}
+    refused = agent.result("capabilities/list", {})
+    assert refused["error"]["code"] == "NOT_INITIALIZED"
+    assert re.fullmatch(r"abp-session-\d+-2", agent.open()["sessionId"])
+    assert agent.call("demo.echo", value="hi")["success"] is True
+
+
+def test_an_agent_that_leaves_ends_everything(agent: AbpAgent) -> None:
+    agent.ask("elicitation/confirm", message="?")
+    agent.question()
+    assert agent.end() == 0
+
+
+# --- what an agent must not be, or cannot do ------------------------------------------------------
+
+
+def test_an_agent_that_cannot_ask_is_not_asked() -> None:
+    with json_rpc() as agent:
+        agent.open({"elicitation": False})
+        got = agent.response(agent.ask("elicitation/confirm", message="?"))["result"]["data"]
+        assert got["error"]["code"] == "NOT_SUPPORTED"
+
+
+def test_a_method_that_it_does_not_take_is_not_asked_for() -> None:
+    with json_rpc() as agent:
+        agent.open(agentCapabilities={"allowedRequests": ["elicitation/confirm"]})
+        got = agent.response(agent.ask("elicitation/input", prompt="?"))["result"]["data"]
+        assert got["error"]["code"] == "NOT_SUPPORTED"
+        assert "takes no elicitation/input" in got["error"]["message"]
+        call = agent.ask("elicitation/confirm", message="?")
+        agent.answer(agent.question(), {"confirmed": True})
+        assert agent.response(call)["result"]["data"]["data"] == {"confirmed": True}
+
+
+def test_a_method_that_it_turns_out_not_to_have_is_asked_for_once() -> None:
+    with json_rpc() as agent:
+        agent.open()
+        call = agent.ask("elicitation/input", prompt="?")
+        question = agent.question()
+        agent._send({"id": question["id"], "error": {"code": -32601, "message": "No such method"}})
+        got = agent.response(call)["result"]["data"]
+        assert got["error"]["code"] == "NOT_SUPPORTED"
+        again = agent.response(agent.ask("elicitation/input", prompt="?"))["result"]["data"]
+        assert "takes no elicitation/input" in again["error"]["message"]
+        call = agent.ask("elicitation/confirm", message="?")
+        agent.answer(agent.question(), {"confirmed": True})
+        assert agent.response(call)["result"]["data"]["success"] is True
+
+
+@pytest.mark.parametrize("who", ["model", "host-policy", "script", "unknown"])
+def test_who_says_that_no_person_answered_is_believed(who: str) -> None:
+    """And what cannot be undone is not done on a machine's word."""
+    with json_rpc() as agent:
+        agent.open()
+        call = agent.ask("elicitation/confirm", message="Drop it?", destructive=True)
+        yes = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": who}}
+        agent.answer(agent.question(), **yes)
+        got = agent.response(call)["result"]["data"]
+        assert got["error"]["code"] == "NOT_SUPPORTED"
+        assert "no person answered" in got["error"]["message"]
+        assert got["metadata"]["answeredBy"] == who
+
+
+def test_that_a_person_answered_is_not_taken_on_an_agents_word() -> None:
+    with json_rpc(env={"ABP_PERSON_FLOOR": "60"}) as agent:
+        agent.open()
+        call = agent.ask("elicitation/confirm", message="Drop it?", destructive=True)
+        yes = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": "person"}}
+        agent.answer(agent.question(), **yes)
+        got = agent.response(call)["result"]["data"]
+        assert got["error"]["code"] == "NOT_SUPPORTED"
+        assert got["metadata"]["evidence"] == "faster-than-reading"
+
+
+def test_who_does_not_want_to_hear_gets_a_summary() -> None:
+    with json_rpc() as agent:
+        agent.open({"notifications": False, "progress": False})
+        worked = agent.call("demo.work")
+        assert worked["data"] == {"sorted": 4}
+        assert "started demo.work" in worked["metadata"]["summary"]
+        assert not agent._passed
+
+
+WRONG: dict[str, tuple[str, Json, str]] = {
+    "a second beginning": ("initialize", {"features": {}}, "ALREADY_INITIALIZED"),
+    "a call of nothing": ("capabilities/call", {}, "INVALID_PARAMS"),
+    "a capability nobody has": (
+        "capabilities/call",
+        {"capability": "demo.fly"},
+        "UNKNOWN_CAPABILITY",
+    ),
+    "parameters that do not fit": (
+        "capabilities/call",
+        {"capability": "demo.ask"},
+        "INVALID_PARAMS",
+    ),
+}
+
+
+@pytest.mark.parametrize(("method", "params", "code"), WRONG.values(), ids=WRONG)
+def test_a_wrong_request_is_a_failure_in_abps_words(method: str, params: Json, code: str) -> None:
+    with json_rpc() as agent:
+        agent.open()
+        got = agent.result(method, params)
+        assert (got["success"], got["error"]["code"]) == (False, code)
+        assert agent.call("demo.echo", value="hi")["success"] is True
+
+
+def test_two_calls_of_one_name_are_told_apart() -> None:
+    with json_rpc() as agent:
+        agent.open()
+        hold = agent.begin_capability("demo.hold", call="one")
+        agent.notified("notifications/operation/started")
+        second = agent.response(agent.begin_capability("demo.echo", call="one"))["result"]
+        assert second["error"]["code"] == "INVALID_PARAMS"
+        agent.result("capabilities/cancel", {"callId": "one"})
+        assert agent.response(hold)["result"]["cancelled"] is True
+
+
+def test_what_is_no_abp_is_an_error() -> None:
+    with json_rpc() as agent:
+        agent.open()
+        assert agent.request("tools/list")["error"]["code"] == -32601
+        agent.send("whatever")  # a notification is nothing to answer
+        assert agent.call("demo.echo", value="hi")["success"] is True
+
+
+def test_an_app_that_cannot_be_connected_refuses_the_session() -> None:
+    with AbpAgent("--app", "stdio:false") as agent:
+        refused = agent.open()
+        assert refused["success"] is False
+        assert "false" in refused["error"]["message"]
+        assert agent.result("capabilities/list", {})["error"]["code"] == "NOT_INITIALIZED"
+
+
+def test_two_apps_with_the_same_capabilities_are_told_apart() -> None:
+    with AbpAgent("--app", "demo", "--app", BRIDGED) as agent:
+        opened = agent.open()
+        assert opened["app"]["id"] == "abp-bridge"
+        names = [each["name"] for each in opened["capabilities"]]
+        assert len(set(names)) == len(names)
+        both = [each for each in names if each.endswith(".demo.echo")]
+        assert both == ["demo.demo.echo", "demo-2.demo.echo"]
+        for name in both:
+            assert agent.call(name, value=name)["data"] == name
+        unqualified = agent.call("demo.echo", value="?")
+        assert unqualified["error"]["code"] == "UNKNOWN_CAPABILITY"
+        request = {"method": "elicitation/confirm", "params": {"message": "Go on?"}}
+        call = agent.begin_capability("demo-2.demo.ask", request=request)
+        question = agent.question()
+        assert question["params"]["message"].endswith(" asks: Go on?")
+        agent.answer(question, {"confirmed": True})
+        assert agent.response(call)["result"]["success"] is True
+
+
+# --- who asks through it --------------------------------------------------------------------------
+
+
+def test_a_secret_is_given_on_a_page_whose_link_no_agent_gets() -> None:
+    """It is told an address, and the person a link and a code where no agent reads."""
+    with Tty() as terminal, json_rpc("--page", "--tty", terminal.name, "--ask-on", "page") as agent:
+        agent.open()
+        call = agent.ask("elicitation/input", prompt="Password?", schema={"format": "password"})
+        question = agent.question()
+        shown = terminal.until(r"code \S+\s")
+        (link,) = LINK.findall(shown)
+        words = question["params"]["message"]
+        assert question["method"] == "elicitation/confirm"
+        assert "http://127.0.0.1:" in words
+        assert link not in words
+        assert shown.split("code ")[-1].split()[0] not in words
+        person = Browser()
+        person.open(link)
+        person.send(**{"field-0": "hunter2"})
+        down = agent.notified("notifications/elicitation/withdrawn")
+        assert down["requestId"] == question["id"]
+        got = agent.response(call)["result"]["data"]
+        assert got["data"] == {"value": "hunter2"}  # the demo returns what it got
+
+
+def test_an_mcp_server_asks_through_an_agent(tmp_path: Path) -> None:
+    """Its lone yes or no is a confirm, its form a form; a no is a decline."""
+    files = [str(tmp_path / name) for name in ("read", "deeds")]
+    words = [sys.executable, str(APPS / "mcp_server.py"), *files]
+    with AbpAgent("--app", f"mcp:{shlex.join(words)}") as agent:
+        names = [each["name"] for each in agent.open()["capabilities"]]
+        assert "ask" in names
+        form = {
+            "message": "Ship it?",
+            "requestedSchema": {
+                "type": "object",
+                "properties": {"ok": {"type": "boolean"}},
+                "required": ["ok"],
+            },
+        }
+        arguments: Json = {"method": "elicitation/create", "params": form}
+        for confirmed, action in ((True, "accept"), (False, "decline")):
+            call = agent.begin_capability("ask", **arguments)
+            question = agent.question()
+            assert question["method"] == "elicitation/confirm"
+            assert "Ship it?" in question["params"]["message"]
+            agent.answer(question, {"confirmed": confirmed})
+            assert f'"action": "{action}"' in str(agent.response(call)["result"]["data"])
+
+
+def test_an_acp_agents_permission_is_a_choice_of_all_its_options(tmp_path: Path) -> None:
+    words = [sys.executable, str(APPS / "unruly_agent.py"), str(tmp_path / "read")]
+    with AbpAgent("--app", f"acp:{shlex.join(words)}") as agent:
+        assert "agent.prompt" in [each["name"] for each in agent.open()["capabilities"]]
+        agent.begin_capability("agent.prompt", prompt="leave")
+        question = agent.question()
+        assert question["method"] == "elicitation/select"
+        assert [each["label"] for each in question["params"]["options"]] == ["Go", "No"]
+        agent.answer(question, {"selected": "go"})
+        log = tmp_path / "read"
+        while not (heard := [line for line in log.read_text().splitlines() if '"q"' in line]):
+            os.sched_yield()
+        assert '"optionId":"go"' in heard[0].replace(" ", "")

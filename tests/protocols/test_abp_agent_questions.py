@@ -1,0 +1,455 @@
+"""Questions to an ABP agent: an ABP app's as they came, anybody else's as the closest method; and
+that a question which passes from ABP to ABP is the same question, with the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from support.question_strategies import Asked, fields, names
+
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+    validate_answer,
+)
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.agent_questions import AgentAnswer, decode_response, encode_request
+from abp_bridge.protocols.mcp.asked import decode_question as decode_elicitation
+from abp_bridge.protocols.mcp.sampling import decode_sampling
+
+Json = Any
+
+
+def asked(method: str, **params: Json) -> Question:
+    return abp.decode_question({"method": method, "params": params}, id="q", origin="shop")
+
+
+def elicited(properties: Json, *required: str, destructive: bool = False) -> Question:
+    """What an MCP server asks."""
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    raw = {"message": "Go on?", "requestedSchema": schema}
+    return decode_elicitation(raw, id="q", origin="server", destructive=destructive)
+
+
+# --- what an ABP app asks -------------------------------------------------------------------------
+
+COLOURS = [{"value": "r", "label": "Red", "description": "as blood"}, {"value": 2, "label": "Two"}]
+FORM = {
+    "type": "object",
+    "properties": {"a": {"type": "string", "title": "A"}, "b": {"type": "integer", "x-b": 1}},
+    "required": ["a"],
+    "minProperties": 1,
+}
+
+# The method, its parameters, the data of a response, and what that is of the fields.
+OWN: dict[str, tuple[str, Json, Json, Json]] = {
+    "a text": (
+        "elicitation/input",
+        {"prompt": "Who?", "schema": {"type": "string", "default": "Ada"}, "x-more": [1]},
+        {"value": "Eve"},
+        {"value": "Eve"},
+    ),
+    "words alone": ("elicitation/input", {"title": "Who?"}, {"value": "Eve"}, {"value": "Eve"}),
+    "a form": (
+        "elicitation/input",
+        {"prompt": "Who?", "schema": FORM, "timeout": 1500},
+        {"value": {"a": "x", "b": 1}},
+        {"a": "x", "b": 1},
+    ),
+    "nothing but to go on": (
+        "elicitation/input",
+        {"prompt": "Ready?", "schema": {"type": "object", "properties": {}}},
+        {"value": {}},
+        {"confirmed": True},
+    ),
+    "nothing but to go on, by default": (
+        "elicitation/preference",
+        {"prompt": "Ready?", "schema": {"type": "object", "properties": {}}, "default": {}},
+        {"value": {}},
+        {"confirmed": True},
+    ),
+    "a preference": (
+        "elicitation/preference",
+        {"prompt": "Seat?", "schema": {"type": "string"}, "default": "aisle"},
+        {"value": "window"},
+        {"value": "window"},
+    ),
+    "a confirm": (
+        "elicitation/confirm",
+        {"message": "Go on?"},
+        {"confirmed": False},
+        {"confirmed": False},
+    ),
+    "what cannot be undone": (
+        "elicitation/confirm",
+        {"message": "Drop it?", "destructive": True},
+        {"confirmed": True},
+        {"confirmed": True},
+    ),
+    "a choice": (
+        "elicitation/select",
+        {"prompt": "Which?", "options": COLOURS, "default": 2},
+        {"selected": 2},
+        {"selected": 2},
+    ),
+    "several of a choice": (
+        "elicitation/select",
+        {"prompt": "Which?", "options": COLOURS, "multiple": True},
+        {"selected": ["r"]},
+        {"selected": ["r"]},
+    ),
+    "a file": (
+        "elicitation/resource",
+        {"type": "image/png", "uri": "a.png"},
+        {"content": "aGk=", "mimeType": "image/png", "encoding": "base64"},
+        {"file": {"content": "aGk=", "mimeType": "image/png", "encoding": "base64"}},
+    ),
+    "a model's help": (
+        "sampling/create",
+        {"task": "Sum up.", "context": {"a": 1}},
+        {"result": "Short.", "model": "m"},
+        {"result": "Short."},
+    ),
+}
+
+
+@pytest.mark.parametrize(("method", "params", "data", "content"), OWN.values(), ids=OWN)
+def test_what_an_app_asks_passes_as_it_was(
+    method: str, params: Json, data: Json, content: Json
+) -> None:
+    question = asked(method, **params)
+    assert encode_request(question) == (method, params)
+    answered = decode_response({"success": True, "data": data}, question, method)
+    assert answered == AgentAnswer(Outcome.ACCEPTED, content)
+
+
+def test_it_names_the_agents_call_and_no_other() -> None:
+    question = asked("elicitation/confirm", message="Go on?", operationId="call-1")
+    assert encode_request(question) == ("elicitation/confirm", {"message": "Go on?"})
+    _, params = encode_request(question, call="mine")
+    assert params == {"message": "Go on?", "operationId": "mine"}
+
+
+def test_its_time_goes_along_wherever_it_stood() -> None:
+    raw = {"method": "elicitation/confirm", "params": {"message": "Go on?"}, "timeout": 1500}
+    _, params = encode_request(abp.decode_question(raw, id="q", origin="shop"))
+    assert params == {"message": "Go on?", "timeout": 1500}
+
+
+def test_what_has_to_be_said_besides_stands_where_its_words_did() -> None:
+    confirm = asked("elicitation/confirm", message="Go on?", **{"x-more": 1})
+    _, params = encode_request(confirm, named=True)
+    assert params == {"message": "shop asks: Go on?", "x-more": 1}
+    text = asked("elicitation/input")
+    _, params = encode_request(text, problem="too short")
+    assert params == {
+        "prompt": "shop asks: Please fill this in.\n\nPlease answer again: too short."
+    }
+    file = asked("elicitation/resource", type="image")
+    _, params = encode_request(file.with_note("Not that one."))
+    assert params == {
+        "type": "image",
+        "prompt": "shop asks: Please give image.\n\nNot that one.",
+    }
+    task = asked("sampling/create", task="Sum up.")
+    assert encode_request(task, named=True) == ("sampling/create", {"task": "Sum up."})
+
+
+def test_a_form_of_which_one_field_is_asked_again_is_another_question() -> None:
+    form = asked("elicitation/input", prompt="Who?", schema=FORM)
+    [_, number] = form.fields
+    method, params = encode_request(replace(form, fields=(number,)))
+    assert method == "elicitation/input"
+    assert params["schema"] == {
+        "type": "object",
+        "properties": {"b": {"type": "integer", "x-b": 1}},
+    }
+
+
+# --- what others ask ------------------------------------------------------------------------------
+
+LETTERS = {"type": "string", "enum": ["s", "m", "l"]}
+MANY = {"type": "array", "items": {"enum": ["a", "b"]}}
+CHOICES = [{"value": each, "label": each} for each in "sml"]
+
+ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
+    "a lone yes or no": (
+        elicited({"ok": {"type": "boolean"}}),
+        ("elicitation/confirm", {"message": "server asks: Go on?", "destructive": False}),
+        {"confirmed": True},
+        {"ok": True},
+    ),
+    "nothing to fill in": (
+        elicited({}),
+        ("elicitation/confirm", {"message": "server asks: Go on?", "destructive": False}),
+        {"confirmed": True},
+        {"confirmed": True},
+    ),
+    "a lone choice": (
+        elicited({"size": {**LETTERS, "description": "of the shirt"}}, "size"),
+        (
+            "elicitation/select",
+            {"prompt": "server asks: Go on?\n\nsize: of the shirt", "options": CHOICES},
+        ),
+        {"selected": "m"},
+        {"size": "m"},
+    ),
+    "a lone choice with a default": (
+        elicited({"size": {**LETTERS, "default": "m"}}, "size"),
+        (
+            "elicitation/select",
+            {"prompt": "server asks: Go on?\n\nsize", "options": CHOICES, "default": "m"},
+        ),
+        {"selected": "l"},
+        {"size": "l"},
+    ),
+    "several of a choice": (
+        elicited({"tags": MANY}),
+        (
+            "elicitation/select",
+            {
+                "prompt": "server asks: Go on?\n\ntags",
+                "options": [{"value": each, "label": each} for each in "ab"],
+                "multiple": True,
+            },
+        ),
+        {"selected": ["b"]},
+        {"tags": ["b"]},
+    ),
+    "a choice that may be left out": (
+        elicited({"size": LETTERS}),
+        (
+            "elicitation/input",
+            {
+                "prompt": "server asks: Go on?",
+                "schema": {"type": "object", "properties": {"size": LETTERS}},
+            },
+        ),
+        {"value": {}},
+        {},
+    ),
+    "a form": (
+        elicited({"a": {"type": "string", "title": "A", "default": "x"}, "b": MANY}, "a"),
+        (
+            "elicitation/input",
+            {
+                "prompt": "server asks: Go on?",
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "a": {"type": "string", "title": "A", "default": "x"},
+                        "b": MANY,
+                    },
+                    "required": ["a"],
+                },
+            },
+        ),
+        {"value": {"a": "y"}},
+        {"a": "y"},
+    ),
+    "a model's help": (
+        decode_sampling(
+            {
+                "messages": [{"role": "user", "content": {"type": "text", "text": "Sum up."}}],
+                "maxTokens": 9,
+            },
+            id="q",
+            origin="server",
+        ),
+        ("sampling/create", {"task": "Sum up.", "context": {"maxTokens": 9}}),
+        {"result": "Short."},
+        {"result": "Short."},
+    ),
+    "a model's help with nothing beside it": (
+        Question("q", Kind.SAMPLING, "Sum up.", (), "server"),
+        ("sampling/create", {"task": "Sum up."}),
+        {"result": "Short."},
+        {"result": "Short."},
+    ),
+    "consent to read a file": (
+        replace(
+            asked("elicitation/resource", type="text", uri="/a"),
+            message="May it read /a?",
+            fields=(Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Allow"),),
+        ),
+        ("elicitation/confirm", {"message": "shop asks: May it read /a?", "destructive": False}),
+        {"confirmed": True},
+        {"confirmed": True},
+    ),
+    "a file in other words": (
+        replace(asked("elicitation/resource", type="text", prompt="?"), message="Any text?"),
+        ("elicitation/resource", {"prompt": "shop asks: Any text?", "type": "text"}),
+        {"content": "x", "mimeType": "text/plain"},
+        {"file": {"content": "x", "mimeType": "text/plain"}},
+    ),
+    "a value in other words": (
+        replace(asked("elicitation/input", prompt="?"), message="Who?"),
+        ("elicitation/input", {"prompt": "shop asks: Who?", "schema": {"type": "string"}}),
+        {"value": "Ada"},
+        {"value": "Ada"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("question", "request_made", "data", "content"), ROWS.values(), ids=ROWS)
+def test_what_others_ask_is_the_closest_method(
+    question: Question, request_made: tuple[str, Json], data: Json, content: Json
+) -> None:
+    method, params = encode_request(question)
+    assert (method, params) == request_made
+    answered = decode_response({"success": True, "data": data}, question, method)
+    assert answered == AgentAnswer(Outcome.ACCEPTED, content)
+
+
+def test_a_proposal_that_was_taken_away_is_not_in_the_schema() -> None:
+    """An irreversible form of a server's must not be accepted with one key."""
+    question = elicited(
+        {"name": {"type": "string", "default": "all"}, "other": {"type": "string"}},
+        destructive=True,
+    )
+    made: Json = encode_request(question)[1]
+    assert made["schema"]["properties"]["name"] == {
+        "type": "string",
+        "description": "suggested: all",
+    }
+
+
+# --- what is answered -----------------------------------------------------------------------------
+
+YES = {"success": True, "data": {"confirmed": True}}
+
+
+def failed(code: str, message: str = "", **metadata: Json) -> Json:
+    error = {"code": code, **({"message": message} if message else {})}
+    return {"success": False, "error": error, "metadata": metadata}
+
+
+ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
+    "a no": (failed("USER_CANCELLED", "No."), AgentAnswer(Outcome.DECLINED, reason="No.")),
+    "a no without a word": ({"success": False}, AgentAnswer(Outcome.DECLINED)),
+    "a dismissal": (
+        failed("USER_CANCELLED", outcome="cancelled", answeredBy="person"),
+        AgentAnswer(Outcome.CANCELLED, reason="USER_CANCELLED"),
+    ),
+    "cancelled without a word": (
+        {"success": False, "cancelled": True},
+        AgentAnswer(Outcome.CANCELLED),
+    ),
+    "nobody in time": (failed("TIMEOUT"), AgentAnswer(Outcome.TIMED_OUT, reason="TIMEOUT")),
+    "cancelled": (failed("CANCELLED"), AgentAnswer(Outcome.CANCELLED, reason="CANCELLED")),
+    "its session ended": (
+        failed("CANCELLED", outcome="withdrawn"),
+        AgentAnswer(Outcome.WITHDRAWN, reason="CANCELLED"),
+    ),
+    "nobody there": (
+        failed("NOT_SUPPORTED", "No screen."),
+        AgentAnswer(Outcome.UNSUPPORTED, reason="No screen."),
+    ),
+    "a code of its own": (
+        failed("PRINTER_JAM"),
+        AgentAnswer(Outcome.UNSUPPORTED, reason="PRINTER_JAM"),
+    ),
+    "an error in words": (
+        {"success": False, "error": "Oh."},
+        AgentAnswer(Outcome.DECLINED, reason="Oh."),
+    ),
+    "a policy's no": (
+        failed("USER_CANCELLED", answeredBy="host-policy"),
+        AgentAnswer(Outcome.DECLINED, {}, AnsweredBy.HOST_POLICY, "USER_CANCELLED"),
+    ),
+    "a model's yes": (
+        {**YES, "metadata": {"answeredBy": "model"}},
+        AgentAnswer(Outcome.ACCEPTED, {"confirmed": True}, AnsweredBy.MODEL),
+    ),
+    "that a person answered is no proof": (
+        {**YES, "metadata": {"answeredBy": "person"}},
+        AgentAnswer(Outcome.ACCEPTED, {"confirmed": True}),
+    ),
+    "a default in place of a person who declined": (
+        {
+            "success": True,
+            "data": {"value": "aisle"},
+            "metadata": {"answeredBy": "default", "outcome": "declined"},
+        },
+        AgentAnswer(Outcome.DECLINED),
+    ),
+    "a success of something else": (
+        {"success": True, "data": {"value": 1}},
+        AgentAnswer(Outcome.ACCEPTED),
+    ),
+}
+
+
+@pytest.mark.parametrize(("response", "answer"), ANSWERS.values(), ids=ANSWERS)
+def test_what_an_agent_answers(response: Json, answer: AgentAnswer) -> None:
+    question = asked("elicitation/confirm", message="?")
+    assert decode_response(response, question, "elicitation/confirm") == answer
+
+
+@pytest.mark.parametrize(
+    "response", [None, "yes", {}, {"success": "true", "data": {}}, {"success": True}]
+)
+def test_what_is_no_answer(response: Json) -> None:
+    question = asked("elicitation/confirm", message="?")
+    with pytest.raises(RemoteProtocolError):
+        decode_response(response, question, "elicitation/confirm")
+
+
+def test_a_model_that_says_nothing_has_not_answered() -> None:
+    with pytest.raises(RemoteProtocolError, match="without a result"):
+        decode_response(
+            {"success": True, "data": {}}, asked("sampling/create", task="t"), "sampling/create"
+        )
+
+
+@given(names, fields)
+def test_from_abp_to_abp_a_question_is_the_same(name: str, one: Asked) -> None:
+    """Whatever is asked for alone, or in a form: the agent's own end reads it as it was, and what a
+    person means there is what the app gets.
+    """
+    form = {"type": "object", "properties": {name: one.schema}, "required": [name]}
+    for schema, meant in ((one.schema, one.meant), (form, {name: one.meant})):
+        first = asked("elicitation/input", prompt="?", schema=schema)
+        assume(not first.secret)
+        method, params = encode_request(first)
+        assert (method, params) == ("elicitation/input", {"prompt": "?", "schema": schema})
+        again = replace(first, message="Once more?")  # in words of ours
+        for question in (first, again):
+            method, params = encode_request(question)
+            second = asked(method, **params)
+            assert [each.type for each in second.fields] == [each.type for each in first.fields]
+            valid, problems = validate_answer(second, {second.fields[0].name: one.meant})
+            assert not problems
+            person = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, valid)
+            answer = decode_response(abp.encode_answer(second, person), question, method)
+            content, problems = validate_answer(question, answer.content)
+            assert not problems
+            got = abp.encode_answer(first, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content))
+            assert got["data"] == {"value": meant}
+
+
+ENDS = [each for each in Outcome if each is not Outcome.ACCEPTED]
+
+
+@pytest.mark.parametrize(("method", "params"), [row[:2] for row in OWN.values()], ids=OWN)
+@pytest.mark.parametrize("outcome", ENDS)
+def test_how_a_question_ended_is_not_lost_on_the_way(
+    method: str, params: Json, outcome: Outcome
+) -> None:
+    """Through another bridge, which gives a preference its default."""
+    question = asked(method, **params)
+    ended = Answer(outcome, AnsweredBy.NOBODY, reason="why")
+    answer = decode_response(abp.encode_answer(question, ended), question, method)
+    assert answer.outcome is outcome
+    assert answer.content == {}
