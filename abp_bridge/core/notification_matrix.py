@@ -84,6 +84,7 @@ MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP, ABP = (
 
 _LOG = _native("a log message, and at the end of the result")
 _TAKEN_BACK = _native("the question is taken down by notifications/cancelled")
+_WITHDRAWN = _native("the question is taken down by notifications/elicitation/withdrawn")
 _USER_CANCELLED = _native("USER_CANCELLED")
 _DEFAULT = Cell(Support.DEFAULT, "the app's own")
 _BOTH = _native("both are asked, each has its own answer")
@@ -139,22 +140,20 @@ NOTIFICATION_MATRIX: dict[str, Mapping[Trigger, Cell]] = {
         Trigger.CONFIRMED: _ALLOWED,
     },
     ABP: {
-        Trigger.PROGRESS: _native("notifications/progress on the agent's callId"),
+        Trigger.PROGRESS: _native("notifications/progress of the agent's own callId"),
         Trigger.CAPABILITIES: _native("notifications/capabilities/list_changed"),
         Trigger.STATE: _native("notifications/state/changed"),
         Trigger.OPERATION: _native("notifications/operation/started, completed"),
         Trigger.ERROR: _native("notifications/error"),
         Trigger.DECLINED: _USER_CANCELLED,
         Trigger.CANCELLED: _USER_CANCELLED,
-        Trigger.TIMEOUT: _native(
-            "the question is taken down by notifications/elicitation/withdrawn"
-        ),
+        Trigger.TIMEOUT: _WITHDRAWN,
         Trigger.PREFERENCE: _DEFAULT,
-        Trigger.HOST_CANCELS: _native(
-            "capabilities/cancel: the question is taken down, the app hears it too"
-        ),
-        Trigger.APP_ENDS: _native("the question is taken down, the call fails"),
+        Trigger.HOST_CANCELS: _native("capabilities/cancel: the question is taken down"),
+        Trigger.APP_ENDS: _native("the question is taken down, and its call fails"),
         Trigger.TOGETHER: _BOTH,
-        Trigger.CONFIRMED: _ALLOWED,
+        Trigger.CONFIRMED: _native(
+            "asked before the app hears of it; without a yes the call fails"
+        ),
     },
 }

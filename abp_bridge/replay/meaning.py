@@ -128,4 +128,10 @@ _TO_AGENT = Kind(
     }
 )
 
-_KINDS = {"mcp": _MCP, TOOLS: _MCP, "acp": _TO_CLIENT, AGENT: _TO_AGENT}
+_KINDS = {
+    "mcp": _MCP,
+    TOOLS: _MCP,
+    "acp": _TO_CLIENT,
+    AGENT: _TO_AGENT,
+    "abp": _open({"_meta": (ANY,)}),
+}

@@ -248,6 +248,7 @@ def _prompt(bridge: Bridge, words: str) -> None:
 def _abp(bridge: Bridge, case: Case) -> None:
     agent = {"agent": dict(case.client), "protocolVersion": case.version}
     bridge.ask("initialize", {**agent, "features": case.capabilities})
+    bridge.beside.begin()
     called = {"capability": "plan", "params": {}, "options": {"callId": "c1"}}
     if bridge.ask("capabilities/call", called) is None:
         bridge.until_app_is_through()

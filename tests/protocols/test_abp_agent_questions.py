@@ -37,8 +37,8 @@ def asked(method: str, **params: Json) -> Question:
 
 def elicited(properties: Json, *required: str, destructive: bool = False) -> Question:
     """What an MCP server asks."""
-    schema = {"type": "object", "properties": properties, "required": list(required)}
-    raw = {"message": "Go on?", "requestedSchema": schema}
+    schema: Json = {"type": "object", "properties": properties, "required": list(required)}
+    raw: Json = {"message": "Go on?", "requestedSchema": schema}
     return decode_elicitation(raw, id="q", origin="server", destructive=destructive)
 
 
@@ -142,7 +142,11 @@ def test_it_names_the_agents_call_and_no_other() -> None:
 
 
 def test_its_time_goes_along_wherever_it_stood() -> None:
-    raw = {"method": "elicitation/confirm", "params": {"message": "Go on?"}, "timeout": 1500}
+    raw: Json = {
+        "method": "elicitation/confirm",
+        "params": {"message": "Go on?"},
+        "timeout": 1500,
+    }
     _, params = encode_request(abp.decode_question(raw, id="q", origin="shop"))
     assert params == {"message": "Go on?", "timeout": 1500}
 

@@ -29,7 +29,7 @@ from abp_bridge.core.matrix import (
     shape,
 )
 from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, Hint, Trigger
-from abp_bridge.core.question import Field, FieldType, Question
+from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.trace.format import Entry, Recording, is_request, read
 
@@ -48,6 +48,7 @@ class Shown:
     forms: list[Json] = field(default_factory=list)  # elicitation/create of either protocol
     cards: list[Json] = field(default_factory=list)  # session/request_permission
     samplings: list[Json] = field(default_factory=list)
+    requests: list[Json] = field(default_factory=list)  # of ABP, whole
     filled: list[Json] = field(default_factory=list)  # what was done on the bridge's own page
     screens: list[str] = field(default_factory=list)
     typed: list[str] = field(default_factory=list)
@@ -79,6 +80,7 @@ class Shown:
             self.forms
             or self.cards
             or self.samplings
+            or self.requests
             or self.filled
             or self.screens
             or self.offered
@@ -147,6 +149,8 @@ def _note_said(shown: Shown, said: Json) -> None:
             "session/request_permission": shown.cards,
             "sampling/createMessage": shown.samplings,
         }
+        if "id" in request and request.get("method") in METHODS:
+            shown.requests.append(request)
         if (kept := lists.get(request.get("method", ""))) is not None:
             kept.append(request["params"])
     for part in said.get("result", {}).get("content", ()):
@@ -328,6 +332,22 @@ def by_the_model(shown: Shown) -> bool:
     return len(shown.told) == len(shown.brought) == 1 and shown.question.message in shown.told[0]
 
 
+METHODS = {each.value for each in Kind}  # of ABP
+
+
+def by_abp(shown: Shown) -> bool:
+    """Asked as the app asks it, with all that there is to choose from."""
+    [request] = shown.requests
+    said = json.dumps(request, ensure_ascii=False)
+    return request["method"] == shown.question.kind.value and all(
+        words in said for words in (*shown.question.message.splitlines(), *shown.labels)
+    )
+
+
+def by_abps_confirm(shown: Shown) -> bool:
+    return [request["method"] for request in shown.requests] == [Kind.CONFIRM.value]
+
+
 HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
     Surface.MCP_FORM: {
         "": form,
@@ -372,6 +392,7 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
     },
     Surface.MOCK: {"": lambda shown: shown.nothing},
     Surface.MODEL: {"in the model's words": by_the_model},
+    Surface.ABP: {"": by_abp, "as a confirm": by_abps_confirm},
     Surface.MCP_SAMPLING: {"": lambda shown: len(shown.samplings) == 1 and not shown.forms},
 }
 
@@ -474,6 +495,7 @@ TREATED = {
     Support.NATIVE: {
         Surface.MCP_FORM,
         Surface.ACP_FORM,
+        Surface.ABP,
         Surface.TERMINAL,
         Surface.QUESTIONS_API,
         Surface.MOCK,
@@ -568,6 +590,8 @@ HINTED: dict[tuple[Surface, Hint, str], str] = {
     (Surface.MCP_FORM, ABOUT, ""): '"description": "As it is printed there',
     (Surface.ACP_FORM, DEFAULT, ""): '"default": "Ann"',
     (Surface.ACP_FORM, ABOUT, ""): '"description": "As it is printed there',
+    (Surface.ABP, DEFAULT, ""): '"default": "Ann"',
+    (Surface.ABP, ABOUT, ""): '"description": "As it is printed there',
     **{
         (surface, DEFAULT, "filled in, and said to be the app's"): SUGGESTED
         for surface in (Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE)
@@ -632,6 +656,7 @@ IN_RESULT = (
 )
 NOTICE = '"sessionUpdate": "notice", "severity": "%s", "title": "%s'
 TAKEN_DOWN = '"method": "notifications/cancelled", "params": {"requestId": "[id 4]"'
+WITHDRAWN = '"method": "notifications/elicitation/withdrawn", "params": {"requestId": "[id 4]"'
 CARD_DOWN = '"method": "$/cancel_request"'
 STATE, STARTED, ERROR = (
     "seats is now 2",
@@ -766,10 +791,46 @@ SEEN: dict[tuple[Trigger, str], tuple[str, ...]] = {
         ),
     ),
     (Trigger.TOGETHER, "both are asked, each has its own answer"): BOTH,
+    (Trigger.PROGRESS, "notifications/progress of the agent's own callId"): tuple(
+        f'"method": "notifications/progress", "params": {{"operationId": "c1", "progress": {number}'
+        for number in (1, 2, 3)
+    ),
+    (Trigger.CAPABILITIES, "notifications/capabilities/list_changed"): (
+        '"params": {"added": ["report"], "removed": [], "changed": []}',
+    ),
+    (Trigger.STATE, "notifications/state/changed"): (
+        'host: {"jsonrpc": "2.0", "method": "notifications/state/changed", "params": {"field":'
+        ' "seats"',
+    ),
+    (Trigger.OPERATION, "notifications/operation/started, completed"): tuple(
+        f'host: {{"jsonrpc": "2.0", "method": "notifications/operation/{word}", "params":'
+        ' {"operationId": "sync"'
+        for word in ("started", "completed")
+    ),
+    (Trigger.ERROR, "notifications/error"): (
+        'host: {"jsonrpc": "2.0", "method": "notifications/error", "params": {"code":'
+        ' "RATE_LIMITED"',
+    ),
+    (Trigger.TIMEOUT, "the question is taken down by notifications/elicitation/withdrawn"): (
+        WITHDRAWN,
+        '"code": "TIMEOUT"',
+    ),
+    (Trigger.HOST_CANCELS, "capabilities/cancel: the question is taken down"): (
+        WITHDRAWN,
+        'app: {"jsonrpc": "2.0", "id": "[id 5]", "method": "capabilities/cancel"',
+    ),
+    (Trigger.APP_ENDS, "the question is taken down, and its call fails"): (
+        WITHDRAWN,
+        '"error": {"code": "DISCONNECTED"',
+    ),
     (
         Trigger.CONFIRMED,
         "asked before the app hears of it; without a yes the result says so",
     ): FORBIDDEN,
+    (Trigger.CONFIRMED, "asked before the app hears of it; without a yes the call fails"): (
+        FORBIDDEN[0],
+        '"code": "USER_CANCELLED", "message": "plan was not called.',
+    ),
     (Trigger.TOGETHER, "both in one round, each has its own answer"): (
         '"inputRequests": {"[input 1]": {"method": "elicitation/create"',
         ', "[input 2]": {"method"',

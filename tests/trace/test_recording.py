@@ -175,6 +175,10 @@ def test_a_secret_stands_nowhere_whatever_asks(
     """
     password = "planted-password-51c2"
     alone = on_surface(surface, version)
+    if surface is Surface.ABP:  # its agent is shown no link: the person is at a terminal
+        typed = on_surface(Surface.TERMINAL, "")
+        surface = Surface.TERMINAL
+        alone = replace(typed, protocol="abp", version="0.1", capabilities=alone.capabilities)
     asked = replace(ASKED[QuestionShape.SECRET], page=(SECRET,), keys=(SECRET,))
     refused = not find_cell(QuestionShape.SECRET, SurfaceVariant(surface, version)).asks
     arguments = [word.replace("{port}", str(free_port())) for word in alone.arguments]

@@ -163,10 +163,16 @@ def rename_inputs_back(message: Json) -> None:
         message["params"]["inputResponses"] = back
 
 
+TAKES_DOWN = (
+    *("notifications/cancelled", "$/cancel_request"),
+    "notifications/elicitation/withdrawn",
+)
+
+
 def rename_ids(message: Json) -> None:
     if "method" in message and "id" in message:
         message["id"] = IDS(message["id"])
-    elif message.get("method") in ("notifications/cancelled", "$/cancel_request"):
+    elif message.get("method") in TAKES_DOWN:
         message["params"]["requestId"] = IDS(message["params"]["requestId"])
 
 
