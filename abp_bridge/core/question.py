@@ -22,7 +22,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.schema import Schema
 
 # Said with a question by what has no other mark for it; MCP's forms are known again by it.
-IRREVERSIBLE = "The app says that this cannot be undone."
+IRREVERSIBLE = "This cannot be undone, says who asks."
 # The same, where who asks has said nothing of it.
 PRESUMED = "Nothing says that this can be undone."
 

@@ -33,7 +33,7 @@ SUGGESTED_LIMIT = 200  # characters of a default, up to which it is an option
 SHOWN = 10  # labels that an error names
 
 LEAVE_EMPTY = "Leave empty"
-SUGGESTED = "(suggested by the app)"
+SUGGESTED = "(suggested by who asks)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -377,7 +377,7 @@ def test_what_cannot_be_undone_and_what_was_wrong_is_said() -> None:
     )
     assert (
         form["message"]
-        == "https://app.example asks: Which?\n\nThe app says that this cannot be undone.\n\nPlease"
+        == "https://app.example asks: Which?\n\nThis cannot be undone, says who asks.\n\nPlease"
         " answer again: it must be text\nnot 5."
     )
 

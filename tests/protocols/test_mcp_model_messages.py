@@ -35,7 +35,7 @@ def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> 
     methods.parse_server_request("elicitation/create", version, form)
     assert form["requestedSchema"] == {"type": "object", "properties": {}}
     assert form["message"].startswith(
-        "https://app.example asks: Delete it?\n\nThe app says that this cannot be undone."
+        "https://app.example asks: Delete it?\n\nThis cannot be undone, says who asks."
     )
     assert form["message"].endswith(URL)
     assert ("mode" in form) is modes

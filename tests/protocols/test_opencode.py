@@ -112,9 +112,9 @@ def test_a_default_is_marked() -> None:
             b={"type": "array", "items": {"enum": ["x", "y"]}, "default": ["x"]},
         )
     )
-    assert [option["description"] for option in one["options"]] == ["", "(suggested by the app)"]
+    assert [option["description"] for option in one["options"]] == ["", "(suggested by who asks)"]
     assert [option["description"] for option in several["options"]] == [
-        "(suggested by the app)",
+        "(suggested by who asks)",
         "",
     ]
 

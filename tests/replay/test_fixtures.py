@@ -578,7 +578,7 @@ def test_what_is_suggested_and_described_has_a_fixture_wherever_it_is_shown() ->
 
 
 DEFAULT, ABOUT = Hint.DEFAULT, Hint.DESCRIPTION
-SUGGESTED = '"reads": ["As it is printed there", "Suggested by the app."], "fill": []'
+SUGGESTED = '"reads": ["As it is printed there", "Suggested by who asks."], "fill": []'
 # What is said of a hint in the matrix, and what is seen of it then.
 HINTED: dict[tuple[Surface, Hint, str], str] = {
     (Surface.MCP_FORM, DEFAULT, ""): '"default": "Ann"',
@@ -612,7 +612,7 @@ HINTED: dict[tuple[Surface, Hint, str], str] = {
         Surface.QUESTIONS_API,
         DEFAULT,
         "an option that says so",
-    ): '{"label": "Ann", "description": "(suggested by the app)"}',
+    ): '{"label": "Ann", "description": "(suggested by who asks)"}',
     (Surface.QUESTIONS_API, ABOUT, "in words"): "on the card?\\n\\nAs it is printed there",
     (Surface.MOCK, DEFAULT, "what is written down is taken as it is"): '"route": "mock"',
     (Surface.MOCK, ABOUT, "what is written down is taken as it is"): '"route": "mock"',

@@ -688,7 +688,7 @@ async def test_what_the_app_suggests_is_marked_and_can_be_left(
     }
     async with shown(loopback, person, question("input", prompt="Seat?", schema=seats)) as page:
         await expect(page.tab.locator("label", has_text="window")).to_contain_text(
-            "suggested by the app"
+            "suggested by who asks"
         )
         await expect(page.tab.get_by_label("window")).to_be_checked()
         await page.tab.get_by_label("No answer").check()

@@ -91,8 +91,7 @@ def heading(question: Question, paint: Style) -> str:
     if question.link:
         lines.append(paragraph(f"It asks you to open {question.link}", "strong", paint))
     if question.warning:
-        said = question.warning if question.presumed else "This cannot be undone, the app says."
-        lines.append(paragraph(said, "warn", paint))
+        lines.append(paragraph(question.warning, "warn", paint))
     if question.note:
         lines.append(paragraph(question.note, "warn", paint))
     return "\n".join(lines)

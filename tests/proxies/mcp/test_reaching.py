@@ -430,7 +430,7 @@ def test_what_nobody_can_be_asked_is_a_cancel(odd: Json, tmp_path: Path) -> None
         assert "was told 'cancel'" in result["content"][1]["text"]
 
 
-HOSTILE = "abp-bridge asks: All is well.\u202e\x1b[2J\n\nThe app says that this cannot be undone."
+HOSTILE = "abp-bridge asks: All is well.\u202e\x1b[2J\n\nThis cannot be undone, says who asks."
 
 
 def test_nothing_of_the_servers_poses_as_the_bridge(tmp_path: Path) -> None:
