@@ -79,6 +79,17 @@ def read_duration(text: str, unit: Literal["ms", "s"], *, positive: bool = False
     return seconds
 
 
+def _read_listen(text: str) -> int:
+    """The port of an address of this machine's. Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    if host not in ("127.0.0.1", "localhost"):
+        raise ValueError(
+            "it must be 127.0.0.1:PORT or localhost:PORT: who reaches it answers in your place, so"
+            " it is served to this machine only. Elsewhere it takes a tunnel, such as ssh -L"
+        )
+    return read_port(port)
+
+
 def _read_choice(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
@@ -195,6 +206,7 @@ def _switch(default: bool, variable: str, help: str, **row: Any) -> bool:
 _WHO = "who is asked, besides the host"
 _LOG = "what is logged"
 _SERVER = "the server"
+_LISTEN = "ABP agents that are no program"
 _PAGES = ("off", "link", "open")
 
 
@@ -507,6 +519,29 @@ class Settings:
         private=True,
         help="sent to the server at `--url` with each request, as a bearer token",
     )
+    listen: int | None = _setting(
+        None,
+        flag="--listen",
+        commands=("serve",),
+        read=_read_listen,
+        metavar="HOST:PORT",
+        group=_LISTEN,
+        private=True,
+        help=(
+            "serve ABP agents here too, as a page and over a WebSocket, at 127.0.0.1 and any port"
+            " (0: one that is free); the address is written to stderr"
+        ),
+    )
+    listen_origins: tuple[str, ...] = _setting(
+        (),
+        flag="--listen-origin",
+        commands=("serve",),
+        repeated=True,
+        metavar="ORIGIN",
+        group=_LISTEN,
+        private=True,
+        help="a site whose pages may connect there, and show that page in theirs. May be repeated",
+    )
     record: str | None = _setting(
         None,
         variable="ABP_RECORD",
@@ -765,7 +800,31 @@ def _check_order(settings: Settings) -> Iterator[str]:
         yield f"--ask-on: {missing} is not set up: give {SET_UP_BY[missing]} too"
 
 
-_CHECKS = (_check_apps, _check_hosts, _check_confirm, _check_roots, _check_password, _check_order)
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d+)?")
+
+
+def _check_listen(settings: Settings) -> Iterator[str]:
+    for origin in settings.listen_origins:
+        if not _ORIGIN.fullmatch(origin):
+            yield (
+                f"--listen-origin {origin!r} is no origin: it must be as browsers write it, such as"
+                " https://agent.example or http://localhost:3000"
+            )
+    if settings.listen_origins and settings.listen is None:
+        yield "--listen-origin says who may connect to --listen: give that too"
+    if settings.record is not None and settings.listen is not None:
+        yield "--record writes down one conversation, and --listen has many: leave one of them out"
+
+
+_CHECKS = (
+    _check_apps,
+    _check_hosts,
+    _check_confirm,
+    _check_roots,
+    _check_password,
+    _check_order,
+    _check_listen,
+)
 
 
 # --- for the README -------------------------------------------------------------------------------

@@ -13,13 +13,13 @@ from weakref import WeakSet
 import anyio
 
 from abp_bridge.cli.compose import Composition
-from abp_bridge.cli.runtime import load_session_settings, signals_interrupt
+from abp_bridge.cli.runtime import give_up, load_session_settings, signals_interrupt
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
-from abp_bridge.log import warn_if_interactive
+from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.rpc.arrival import OPTIONS
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.bridge import Bridge
+    from abp_bridge.cli.listen.listener import Listener
     from abp_bridge.hosts.abp.server import AbpServer
     from abp_bridge.hosts.abp.session import AbpSession
     from abp_bridge.hosts.acp.server import AcpServer
@@ -57,24 +58,72 @@ def run(options: argparse.Namespace) -> int:
     Returns the exit code.
     """
     settings = load_session_settings(options)
-    warn_if_interactive("an MCP host, an ACP client or an ABP agent")
+    listener = None if settings.listen is None else _listen(settings.listen, settings)
+    if listener is None:
+        warn_if_interactive("an MCP host, an ACP client or an ABP agent")
     source, sink = take_over_stdio()
-    anyio.run(_serve, settings, source, sink, backend_options=OPTIONS)
+    anyio.run(_serve, settings, source, sink, listener, backend_options=OPTIONS)
     return 0
 
 
-async def _serve(settings: Settings, source: ByteReader, sink: ByteWriter) -> None:
+def _listen(port: int, settings: Settings) -> Listener:
+    from abp_bridge.cli.listen.listener import Listener
+
+    try:
+        listener = Listener(port, settings.listen_origins)
+    except OSError as problem:
+        from abp_bridge.surfaces.http import describe_failure
+
+        give_up(describe_failure("the page for agents", problem, port, "--listen"))
+    page, socket = (listener.address.format(path) for path in ("", "abp"))
+    print_message(f"ABP agents are served at http://{page} and ws://{socket} until stdin ends")
+    return listener
+
+
+async def _serve(
+    settings: Settings, source: ByteReader, sink: ByteWriter, listener: Listener | None
+) -> None:
     serving = anyio.CancelScope()
     async with (
         signals_interrupt(lambda number: serving.cancel()),
         anyio.create_task_group() as tasks,
     ):
         composition = Composition(settings, "serve", tasks)
-        detector = ProtocolDetector(composition, *composition.tap("host")(source, sink), tasks)
+        hosts = Hosts(composition, tasks)
+        if listener is not None:
+            tasks.start_soon(listener.serve, hosts.attend)
         with serving:
-            await detector.connection.run()
-        await detector.close()
+            await hosts.attend(*composition.tap("host")(source, sink))
+        await hosts.close()
         tasks.cancel_scope.cancel()
+
+
+class Hosts:
+    """The host connections of one process.
+
+    Args:
+        composition: Makes their sessions.
+        tasks: Where those live: longer than the connections.
+    """
+
+    def __init__(self, composition: Composition, tasks: TaskGroup) -> None:
+        self._composition = composition
+        self._tasks = tasks
+        self._open: set[ProtocolDetector] = set()
+
+    async def attend(self, source: ByteReader, sink: ByteWriter) -> None:
+        """Serve one until it ends. Where that is cancelled, its sessions end by `close`."""
+        detector = ProtocolDetector(self._composition, source, sink, self._tasks)
+        self._open.add(detector)
+        await detector.connection.run()
+        await detector.close()
+        self._open.discard(detector)
+
+    async def close(self) -> None:
+        """End every session of each, together."""
+        async with anyio.create_task_group() as closing:
+            for detector in self._open:
+                closing.start_soon(detector.close)
 
 
 class ProtocolDetector:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ import anyio
 import uvicorn
 from anyio.abc import TaskGroup, TaskStatus
 from starlette.datastructures import MutableHeaders
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -41,6 +41,8 @@ MAX_CONNECTIONS = 128
 MAX_STREAMS = 48  # fewer, so that streams never take the last connection
 MAX_HEADERS = 16 * 1024  # bytes of a request's line and headers: browsers' have some 2,000
 BACKLOG = 64  # connections that wait to be taken
+MAX_MESSAGE = 64 * 2**20  # bytes of a WebSocket's message: as of an app's
+PING_INTERVAL, PING_LIMIT = 30.0, 120.0  # seconds between signs of life, and for one to come
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -51,14 +53,29 @@ HEADERS = {
 }
 
 
+def listen(port: int) -> socket.socket:
+    """A socket of this machine's at `port`, or at any that is free. Raises OSError."""
+    return socket.create_server((ADDRESS, port), backlog=BACKLOG)
+
+
 async def serve(
-    app: Site, listener: socket.socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    app: Site,
+    listener: socket.socket,
+    *,
+    websockets: type[asyncio.Protocol] | None = None,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until cancelled; then every connection is closed."""
+    """Serve until cancelled; then every connection is closed. WebSockets are spoken by the class
+    `websockets`, or not at all.
+    """
     config = uvicorn.Config(
         app,
         http=_Protocol,
-        ws="none",
+        ws=websockets or "none",
+        ws_max_size=MAX_MESSAGE,
+        ws_ping_interval=PING_INTERVAL,
+        ws_ping_timeout=PING_LIMIT,
+        ws_per_message_deflate=False,
         lifespan="off",
         proxy_headers=False,
         limit_concurrency=MAX_CONNECTIONS,
@@ -104,7 +121,7 @@ class Server:
         async with self._starting:
             if self.port:
                 return
-            listener = socket.create_server((ADDRESS, port), backlog=BACKLOG)
+            listener = listen(port)
             self.port = listener.getsockname()[1]
             try:
                 with anyio.fail_after(START_LIMIT):
@@ -135,6 +152,7 @@ class Site:
             (403), and where a route raised (500).
         headers: Of every response, beside `HEADERS`.
         refuse: Sees every other request first; None lets it through.
+        origins: Of other sites whose pages may make requests, and show pages in theirs.
     """
 
     def __init__(
@@ -142,25 +160,27 @@ class Site:
         router: Router,
         refusals: Mapping[int, Response],
         headers: Mapping[str, str],
-        refuse: Callable[[Request], Response | None] = lambda request: None,
+        refuse: Callable[[HTTPConnection], Response | None] = lambda request: None,
+        origins: Collection[str] = (),
     ) -> None:
         self._router = router
         self._refusals = refusals
         self._headers = {**HEADERS, **headers}
         self._refuse = refuse
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
 
         async def sending(message: Message) -> None:
             nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
+            begun = True
+            if message["type"].endswith("http.response.start"):  # a WebSocket's, refused, too
                 MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
         try:
-            await self._handler(Request(scope))(scope, receive, sending)
+            await self._handler(HTTPConnection(scope))(scope, receive, sending)
         except ClientDisconnect:
             pass
         except Exception:  # a bug of ours
@@ -168,30 +188,33 @@ class Site:
             if not begun:
                 await self._refusals[500](scope, receive, sending)
 
-    def _handler(self, request: Request) -> ASGIApp:
+    def _handler(self, request: HTTPConnection) -> ASGIApp:
         host, port = request.headers.get("host", ""), request.scope["server"][1]
         if host not in (f"{ADDRESS}:{port}", f"localhost:{port}"):
             return self._refusals[421]  # the page of somebody who rebinds names gets nothing
-        if _cross_site(request, host):
+        if _cross_site(request, host, self._origins):
             return self._refusals[403]
         return self._refuse(request) or self._router
 
 
-def _cross_site(request: Request, here: str) -> bool:
-    """Whether another site's page makes this request; following a link to here is no such thing.
+def _cross_site(request: HTTPConnection, here: str, allowed: Collection[str]) -> bool:
+    """Whether the page of another site, which is not allowed to, makes this request; following a
+    link to here is no such thing. In whose page one of ours is shown its own policy says.
 
     Old browsers do not say.
     """
     headers = request.headers
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+    if origin in allowed:
+        return False
     if origin is not None and origin != f"http://{here}":
         return True
-    follows = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == (
-        "navigate",
-        "document",
+    places = ("document", "iframe") if allowed else ("document",)
+    follows = (
+        headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") in places
     )
     return site not in ("same-origin", "none") and not (
-        follows and request.method in ("GET", "HEAD")
+        follows and request.scope.get("method") in ("GET", "HEAD")
     )
 
 
@@ -248,7 +271,7 @@ class _Protocol(H11Protocol):
         self.loop.call_later(IDLE_LIMIT, self._look, self.cycle)
 
     def _look(self, before: object) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:
             return
         if self._is_idle() and self.cycle is before:
             self.transport.close()

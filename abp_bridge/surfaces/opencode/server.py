@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 from starlette.background import BackgroundTask
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
@@ -130,7 +130,7 @@ class QuestionsServer:
         policy = {"Content-Security-Policy": "default-src 'none'"}
         return http.Site(router, _REFUSALS, policy, self._refuse)
 
-    def _refuse(self, request: Request) -> Response | None:
+    def _refuse(self, request: HTTPConnection) -> Response | None:
         given = _password(request.headers.get("authorization", ""))
         if not hmac.compare_digest(given, self._password):
             return _NO_PASSWORD

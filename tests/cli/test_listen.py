@@ -1,0 +1,707 @@
+"""`abp-bridge serve --listen`: ABP agents over a WebSocket and on its page, by our own clients and
+by what ABP's documents alone say; who is let in, and how it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import anyio
+import anyio.lowlevel
+import pytest
+from playwright.async_api import Browser, Page
+from support.harness import MODERN, PATIENCE, accept, hosted, leave, refuse, run, text
+from support.http_server import Reply, serving
+from support.listening import Listening, listening
+from support.paths import APPS
+from support.puppets import puppets, scripted
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
+
+from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.settings import Settings
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+HELLO: Json = {
+    "agent": {"name": "test agent", "version": "1"},
+    "protocolVersion": "0.1",
+    "features": {"notifications": True, "progress": True, "elicitation": True},
+}
+TEXT: Json = {"prompt": "Who?", "schema": {"type": "string"}}
+SELECT: Json = {"prompt": "Tea?", "options": ["tea", "mate"]}
+CONFIRM: Json = {"message": "Go on?"}
+PREFERENCE: Json = {"prompt": "Size?", "schema": {"type": "integer"}, "default": 3}
+FORM: Json = {
+    "prompt": "Who?",
+    "schema": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
+        "required": ["name"],
+    },
+}
+
+# (what the app asks, what the person does, what the app gets)
+ASKED: dict[str, tuple[str, Json, Any, Json]] = {
+    "input": ("elicitation/input", TEXT, accept(value="Ann"), {"value": "Ann"}),
+    "form": (
+        "elicitation/input",
+        FORM,
+        accept(name="Ann", age=7),
+        {"value": {"name": "Ann", "age": 7}},
+    ),
+    "select": ("elicitation/select", SELECT, accept(selected="mate"), {"selected": "mate"}),
+    "confirm": ("elicitation/confirm", CONFIRM, accept(confirmed=True), {"confirmed": True}),
+    "no": ("elicitation/confirm", CONFIRM, accept(confirmed=False), {"confirmed": False}),
+    "preference": ("elicitation/preference", PREFERENCE, accept(value=4), {"value": 4}),
+    "default": ("elicitation/preference", PREFERENCE, refuse("decline"), {"value": 3}),
+    "declined": ("elicitation/select", SELECT, refuse("decline"), "USER_CANCELLED"),
+    "dismissed": ("elicitation/input", TEXT, refuse("cancel"), "USER_CANCELLED"),
+    "nobody": ("elicitation/input", TEXT, lambda params: None, "TIMEOUT"),
+}
+
+
+async def ask_through(target: str, case: str, version: str | None = None) -> None:
+    """A host whose app is at `target`, where the demo asks."""
+    method, params, person, got = ASKED[case]
+    async with hosted("--app", target, answer=person, version=version) as host:
+        timeout = 300 if got == "TIMEOUT" else None
+        response = await host.ask(method, timeout=timeout, **params)
+    if isinstance(got, str):
+        assert response["error"]["code"] == got
+    else:
+        assert (response["success"], response["data"]) == (True, got)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Listening]:
+    with listening("--app", "demo") as running:
+        yield running
+
+
+# --- over a WebSocket -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ASKED)
+async def test_a_bridges_apps_are_an_app_of_another_over_a_websocket(
+    demo: Listening, case: str
+) -> None:
+    await ask_through(demo.socket, case)
+
+
+async def test_so_they_are_under_a_host_of_the_modern_era(demo: Listening) -> None:
+    await ask_through(demo.socket, "select", MODERN)
+
+
+async def test_a_host_that_cannot_be_asked_is_said_through_both(demo: Listening) -> None:
+    async with hosted("--app", demo.socket) as host:
+        response = await host.ask("elicitation/input", **TEXT)
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+
+
+@pytest.mark.parametrize(
+    ("tool", "person", "said"),
+    [
+        ("okta", refuse("decline"), "cancelled"),
+        ("okta", refuse("cancel"), "cancelled"),
+        ("fastmcp", accept(value="Ann"), "Ann"),
+    ],
+)
+async def test_an_mcp_server_asks_through_both(
+    tmp_path: Path, tool: str, person: Any, said: str
+) -> None:
+    done = tmp_path / "done"
+    server = [sys.executable, str(APPS / "mcp_server.py"), str(tmp_path / "read"), str(done)]
+    with listening("--app", f"mcp:{shlex.join(server)}") as running:
+        async with hosted("--app", running.socket, answer=person) as host:
+            assert said in text(await host.call(tool))
+    assert (done.exists() and said in done.read_text()) == (tool == "fastmcp")
+
+
+def teller(folder: Path) -> str:
+    """An app that tells of its state, of its progress and of a capability more."""
+    tell: Json = [
+        {"tell": "notifications/state/changed", "params": {"field": "mood", "newValue": "fine"}},
+        {"tell": "notifications/progress", "params": {"progress": 1, "total": 2, "status": "Half"}},
+        {"grow": "more"},
+        {"return": "done"},
+    ]
+    script = {"app": {"id": "teller", "name": "T"}, "capabilities": [{"name": "t", "steps": tell}]}
+    (folder / "script.json").write_text(json.dumps(script))
+    return scripted(folder / "script.json")
+
+
+async def test_what_an_app_tells_arrives_through_both(tmp_path: Path) -> None:
+    heard: list[tuple[float, Any]] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, message))
+
+    with listening("--app", teller(tmp_path)) as running:
+        async with hosted("--app", running.socket) as host:
+            call = {"capability": "t", "params": {}}
+            done = await host.client.call_tool("abp_call", call, progress_callback=on_progress)
+            assert text(done) == "done"
+            (app,) = (await host.status())["apps"].values()
+    assert app["state"]
+    assert any("Half" in str(words) for _, words in heard)
+
+
+class Agent:
+    """An agent at the WebSocket that says what a test says."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self._ids = iter(range(1, 10_000))
+
+    async def send(self, **message: Json) -> None:
+        await self.socket.send(json.dumps({"jsonrpc": "2.0", **message}))
+
+    async def begin(self, method: str, params: Json) -> int:
+        id = next(self._ids)
+        await self.send(id=id, method=method, params=params)
+        return id
+
+    async def next(self) -> Json:
+        with anyio.fail_after(PATIENCE):
+            return json.loads(await self.socket.recv())
+
+    async def result(self, id: int) -> Json:
+        """The result of the request `id`; what comes before it is not looked at."""
+        while True:
+            message = await self.next()
+            if message.get("id") == id and "method" not in message:
+                return message.get("result", message.get("error"))
+
+    async def request(self, method: str, params: Json) -> Json:
+        return await self.result(await self.begin(method, params))
+
+
+@asynccontextmanager
+async def agent(url: str, **options: Any) -> AsyncIterator[Agent]:
+    async with connect(url, **{"max_size": 2**27, **options}) as socket:
+        yield Agent(socket)
+
+
+async def test_each_connection_is_a_session_of_its_own(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as apps:
+        with listening("--app", apps.target) as running:
+            async with agent(running.socket) as first, agent(running.socket) as second:
+                opening = [await each.begin("initialize", HELLO) for each in (first, second)]
+                served = [await apps.app(), await apps.app()]
+                for app in served:
+                    await app.open("work")
+                for each, id in zip((first, second), opening, strict=True):
+                    assert [c["name"] for c in (await each.result(id))["capabilities"]] == ["work"]
+                await first.socket.close()
+                gone = 0
+                async with anyio.create_task_group() as tasks:
+
+                    async def wait_end(app: Any) -> None:
+                        nonlocal gone
+                        assert (await app.next("shutdown")) is not None
+                        gone += 1
+                        tasks.cancel_scope.cancel()
+
+                    for app in served:
+                        tasks.start_soon(wait_end, app)
+                assert gone == 1
+                assert await second.request("capabilities/list", {})
+
+
+async def test_it_speaks_envelopes_to_who_speaks_them(demo: Listening) -> None:
+    async with connect(demo.socket) as socket:
+        await socket.send(json.dumps({"type": "initialize", "id": "a", "payload": HELLO}))
+        opened = json.loads(await socket.recv())
+        assert (opened["type"], opened["id"]) == ("initialize-result", "a")
+        request = {"method": "elicitation/confirm", "params": CONFIRM}
+        call = {"capability": "demo.ask", "params": {"request": request}}
+        await socket.send(json.dumps({"type": "capabilities/call", "id": "b", "payload": call}))
+        while (asked := json.loads(await socket.recv()))["type"] != "elicitation/request":
+            pass
+        assert asked["payload"]["method"] == "elicitation/confirm"
+        answer = {"success": True, "data": {"confirmed": True}}
+        reply = {"type": "elicitation/response", "id": asked["id"], "payload": answer}
+        await socket.send(json.dumps(reply))
+        while (done := json.loads(await socket.recv()))["type"] != "capabilities/call-result":
+            pass
+    assert (done["id"], done["payload"]["data"]["data"]) == ("b", {"confirmed": True})
+
+
+async def test_what_is_no_message_ends_nothing_and_one_without_end_the_connection(
+    demo: Listening,
+) -> None:
+    async with agent(demo.socket) as odd:
+        await odd.socket.send("no JSON")
+        await odd.socket.send(b"{}")
+        assert (await odd.next())["error"]["code"] == -32700
+        assert (await odd.next())["error"]["code"] == -32600
+        await odd.socket.send("x" * (17 * 2**20))
+        assert "longer than" in (await odd.next())["error"]["message"]
+        assert (await odd.request("initialize", HELLO))["sessionId"]
+        with pytest.raises(ConnectionClosed):
+            await odd.request("capabilities/list", {"long": "x" * (65 * 2**20)})
+        assert odd.socket.close_code == 1009
+    async with agent(demo.socket) as other:
+        assert (await other.request("initialize", HELLO))["sessionId"]
+
+
+async def test_a_flood_is_answered_and_others_are_served_meanwhile(demo: Listening) -> None:
+    async with agent(demo.socket) as flood, agent(demo.socket) as other:
+        assert (await flood.request("initialize", HELLO))["sessionId"]
+        async with anyio.create_task_group() as tasks:
+
+            async def ask() -> None:
+                for _ in range(2_000):
+                    await flood.begin("capabilities/list", {})
+
+            tasks.start_soon(ask)
+            assert (await other.request("initialize", HELLO))["sessionId"]
+            seen = [await flood.next() for _ in range(2_000)]
+    assert len({each["id"] for each in seen}) == 2_000
+
+
+# --- who is let in --------------------------------------------------------------------------------
+
+
+def replaced(url: str, token: str) -> str:
+    return f"{url.partition('token=')[0]}token={token}"
+
+
+async def test_a_handshake_without_an_end_is_no_connection(demo: Listening) -> None:
+    with pytest.raises(InvalidMessage):
+        await agent(replaced(demo.socket, "x" * 9_000)).__aenter__()
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "%00", "%C3%A9", "x" * 900])
+async def test_a_wrong_token_lets_nobody_in(demo: Listening, token: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        await agent(replaced(demo.socket, token)).__aenter__()
+    assert refused.value.response.status_code == 403
+    assert b"The token in the address is wrong" in (refused.value.response.body or b"")
+
+
+async def test_a_wrong_token_is_said_to_the_host_of_a_bridge(demo: Listening) -> None:
+    async with hosted("--app", replaced(demo.socket, "hunter2")) as host:
+        said = text(await host.client.call_tool("abp_connect", {}))
+    assert "HTTP 403 and opened no WebSocket (The token in the address is wrong" in said
+    assert "hunter2" not in said
+
+
+ORIGINS = {
+    "none, as a program has": (None, True),
+    "its own": ("{own}", True),
+    "one that was named": ("https://agent.example", True),
+    "another": ("https://evil.example", False),
+    "another port": ("http://127.0.0.1:1", False),
+    "its own without encryption": ("https://{host}", False),
+    "one that begins so": ("https://agent.example.evil.example", False),
+    "a frame without one": ("null", False),
+}
+
+
+@pytest.mark.parametrize("case", ORIGINS)
+async def test_a_page_of_another_site_is_not_let_in(case: str) -> None:
+    origin, is_let_in = ORIGINS[case]
+    with listening("--app", "demo", "--listen-origin", "https://agent.example") as running:
+        host = running.origin.removeprefix("http://")
+        given = None if origin is None else origin.format(own=running.origin, host=host)
+        visitors = agent(running.socket, origin=given)
+        if is_let_in:
+            async with visitors as visitor:
+                assert (await visitor.request("initialize", HELLO))["sessionId"]
+            return
+        with pytest.raises(InvalidStatus) as refused:
+            await visitors.__aenter__()
+    assert refused.value.response.status_code == 403
+
+
+def fetch(url: str, **headers: str) -> tuple[int, str, Any]:
+    try:
+        with urlopen(Request(url, headers=headers), timeout=PATIENCE) as response:
+            return response.status, response.read().decode(), response.headers
+    except HTTPError as refused:
+        return refused.code, refused.read().decode(), refused.headers
+
+
+@pytest.mark.parametrize("path", ["", "abp.js", "abp.json"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1:1"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+    ],
+)
+def test_who_asks_under_another_name_or_for_another_site_gets_nothing(
+    demo: Listening, path: str, headers: dict[str, str], status: int
+) -> None:
+    got, body, said = fetch(f"{demo.origin}/{path}", **headers)
+    assert got == status
+    assert said["Cache-Control"] == "no-store"
+    assert "script-src 'self'" in said["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in said["Content-Security-Policy"]
+    assert demo.page.partition("token=")[2] not in body
+
+
+async def test_a_websocket_under_another_name_is_refused(demo: Listening) -> None:
+    host, _, port = demo.origin.removeprefix("http://").partition(":")
+    evil = demo.socket.replace(host, "evil.example")
+    with pytest.raises(InvalidStatus) as refused:
+        await agent(evil, host=host, port=int(port)).__aenter__()
+    assert refused.value.response.status_code == 421
+
+
+def test_the_manifest_says_what_it_is_and_nothing_of_its_apps(demo: Listening) -> None:
+    _, body, headers = fetch(f"{demo.origin}/abp.json")
+    manifest = json.loads(body)
+    assert headers["Content-Type"] == "application/json"
+    assert (manifest["abp"], manifest["app"]["id"]) == ("0.1", "abp-bridge")
+    assert "demo" not in body
+
+
+async def test_so_many_agents_and_no_more(demo: Listening) -> None:
+    async with AsyncExitStack() as agents:
+        for _ in range(16):
+            await agents.enter_async_context(agent(demo.socket))
+        with pytest.raises(InvalidStatus) as refused:
+            await agents.enter_async_context(agent(demo.socket))
+        assert refused.value.response.status_code == 503
+    async with agent(demo.socket) as again:
+        assert (await again.request("initialize", HELLO))["sessionId"]
+
+
+# --- how it is started, and how it ends -----------------------------------------------------------
+
+WRONG = {
+    "another machine's": ("0.0.0.0:80", "it is served to this machine only"),
+    "every machine's": ("[::]:80", "it must be 127.0.0.1:PORT or localhost:PORT"),
+    "no host": ("8000", "it must be 127.0.0.1:PORT or localhost:PORT"),
+    "no port": ("localhost:abp", "from 0 (any that is free) to 65535"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_only_this_machine_is_served(case: str) -> None:
+    given, words = WRONG[case]
+    done = run("serve", "--listen", given)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    "origin", ["*", "null", "agent.example", "https://a.example/", "HTTPS://A"]
+)
+def test_an_origin_that_is_none_is_refused_at_the_start(origin: str) -> None:
+    done = run("serve", "--listen", "localhost:0", "--listen-origin", origin)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--listen-origin {origin!r} is no origin" in done.stderr
+
+
+def test_a_port_that_is_taken_is_said(demo: Listening) -> None:
+    taken = demo.origin.removeprefix("http://")
+    done = run("serve", "--listen", taken)
+    assert done.returncode == 2
+    assert "end what uses it, or give another port to --listen" in done.stderr
+
+
+def test_options_that_mean_nothing_together_are_refused(tmp_path: Path) -> None:
+    alone = run("serve", "--listen-origin", "https://a.example")
+    assert "--listen-origin says who may connect to --listen" in alone.stderr
+    recorded = run("serve", "--listen", "localhost:0", "--record", str(tmp_path / "trace"))
+    assert "--record writes down one conversation, and --listen has many" in recorded.stderr
+    assert (alone.returncode, recorded.returncode) == (2, 2)
+
+
+async def test_its_stdin_is_a_hosts_all_the_same() -> None:
+    async with hosted("--app", "demo", "--listen", "localhost:0", answer=accept(value="x")) as host:
+        assert (await host.ask("elicitation/input", **TEXT))["data"] == {"value": "x"}
+
+
+@pytest.mark.parametrize("how", ["stdin", "signal"])
+async def test_when_it_ends_its_agents_apps_are_told(tmp_path: Path, how: str) -> None:
+    async with puppets(tmp_path) as apps:
+        with listening("--app", apps.target) as running:
+            async with agent(running.socket) as visitor:
+                opening = await visitor.begin("initialize", HELLO)
+                app = await apps.app()
+                await app.open("work")
+                await visitor.result(opening)
+                if how == "signal":
+                    running.process.send_signal(signal.SIGTERM)
+                else:
+                    assert running.process.stdin is not None
+                    running.process.stdin.close()
+                asked = await app.next("shutdown")
+                await app.send(id=asked["id"], result={})
+                with pytest.raises(ConnectionClosed):
+                    await visitor.result(0)
+            assert await anyio.to_thread.run_sync(running.process.wait, PATIENCE) == 0
+
+
+# --- as a page, in Chromium -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["form", "select", "no", "default", "dismissed", "nobody"])
+async def test_a_bridges_apps_are_a_page_for_another(demo: Listening, case: str) -> None:
+    await ask_through(demo.page, case)
+
+
+async def test_so_they_tell_and_are_cancelled_through_the_page(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as apps:
+        with listening("--app", apps.target) as running:
+            async with hosted("--app", running.page) as host, anyio.create_task_group() as tasks:
+                results: list[str] = []
+
+                async def call() -> None:
+                    work = {"capability": "work", "params": {"a": 1}, "timeout": 2}
+                    results.append(text(await host.client.call_tool("abp_call", work)))
+
+                tasks.start_soon(call)
+                app = await apps.app()
+                await app.open("work")
+                asked = (await app.next("capabilities/call"))["params"]
+                assert (asked["capability"], asked["params"]) == ("work", {"a": 1})
+                named = {"operationId": asked["options"]["callId"]}
+                state = {"field": "mood", "newValue": "fine"}
+                await app.send(method="notifications/state/changed", params=state)
+                await app.send(method="notifications/progress", params={**named, "progress": 1})
+                cancelled = await app.next("capabilities/cancel")
+                assert cancelled["params"]["callId"] == named["operationId"]
+                result = {**cancelled["params"], "cancelled": True}
+                await app.send(id=cancelled["id"], result=result)
+                while not results:
+                    await anyio.lowlevel.checkpoint()
+                (told,) = (await host.status())["apps"].values()
+            assert results[0].startswith("TIMEOUT")
+            assert list(told["state"]) == ["mood"]
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with run_chromium(Settings(chrome_sandbox=False)) as running:
+        yield running
+
+
+@asynccontextmanager
+async def tab(browser: Browser) -> AsyncIterator[Page]:
+    context = await browser.new_context()
+    try:
+        with anyio.fail_after(PATIENCE):
+            yield await context.new_page()
+    finally:
+        await leave(context)
+
+
+ACCEPT = {"success": True, "data": {"selected": "mate"}}
+FIRST = "async (hello) => await window.abp.initialize(hello)"
+CALL = """async ([name, params, options]) => await window.abp.call(name, params, options)"""
+
+
+async def test_a_script_made_from_abps_documents_works(demo: Listening, browser: Browser) -> None:
+    """As its guide has it: the manifest by the page's head; then the functions are exposed, the
+    page is opened, and `window.abp` is used.
+    """
+    _, head, _ = fetch(demo.page)
+    assert '<link rel="abp-manifest" href="/abp.json">' in head
+    asked: list[Json] = []
+
+    async def elicit(request: Json) -> Json:
+        asked.append(request)
+        return ACCEPT
+
+    async with tab(browser) as page:
+        await page.expose_function("__abp_elicitation", elicit)
+        await page.goto(demo.page)
+        await page.wait_for_function("() => window.abp")
+        opened = await page.evaluate(FIRST, HELLO)
+        assert (opened["app"]["id"], opened["features"]["elicitation"]) == ("demo", True)
+        listed = await page.evaluate("async () => await window.abp.listCapabilities()")
+        assert "demo.ask" in [each["name"] for each in listed]
+        request = {"method": "elicitation/select", "params": SELECT, "timeout": 9_000}
+        options = {"callId": "c-1", "progressToken": "p-1"}
+        done = await page.evaluate(CALL, ["demo.ask", {"request": request}, options])
+        assert (done["success"], done["data"]["data"]) == (True, {"selected": "mate"})
+        (question,) = asked
+        assert question["method"] == "elicitation/select"
+        assert "Tea?" in question["params"]["prompt"]
+        assert await page.inner_text("#state") == "Connected to test agent."
+        unknown = await page.evaluate(CALL, ["demo.nothing", {}, {}])
+        assert (unknown["success"], unknown["error"]["code"]) == (False, "UNKNOWN_CAPABILITY")
+        cancelled = await page.evaluate("async () => await window.abp.cancel('c-9', 'enough')")
+        assert (cancelled["callId"], cancelled["cancelled"]) == ("c-9", False)
+        await page.evaluate("async () => await window.abp.shutdown({ reason: 'done' })")
+        after = await page.evaluate(CALL, ["demo.echo", {}, {}])
+        assert after["error"]["code"] == "NOT_INITIALIZED"
+        assert await page.inner_text("#state") == "No agent is connected."
+
+
+@pytest.mark.parametrize("hears", ["__abp_notification", "__abp_capabilities_changed"])
+async def test_what_an_app_tells_reaches_the_hooks_of_a_page(
+    tmp_path: Path, browser: Browser, hears: str
+) -> None:
+    heard: list[Json] = []
+
+    def hear(*told: Json) -> None:
+        heard.extend(told)
+
+    with listening("--app", teller(tmp_path)) as running:
+        async with tab(browser) as page:
+            await page.expose_function(hears, hear)
+            await page.expose_function("__abp_progress", hear)
+            await page.goto(running.page)
+            await page.evaluate(FIRST, HELLO)
+            await page.evaluate(CALL, ["t", {}, {"callId": "c", "progressToken": "p"}])
+    (report,) = [each for each in heard if "progress" in each]
+    assert (report["progress"], report["total"], report["status"]) == (1, 2, "Half")
+    events = {each.get("event", ""): each.get("data", each) for each in heard if each != report}
+    changes = events["notifications/capabilities/list_changed" if "notif" in hears else ""]
+    assert changes["added"] == ["more"]
+    if "notif" in hears:
+        mood = events["notifications/state/changed"]
+        assert (mood["field"], mood["newValue"]) == ("mood", "fine")
+
+
+HOOKS = {
+    "a property": "window.abp.onElicitation = (request) => answer(request)",
+    "the bridge's name": "window.__abpOnElicitation = (request) => answer(request)",
+}
+
+
+@pytest.mark.parametrize("hook", [*HOOKS, "none", "one that throws", "one without an answer"])
+async def test_each_hook_of_an_agent_is_asked(demo: Listening, browser: Browser, hook: str) -> None:
+    kinds = {
+        "none": ("() => {}", "NOT_SUPPORTED"),
+        "one that throws": (
+            "() => { window.__abp_elicitation = () => { throw new Error('no') } }",
+            "ELICITATION_FAILED",
+        ),
+        "one without an answer": (
+            "() => { window.__abp_elicitation = () => undefined }",
+            "ELICITATION_FAILED",
+        ),
+    }
+    script, code = kinds.get(hook, (f"() => {{ {HOOKS.get(hook)} }}", ""))
+    async with tab(browser) as page:
+        await page.goto(demo.page)
+        await page.evaluate(f"() => {{ window.answer = () => ({json.dumps(ACCEPT)}) }}")
+        await page.evaluate(script)
+        await page.evaluate(FIRST, HELLO)
+        request = {"method": "elicitation/select", "params": SELECT}
+        done = await page.evaluate(CALL, ["demo.ask", {"request": request}, {}])
+    response = done["data"]
+    assert (response.get("error") or {}).get("code", "") == code
+    assert response["success"] is not bool(code)
+
+
+async def test_a_page_without_the_token_says_where_it_is(demo: Listening, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await page.goto(f"{demo.origin}/")
+        words = await page.evaluate("(h) => window.abp.initialize(h).catch(String)", HELLO)
+    assert "this page needs the whole address that it wrote to its stderr" in words
+
+
+PARENT = """<!doctype html><title>An agent</title><body><script>
+window.heard = [];
+const waiting = new Map();
+let frame;
+addEventListener('message', ({ source, origin, data }) => {
+  if (source !== frame.contentWindow || origin !== ORIGIN) return;
+  heard.push(data);
+  if (data.type === 'elicitation/request') {
+    const payload = { success: true, data: { selected: 'mate' } };
+    say({ type: 'elicitation/response', id: data.id, payload });
+  }
+  waiting.get(data.id)?.(data.payload);
+});
+const say = (message) => frame.contentWindow.postMessage(message, ORIGIN);
+window.ask = (type, payload) => new Promise((resolve) => {
+  const id = crypto.randomUUID();
+  waiting.set(id, resolve);
+  say({ type, id, timestamp: Date.now(), payload });
+});
+window.show = (url) => new Promise((resolve) => {
+  frame = document.createElement('iframe');
+  frame.addEventListener('load', () => resolve(true));
+  frame.src = url;
+  document.body.append(frame);
+});
+</script>"""
+
+
+@asynccontextmanager
+async def embedding(
+    browser: Browser, *, named: bool = True
+) -> AsyncIterator[tuple[Page, Listening, list[Any]]]:
+    """A page of another site, which shows a bridge's page, and whether that lets it in."""
+    html = [""]
+    with serving(lambda request: Reply(html[0].encode(), "text/html")) as site:
+        allowed = site if named else "https://agent.example"
+        with listening("--app", "demo", "--listen-origin", allowed) as running:
+            html[0] = PARENT.replace("ORIGIN", json.dumps(running.origin))
+            async with tab(browser) as page:
+                await page.goto(site)
+                await page.evaluate("(url) => show(url)", running.page)
+                yield page, running, html
+
+
+async def test_a_page_that_was_named_has_it_in_a_frame(browser: Browser) -> None:
+    async with embedding(browser) as (page, _, _):
+        opened = await page.evaluate("(hello) => ask('initialize', hello)", HELLO)
+        assert opened["app"]["id"] == "demo"
+        request = {"method": "elicitation/select", "params": SELECT}
+        call = {"capability": "demo.ask", "params": {"request": request}}
+        done = await page.evaluate("(call) => ask('capabilities/call', call)", call)
+        assert done["data"]["data"] == {"selected": "mate"}
+        asked = await page.evaluate("() => heard.filter((m) => m.type === 'elicitation/request')")
+        assert [each["payload"]["method"] for each in asked] == ["elicitation/select"]
+
+
+async def test_a_page_that_was_not_named_has_no_frame_of_it(browser: Browser) -> None:
+    async with embedding(browser, named=False) as (page, running, _):
+        assert [each.url for each in page.frames if each.url.startswith(running.origin)] == []
+
+
+async def test_another_frame_says_nothing_to_it(browser: Browser) -> None:
+    """Who is no parent of it, though of a site that was named, is not heard."""
+    async with embedding(browser) as (page, running, html):
+        html[0] = f"""<script>
+          const say = () => parent.frames[0].postMessage(
+            {{ type: 'initialize', id: 'evil', payload: {json.dumps(HELLO)} }}, '*');
+          addEventListener('message', ({{ data }}) => parent.postMessage({{ stolen: data }}, '*'));
+          say();
+        </script>"""
+        await page.evaluate(
+            "(url) => new Promise((resolve) => { const evil = document.createElement('iframe');"
+            " evil.onload = () => resolve(); evil.src = url; document.body.append(evil); })",
+            page.url,
+        )
+        opened = await page.evaluate("(hello) => ask('initialize', hello)", HELLO)
+        assert opened["app"]["id"] == "demo"
+        assert "evil" not in await page.evaluate("() => heard.map((each) => each.id)")
+        assert (await fetch_agents(running)) == 1
+
+
+async def fetch_agents(running: Listening) -> int:
+    """How many agents are connected there: so many less are let in."""
+    free = 0
+    async with AsyncExitStack() as agents:
+        while True:
+            try:
+                await agents.enter_async_context(agent(running.socket))
+            except InvalidStatus:
+                return 16 - free
+            free += 1
