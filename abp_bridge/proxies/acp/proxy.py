@@ -55,24 +55,12 @@ async def run_proxy(
         Which side ended first.
     """
     to_client, to_agent = SharedWriter(client[1]), SharedWriter(agent[1])
-    # What is fed to these was in memory already: no line is too long here.
-    to_person, to_program = (
-        JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST, revealed=revealed)
-        for revealed in (True, False)
-    )
     ended: Side = "program"
     async with anyio.create_task_group() as tasks:
-        injected = InjectedConnection(
-            to_person,
-            to_client,
-            on_message=lambda message: None,
-            cancel_request=acp.encode_cancel,
-            source=client[0],
-            prefix=prefix,
-        )
+        injected = _inject(client[0], to_client, prefix)
         sessions = SessionTable(injected.connection, page, f"{prefix}ask-")
         questions = AgentQuestions(
-            to_program,
+            _make_protocol(prefix, revealed=False),
             to_agent,
             sessions=sessions,
             make_elicitor=make_elicitor,
@@ -91,3 +79,20 @@ async def run_proxy(
         ended = await carrier.run(tasks)
         tasks.cancel_scope.cancel()
     return ended
+
+
+def _make_protocol(prefix: str, *, revealed: bool) -> JsonRpcProtocol:
+    """What is fed to it was in memory already: no line is too long here."""
+    return JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST, revealed=revealed)
+
+
+def _inject(source: ByteReader, to_client: SharedWriter, prefix: str) -> InjectedConnection:
+    """Our own connection to the client, among the agent's lines."""
+    return InjectedConnection(
+        _make_protocol(prefix, revealed=True),
+        to_client,
+        on_message=lambda message: None,
+        cancel_request=acp.encode_cancel,
+        source=source,
+        prefix=prefix,
+    )
