@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -14,8 +14,9 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.host import AppCapability, Call, Host, SessionApi, SessionError
 from abp_bridge.interfaces.surface import (
@@ -84,18 +85,7 @@ class AbpSession:
             problem=problem,
             named=len({each.app for each in self._api.capabilities()}) > 1,
         )
-        reply = await self._request(method, params)
-        answer = decode_response(reply.result, question, method)
-        reason = f"the agent answered: {answer.reason or answer.outcome.value}"
-        if answer.outcome is Outcome.UNSUPPORTED:
-            raise SurfaceUnsupportedError(reason, lasting=False)
-        if answer.outcome is Outcome.TIMED_OUT:
-            raise HostTimeoutError(reason)
-        if answer.outcome is Outcome.WITHDRAWN:
-            raise HostDisconnectedError(reason)
-        return SurfaceResponse(
-            answer.outcome, answer.content, reply.seconds, answered_by=answer.answered_by
-        )
+        return await self._exchange(question, method, params)
 
     async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
         """Have its person sent to the address, by a confirm; nothing of the link: an agent's model
@@ -110,10 +100,32 @@ class AbpSession:
                 lasting=False,
             )
         words = encode_address(question, link.address, place)
-        reply = await self._request("elicitation/confirm", {"message": words})
-        confirmed = as_object(as_object(reply.result).get("data")).get("confirmed")
-        outcome = Outcome.ACCEPTED if confirmed is True else Outcome.DECLINED
-        return SurfaceResponse(outcome, {}, reply.seconds, variant=self._variant)
+        method = Kind.CONFIRM.value
+        response = await self._exchange(question, method, {"message": words})
+        if response.outcome is not Outcome.ACCEPTED:
+            return replace(response, variant=self._variant)
+        said = next(iter(response.content.values()), None)
+        if not isinstance(said, bool):
+            raise RemoteProtocolError("the agent's answer does not say confirmed: true or false")
+        outcome = Outcome.ACCEPTED if said else Outcome.DECLINED
+        return replace(response, outcome=outcome, content={}, variant=self._variant)
+
+    async def _exchange(
+        self, question: Question, method: str, params: JsonObject
+    ) -> SurfaceResponse:
+        """What the agent answers; that nobody there can is an error, in the words of `Host.ask`."""
+        reply = await self._request(method, params)
+        answer = decode_response(reply.result, question, method)
+        reason = f"the agent answered: {answer.reason or answer.outcome.value}"
+        if answer.outcome is Outcome.UNSUPPORTED:
+            raise SurfaceUnsupportedError(reason, lasting=False)
+        if answer.outcome is Outcome.TIMED_OUT:
+            raise HostTimeoutError(reason)
+        if answer.outcome is Outcome.WITHDRAWN:
+            raise HostDisconnectedError(reason)
+        return SurfaceResponse(
+            answer.outcome, answer.content, reply.seconds, answered_by=answer.answered_by
+        )
 
     async def _request(self, method: str, params: JsonObject) -> Reply:
         """What the agent answers, and its own time for it."""

@@ -4,6 +4,8 @@ an MCP server, an ACP agent, and another bridge.
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import shlex
@@ -234,6 +236,35 @@ def test_an_agent_that_leaves_ends_everything(agent: AbpAgent) -> None:
     assert agent.end() == 0
 
 
+def test_data_pass_as_they_are(agent: AbpAgent) -> None:
+    """A file is its content, and what nobody sees is there; a question is drawn, and says it."""
+    file = agent.call("demo.file")["data"]
+    assert base64.b64decode(file["content"]).startswith(b"\x89PNG")
+    assert file["mimeType"] == "image/png"
+    value = {"unseen": "a\u200bb\u202e", "large": "x" * 100_000, "none": None}
+    assert agent.call("demo.echo", value=value)["data"] == value
+    call = agent.ask("elicitation/confirm", message="a\u200bb?")
+    question = agent.question()
+    assert "\u200b" not in question["params"]["message"]
+    agent.answer(question, {"confirmed": True})
+    assert agent.response(call)["result"]["data"]["success"] is True
+
+
+def test_a_call_that_is_cancelled_at_once_is_cancelled(agent: AbpAgent) -> None:
+    hold = agent.begin_capability("demo.hold", call="mine")
+    cancelled = agent.result("capabilities/cancel", {"callId": "mine"})
+    assert cancelled["cancelled"] is True
+    assert agent.response(hold)["result"]["cancelled"] is True
+
+
+def test_shutdown_ends_a_call_before_it_is_answered(agent: AbpAgent) -> None:
+    hold = agent.begin_capability("demo.hold", call="mine")
+    agent.notified("notifications/operation/started")
+    assert agent.result("shutdown", {}) == {}
+    [ended] = [each for each in agent._passed if each.get("id") == hold]
+    assert ended["result"]["success"] is False
+
+
 # --- what an agent must not be, or cannot do ------------------------------------------------------
 
 
@@ -356,6 +387,36 @@ def test_an_app_that_cannot_be_connected_refuses_the_session() -> None:
         assert agent.result("capabilities/list", {})["error"]["code"] == "NOT_INITIALIZED"
 
 
+def test_an_app_among_several_that_cannot_be_connected_is_told() -> None:
+    with AbpAgent("--app", "stdio:false", "--app", "demo") as agent:
+        assert agent.open()["app"] == {"id": "demo", "name": "ABP demo"}
+        told = agent.notified("notifications/error")
+        assert told["code"] == "TRANSPORT_ERROR"
+        assert "false" in told["message"]
+
+
+def test_a_question_that_its_app_takes_back_is_taken_down(tmp_path: Path) -> None:
+    """By the notification of ours, which an app may send too; it has its one answer."""
+    asks = {"ask": {"method": "elicitation/confirm", "params": {"message": "?"}}, "aloud": True}
+    back = {"tell": "notifications/elicitation/withdrawn", "params": {"requestId": "q1"}}
+    script = {
+        "app": {"id": "shop", "name": "Shop"},
+        "capabilities": [{"name": "ask", "steps": [asks]}, {"name": "back", "steps": [back]}],
+    }
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    words = [sys.executable, str(APPS / "scripted.py"), str(tmp_path / "script.json")]
+    with AbpAgent("--app", f"stdio:{shlex.join(words)}") as agent:
+        agent.open()
+        call = agent.begin_capability("ask")
+        question = agent.question()
+        agent.begin_capability("back")
+        down = agent.notified("notifications/elicitation/withdrawn")
+        assert down["requestId"] == question["id"]
+        got = agent.response(call)["result"]["data"]
+        assert got["error"]["code"] == "CANCELLED"
+        assert got["metadata"]["outcome"] == "withdrawn"
+
+
 def test_two_apps_with_the_same_capabilities_are_told_apart() -> None:
     with AbpAgent("--app", "demo", "--app", BRIDGED) as agent:
         opened = agent.open()
@@ -399,6 +460,22 @@ def test_a_secret_is_given_on_a_page_whose_link_no_agent_gets() -> None:
         assert down["requestId"] == question["id"]
         got = agent.response(call)["result"]["data"]
         assert got["data"] == {"value": "hunter2"}  # the demo returns what it got
+
+
+@pytest.mark.parametrize(
+    ("response", "code"),
+    [
+        ({"success": False, "error": {"code": "NOT_SUPPORTED"}}, "NOT_SUPPORTED"),
+        ({"success": False, "error": {"code": "TIMEOUT"}}, "TIMEOUT"),
+        ({"success": True, "data": {"confirmed": 1}}, "NOT_SUPPORTED"),
+    ],
+)
+def test_an_agent_that_shows_nobody_the_address_has_not_said_no(response: Json, code: str) -> None:
+    with Tty() as terminal, json_rpc("--page", "--tty", terminal.name, "--ask-on", "page") as agent:
+        agent.open()
+        call = agent.ask("elicitation/input", prompt="Password?", schema={"format": "password"})
+        agent.answer(agent.question(), **response)
+        assert agent.response(call)["result"]["data"]["error"]["code"] == code
 
 
 def test_an_mcp_server_asks_through_an_agent(tmp_path: Path) -> None:
