@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 import shlex
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -66,6 +67,24 @@ ASKED: dict[str, tuple[str, Json, Any, Json]] = {
     "no": ("elicitation/confirm", CONFIRM, accept(confirmed=False), {"confirmed": False}),
     "preference": ("elicitation/preference", PREFERENCE, accept(value=4), {"value": 4}),
     "default": ("elicitation/preference", PREFERENCE, refuse("decline"), {"value": 3}),
+    "destructive": (
+        "elicitation/confirm",
+        {**CONFIRM, "destructive": True},
+        accept(confirmed=True),
+        {"confirmed": True},
+    ),
+    "several": (
+        "elicitation/input",
+        {"prompt": "Which?", "schema": {"type": "array", "items": {"enum": ["a", "b", "c"]}}},
+        accept(value=["a", "c"]),
+        {"value": ["a", "c"]},
+    ),
+    "secret": (
+        "elicitation/input",
+        {"prompt": "Password?", "schema": {"type": "string", "format": "password"}},
+        accept(value="hunter2"),
+        "NOT_SUPPORTED",
+    ),
     "declined": ("elicitation/select", SELECT, refuse("decline"), "USER_CANCELLED"),
     "dismissed": ("elicitation/input", TEXT, refuse("cancel"), "USER_CANCELLED"),
     "nobody": ("elicitation/input", TEXT, lambda params: None, "TIMEOUT"),
@@ -373,6 +392,16 @@ def test_the_manifest_says_what_it_is_and_nothing_of_its_apps(demo: Listening) -
     assert "demo" not in body
 
 
+async def test_who_connects_and_asks_nothing_keeps_no_agent_out(demo: Listening) -> None:
+    host, _, port = demo.origin.removeprefix("http://").partition(":")
+    with ExitStack() as idle:
+        for _ in range(200):
+            stream = idle.enter_context(socket.create_connection((host, int(port))))
+            stream.sendall(b"GET /abp?token=x HTTP/1.1\r\nUpgrade: websocket\r\n")
+        async with agent(demo.socket) as visitor:
+            assert (await visitor.request("initialize", HELLO))["sessionId"]
+
+
 async def test_so_many_agents_and_no_more(demo: Listening) -> None:
     async with AsyncExitStack() as agents:
         for _ in range(16):
@@ -455,7 +484,9 @@ async def test_when_it_ends_its_agents_apps_are_told(tmp_path: Path, how: str) -
 # --- as a page, in Chromium -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", ["form", "select", "no", "default", "dismissed", "nobody"])
+@pytest.mark.parametrize(
+    "case", ["form", "several", "destructive", "secret", "no", "default", "dismissed", "nobody"]
+)
 async def test_a_bridges_apps_are_a_page_for_another(demo: Listening, case: str) -> None:
     await ask_through(demo.page, case)
 
@@ -605,6 +636,23 @@ async def test_each_hook_of_an_agent_is_asked(demo: Listening, browser: Browser,
     response = done["data"]
     assert (response.get("error") or {}).get("code", "") == code
     assert response["success"] is not bool(code)
+
+
+async def test_a_question_that_is_withdrawn_aborts_its_signal(
+    demo: Listening, browser: Browser
+) -> None:
+    async with tab(browser) as page:
+        await page.goto(demo.page)
+        await page.evaluate(
+            "() => { window.withdrawn = new Promise((resolve) => {"
+            " window.__abp_elicitation = ({ signal }) => new Promise(() =>"
+            " signal.addEventListener('abort', () => resolve(true))) }) }"
+        )
+        await page.evaluate(FIRST, HELLO)
+        request = {"method": "elicitation/select", "params": SELECT, "timeout": 50}
+        done = await page.evaluate(CALL, ["demo.ask", {"request": request}, {}])
+        assert done["data"]["error"]["code"] == "TIMEOUT"
+        assert await page.evaluate("() => window.withdrawn")
 
 
 async def test_a_page_without_the_token_says_where_it_is(demo: Listening, browser: Browser) -> None:

@@ -49,11 +49,13 @@
     }
   }
 
-  async function ask(method, { timeout, ...params }) {
+  // ABP has no word for a question that is withdrawn: its request has a `signal`, which no JSON of it shows.
+  async function ask(method, { timeout, ...params }, signal) {
     const listener = hook('ask');
     if (!listener) return failure('NOT_SUPPORTED', 'No agent on this page listens to questions.');
     try {
-      const response = await listener({ method, params, ...(timeout === undefined ? {} : { timeout }) });
+      const request = { method, params, ...(timeout === undefined ? {} : { timeout }) };
+      const response = await listener(Object.defineProperty(request, 'signal', { value: signal }));
       return response ?? failure('ELICITATION_FAILED', 'The agent on this page gave no answer.');
     } catch (error) {
       return failure('ELICITATION_FAILED', String(error?.message ?? error));
@@ -66,6 +68,7 @@
     constructor(socket) {
       this.socket = socket;
       this.waiting = new Map(); // id -> what takes the response
+      this.asked = new Map(); // id of the bridge's -> what aborts the question
       this.serial = 0;
       socket.addEventListener('message', ({ data }) => this.take(JSON.parse(data)));
       socket.addEventListener('close', () => this.end());
@@ -86,15 +89,25 @@
 
     async take({ id, method, params, result, error }) {
       if (method !== undefined) {
-        if (id === undefined) tell(method, params ?? {});
-        else this.send({ id, result: await ask(method, params ?? {}) });
+        if (id !== undefined) await this.answer(id, method, params ?? {});
+        else if (method === 'notifications/elicitation/withdrawn') this.asked.get(params.requestId)?.abort();
+        else tell(method, params ?? {});
         return;
       }
       this.waiting.get(id)?.(error ? failure('INVALID_PARAMS', error.message) : result);
       this.waiting.delete(id);
     }
 
+    async answer(id, method, params) {
+      const controller = new AbortController();
+      this.asked.set(id, controller);
+      const result = await ask(method, params, controller.signal);
+      this.asked.delete(id);
+      if (!controller.signal.aborted) this.send({ id, result });
+    }
+
     end() {
+      for (const controller of this.asked.values()) controller.abort();
       for (const resolve of this.waiting.values()) resolve(gone());
       this.waiting.clear();
       if (session === this) {
