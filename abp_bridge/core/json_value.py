@@ -22,7 +22,7 @@ Json = Any
 
 def as_object(value: JsonValue) -> JsonObject:
     """`value` if it is an object, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, (dict, Mapping)) else {}  # an ABC is asked slowly
 
 
 def as_list(value: JsonValue) -> Sequence[JsonValue]:

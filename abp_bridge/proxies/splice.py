@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 # What some readers end a line at, and JSON does not: Python's text files at a bare CR, Node's
 # readline at U+2028 too, `str.splitlines` at all of them. The last three may stand in strings.
 _BREAKS = (b"\r", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e")  # a byte is found at once
-_WIDE_BREAKS = (b"\xc2\x85", b"\xe2\x80")
+_ALL_BREAKS = (*_BREAKS, b"\xc2\x85", b"\xe2\x80")
 _BREAK = re.compile(rb"\r(?!\n)|[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
 _SPELLED = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
 
@@ -96,10 +96,10 @@ def keep_lines(block: bytes) -> bytes:
     """The block with no other ends of lines than those that it has for us: a line that is one
     message here is one for who gets it. Nothing else changes, and no value does.
     """
-    may_break = _BREAKS if block.isascii() else _BREAKS + _WIDE_BREAKS
-    if not any(each in block for each in may_break):
-        return block
-    return _BREAK.sub(lambda found: _SPELLED.get(found[0], b" "), block)
+    for each in _BREAKS if block.isascii() else _ALL_BREAKS:
+        if each in block:
+            return _BREAK.sub(lambda found: _SPELLED.get(found[0], b" "), block)
+    return block
 
 
 async def _forward_lines(block: bytes, target: SharedWriter, lines: LineFilter) -> None:

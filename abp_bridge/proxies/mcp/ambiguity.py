@@ -6,7 +6,7 @@ of how *we* read it must not be another message to who gets it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Set
 
 from abp_bridge.core.json_value import JsonObject, as_object
 
@@ -14,8 +14,8 @@ from abp_bridge.core.json_value import JsonObject, as_object
 _ESCAPED = re.compile(rb"\\u(?:00(?:2[fF]|[46][1-9a-fA-F]|[57][0-9aA])|017[fF]|212[aA])")
 _LONG_S = "\u017f".encode()  # Go's JSON takes it for an s in a name
 _RESPONSE = (b'"result"', b'"error"')
-_OF_MESSAGES = ("jsonrpc", "id", "method", "params", "result", "error")
-_OF_CALLS = ("name", "arguments")
+_OF_MESSAGES = frozenset(["jsonrpc", "id", "method", "params", "result", "error"])
+_OF_CALLS = frozenset(["name", "arguments"])
 
 
 def is_escaped(data: bytes) -> bool:
@@ -48,6 +48,8 @@ def misleading_name(message: JsonObject) -> str:
     return found
 
 
-def _misleading(names: Iterable[str], known: Collection[str]) -> str:
+def _misleading(names: JsonObject, known: Set[str]) -> str:
+    if names.keys() <= known:
+        return ""
     folded = (name for name in names if name not in known)
     return next((name for name in folded if name.partition("\0")[0].casefold() in known), "")

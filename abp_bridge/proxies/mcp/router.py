@@ -117,7 +117,7 @@ class Router:
         self._policy = policy
         self._serves_roots = False
         self._refusal = _NOT_BEGUN  # why the server is not begun
-        self._marks = (b'"initialize"', b"/discover", b"tools", injected.mark, b"cancelled")
+        self._marks = (b"tools", b'"initialize"', b"/discover", injected.mark, b"cancelled")
         self._answerable: dict[Id, None] = {}  # the server's requests that the host has got
         # The host's open requests, with who looks at their response before it passes.
         self._on_response: dict[Id, Callable[[bytes, JsonObject], bytes] | None] = {}
@@ -135,8 +135,11 @@ class Router:
 
     def _matters(self, data: bytes) -> bool:
         """Whether more than a request's id is of interest in what the host says."""
-        if self._refusal or any(mark in data for mark in self._marks):
+        if self._refusal:
             return True
+        for mark in self._marks:
+            if mark in data:
+                return True
         return may_respond(data) or (self._approval.is_on and not are_objects(data))
 
     async def _rewrite_from_host(self, line: bytes) -> bytes:
