@@ -35,6 +35,7 @@ from abp_bridge.core.matrix import (
 )
 from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX
 from abp_bridge.hosts.profiles import PROFILES, Profile
+from abp_bridge.protocols.pairs import QUESTIONS, find_pair
 
 if TYPE_CHECKING:
     import argparse
@@ -53,7 +54,9 @@ HEAD = """\
 What becomes of each shape of question on each surface. The tables of questions are printed from
 the one that the bridge routes by (`make docs`), and each cell leads to the recorded conversation
 that proves it: see it with `abp-bridge trace FILE`, play it with `abp-bridge replay FILE`
-([how](fixtures.md)). The last table says what stands beside questions, in words of its own.
+([how](fixtures.md)). The table after them says what stands beside questions, in words of its own.
+The last one is computed from both ends: what each asking side can ask in its own words, and what
+becomes of that wherever it may be asked.
 
 *Native*: the surface has a form for it. *Downgraded*: it is asked all the same, and how is said.
 *Out of band*: on a page of the bridge's own, which neither host nor model sees. *Default*: the
@@ -70,7 +73,7 @@ WITHOUT = "no elicitation"  # the column of an MCP host that has declared none
 
 _HOST = "host"
 # What the row of a cell is -> the member of the JSON that has those cells.
-_KINDS = {"shape": "questions", "hint": "hints", "event": "told"}
+_KINDS = {"shape": "questions", "hint": "hints", "event": "told", "pair": "pairs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,8 @@ class PrintedCell:
     there is one.
 
     Attributes:
-        kind: What the row is: a "shape" of questions, a "hint" that stands with one, or an "event"
-            beside them.
+        kind: What the row is: a "shape" of questions, a "hint" that stands with one, an "event"
+            beside them, or a "pair": a question as somebody asks it.
         since: The version of the protocol that has it first.
         own: The host's profile makes it what it is.
         fixture: The file that proves it.
@@ -201,6 +204,10 @@ def _cells(profile: Profile | None) -> Iterator[PrintedCell]:
         if profile is None or any(name.startswith(family) for name in profile.shows):
             for event, way in ways.items():
                 yield PrintedCell("event", protocol, "", event.value, way)
+    for (who, what), ask in QUESTIONS.items() if profile is None else ():
+        for surface, version in columns:
+            way = find_pair(ask(), SurfaceVariant(surface, version))
+            yield PrintedCell("pair", surface.value, version, f"{who}: {what}", way)
 
 
 _OWN = {Surface(name) for name in ORDER if name != HOST}  # the person's own
@@ -285,7 +292,11 @@ def _group(
     return groups
 
 
-_TITLES = {"hint": "With a question", "event": "Beside questions, by the host's protocol"}
+_TITLES = {
+    "hint": "With a question",
+    "event": "Beside questions, by the host's protocol",
+    "pair": "By who asks",
+}
 
 
 def _table(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
@@ -321,12 +332,13 @@ def _table_lines(cells: Sequence[PrintedCell]) -> Iterator[str]:
 
 # --- as Markdown ----------------------------------------------------------------------------------
 
+_TITLED = {"event": "Beside questions", "pair": "By pairs: who asks, and where"}
 _FAMILIES = {"mcp": "MCP hosts", WITHOUT: "MCP hosts", "acp": "ACP clients", "abp": "ABP agents"}
 
 
 def _family(cell: PrintedCell) -> str:
-    if cell.kind == "event":
-        return "Beside questions"
+    if cell.kind in _TITLED:
+        return _TITLED[cell.kind]
     return _FAMILIES.get(cell.column.partition("-")[0], "Surfaces of the person's own")
 
 

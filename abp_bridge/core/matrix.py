@@ -368,7 +368,7 @@ def usable(variant: SurfaceVariant) -> bool:
     return any(find_cell(each, variant).asks for each in QuestionShape)
 
 
-def _cell(question: Question, variant: SurfaceVariant) -> Cell:
+def question_cell(question: Question, variant: SurfaceVariant) -> Cell:
     """The cell of a question.
 
     Several fields go no better than each of them, and the route says how.
@@ -395,7 +395,9 @@ def candidate_attempts(question: Question, variants: Sequence[SurfaceVariant]) -
     refuses.
     """
     return [
-        Attempt(variant, cell) for variant in variants if (cell := _cell(question, variant)).asks
+        Attempt(variant, cell)
+        for variant in variants
+        if (cell := question_cell(question, variant)).asks
     ]
 
 
@@ -404,5 +406,5 @@ def refusals(question: Question, variants: Iterable[SurfaceVariant]) -> list[str
     return [
         f"{variant.surface.value}: {cell.how}"
         for variant in variants
-        if not (cell := _cell(question, variant)).asks
+        if not (cell := question_cell(question, variant)).asks
     ]

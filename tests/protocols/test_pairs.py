@@ -1,0 +1,189 @@
+"""The matrix by pairs, whole: each question of each asking side on each surface, asked and answered
+in the words of both, in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from abp_bridge.core.matrix import MATRIX, Cell, Support, Surface, SurfaceVariant
+from abp_bridge.core.menu import Menu, MenuResult, yes_or_no
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
+from abp_bridge.protocols.acp.permission import encode_permission
+from abp_bridge.protocols.acp.v1 import encode_form as encode_acp_form
+from abp_bridge.protocols.mcp import asked, elicitation, model_messages, sampling
+from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, find_pair
+
+Json = Any
+
+FILE = {"content": "aGk=", "mimeType": "image/png", "encoding": "base64"}
+ALL = {"name": "Ada", "size": "c"}
+
+# What a person answers, by field name.
+MEANT: Mapping[tuple[str, str], Json] = {
+    (ABP, "elicitation/input: a text"): {"value": "Ada"},
+    (ABP, "elicitation/input: a form"): ALL,
+    (ABP, "elicitation/input: an object in an object"): {"at": ALL},
+    (ABP, "elicitation/input: a secret"): {"value": "hunter2"},
+    (ABP, "elicitation/preference"): {"value": "a"},
+    (ABP, "elicitation/confirm"): {"confirmed": True},
+    (ABP, "elicitation/confirm: destructive"): {"confirmed": True},
+    (ABP, "elicitation/select"): {"selected": "e"},
+    (ABP, "elicitation/select: several"): {"selected": ["b", "e"]},
+    (ABP, "elicitation/resource"): {"file": FILE},
+    (ABP, "sampling/create"): {"result": "That one."},
+    (MCP, "a text"): {"name": "Ada"},
+    (MCP, "a number"): {"count": 1.5},
+    (MCP, "a lone yes or no"): {"ok": True},
+    (MCP, "a lone choice"): {"size": "f"},
+    (MCP, "a lone choice of several"): {"sizes": ["a", "f"]},
+    (MCP, "several fields"): ALL,
+    (MCP, "a secret"): {"password": "hunter2"},
+    (MCP, "an address (url)"): {"confirmed": True},
+    (MCP, "sampling/createMessage"): {"result": "That one."},
+    (ACP, "a permission of four options"): {"answer": "allow_always"},
+    (ACP, "a permission of six options"): {"answer": "another"},
+}
+
+
+def on_form(question: Question, meant: Json, version: str) -> Json:
+    """Filled in as the form has its properties: a yes or no for each option, what cannot be undone
+    by the words of its yes, and JSON as text.
+    """
+    form: Json = elicitation.encode_form(question, version)
+    encode_acp_form(question, "session", "card")
+    properties = form["requestedSchema"]["properties"]
+    content: dict[str, Json] = {}
+    for each in question.fields:
+        value = meant[each.name]
+        if each.name not in properties:
+            names = iter(properties)
+            content |= {next(names): choice.value in value for choice in each.choices}
+        elif properties[each.name]["type"] == "string" and value is True:
+            content[each.name] = yes_or_no(question)[-1].label
+        elif properties[each.name]["type"] == "string" and not isinstance(value, str):
+            content[each.name] = json.dumps(value)
+        else:
+            content[each.name] = value
+    _, sent = elicitation.decode_reply({"action": "accept", "content": content}, question)
+    return sent
+
+
+def on_agent(question: Question, meant: Json, version: str) -> Json:
+    """As its own end reads it: another question of ABP, answered as such."""
+    method, params = encode_request(question)
+    there = abp.decode_question({"method": method, "params": params}, id="q", origin="bridge")
+    values = dict(meant) if not there.wrapped or there.kind is Kind.SAMPLING else {}
+    if there.fields and not values:
+        values = {there.fields[0].name: next(iter(meant.values()))}
+    response = abp.encode_answer(there, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, values))
+    return decode_response(response, question, method).content
+
+
+def by_buttons(question: Question, meant: Json, version: str) -> Json:
+    """Whatever is meant is pressed, or what leads to it."""
+    menu, [value] = Menu(question), meant.values()
+    values = value if isinstance(value, list) else [value]
+    [field] = question.fields
+    left = [each.label for each in field.choices or yes_or_no(question) if each.value in values]
+    while True:
+        options = {each.label.lstrip("☐☑ "): each.id for each in menu.step.options}
+        wanted = [
+            *(label for label in options if left and label.partition(" (")[0] in left),
+            *(label for label in options if not left and label.startswith("Done")),
+            "More …",
+        ]
+        left = [label for label in left if label != wanted[0].partition(" (")[0]]
+        after = menu.choose(options[wanted[0]])
+        if isinstance(after, MenuResult):
+            return after.content
+
+
+def by_model(question: Question, meant: Json, version: str) -> Json:
+    assert model_messages.encode_asked(question)
+    return model_messages.decode_answered({"content": meant})[1]
+
+
+def as_meant(question: Question, meant: Json, version: str) -> Json:
+    """A surface of the person's own, or the page, gives values by the names of fields."""
+    return meant
+
+
+ANSWER: Mapping[Surface, Callable[[Question, Json, str], Json]] = dict.fromkeys(
+    Surface, as_meant
+) | {
+    Surface.MCP_FORM: on_form,
+    Surface.ACP_FORM: on_form,
+    Surface.ABP: on_agent,
+    Surface.ACP_PERMISSION: by_buttons,
+    Surface.MODEL: by_model,
+}
+
+
+def told(who: str, question: Question, answer: Answer) -> Json:
+    """What the asking side gets."""
+    if who is ACP:
+        return encode_permission(question, answer)
+    if who is ABP:
+        return abp.encode_answer(question, answer)["data"]
+    if question.kind is Kind.SAMPLING:
+        return sampling.encode_sampled(answer)
+    return {
+        word: each
+        for word, each in asked.encode_answer(question, answer).items()
+        if word != "_meta"
+    }
+
+
+PAIRS = [(pair, *column) for pair in QUESTIONS for column in MATRIX]
+
+
+@pytest.mark.parametrize(
+    ("pair", "surface", "version"),
+    PAIRS,
+    ids=[f"{who}: {what}, {surface.value} {version}" for (who, what), surface, version in PAIRS],
+)
+def test_each_pair_does_what_the_table_says(
+    pair: tuple[str, str], surface: Surface, version: str
+) -> None:
+    question, meant = QUESTIONS[pair](), MEANT[pair]
+    cell = find_pair(question, SurfaceVariant(surface, version))
+    assert cell.how or cell.support is Support.NATIVE
+    if not cell.asks:
+        return
+    answered = ANSWER[surface](question, meant, version or "2025-11-25")
+    if question.kind is not Kind.SAMPLING:
+        answered, problems = validate_answer(question, answered)
+        assert not problems
+    got, wanted = (
+        told(pair[0], question, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, each))
+        for each in (answered, meant)
+    )
+    assert got == wanted
+
+
+def test_every_question_is_answered_here() -> None:
+    assert set(MEANT) == set(QUESTIONS)
+
+
+def test_an_abp_apps_question_is_the_same_to_an_abp_agent() -> None:
+    said = {
+        what: find_pair(ask(), SurfaceVariant(Surface.ABP))
+        for (who, what), ask in QUESTIONS.items()
+        if who is ABP
+    }
+    assert {what for what, cell in said.items() if cell != Cell(Support.NATIVE, "as it is")} == {
+        "elicitation/input: a secret"
+    }
+
+
+def test_an_address_of_a_servers_own_is_opened_by_the_host() -> None:
+    ask = QUESTIONS[MCP, "an address (url)"]
+    cell = find_pair(ask(), SurfaceVariant(Surface.MCP_URL))
+    assert cell == Cell(Support.NATIVE, "the address itself")
