@@ -302,7 +302,8 @@ async def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(websocket, "OPEN_LIMIT", 0.2)
 
     async def handle(stream: anyio.abc.SocketStream) -> None:
-        await anyio.sleep_forever()
+        async with stream:
+            await anyio.sleep_forever()
 
     async with tcp(handle) as url:
         with pytest.raises(AppError, match=r"opened no WebSocket within 0.2 s: is an app served"):

@@ -239,6 +239,28 @@ async def test_each_connection_is_a_session_of_its_own(tmp_path: Path) -> None:
                 assert await second.request("capabilities/list", {})
 
 
+@pytest.mark.parametrize("destructive", [False, True])
+async def test_an_agent_that_answers_at_once_is_no_person(destructive: bool) -> None:
+    params = {**CONFIRM, "destructive": destructive}
+    request = {"method": "elicitation/confirm", "params": params}
+    call = {"capability": "demo.ask", "params": {"request": request}}
+    with listening("--app", "demo", env={"ABP_PERSON_FLOOR": "60000"}) as running:
+        async with agent(running.socket) as visitor:
+            await visitor.request("initialize", HELLO)
+            id = await visitor.begin("capabilities/call", call)
+            while (asked := await visitor.next()).get("method") != "elicitation/confirm":
+                pass
+            await visitor.send(
+                id=asked["id"], result={"success": True, "data": {"confirmed": True}}
+            )
+            response = (await visitor.result(id))["data"]
+    if destructive:
+        assert response["error"]["code"] == "NOT_SUPPORTED"
+    else:
+        assert response["metadata"]["answeredBy"] == "host-policy"
+        assert response["metadata"]["evidence"] == "faster-than-reading"
+
+
 async def test_it_speaks_envelopes_to_who_speaks_them(demo: Listening) -> None:
     async with connect(demo.socket) as socket:
         await socket.send(json.dumps({"type": "initialize", "id": "a", "payload": HELLO}))
