@@ -166,6 +166,7 @@ class ProtocolDetector:
         if self._server is None:
             params = as_object(message.params)
             is_abp = "clientInfo" not in params and not params.keys().isdisjoint(_OF_ABP)
+            is_abp = is_abp or message.method.startswith("capabilities/")
             is_acp = type(params.get("protocolVersion")) is int
             self._server = self._acp() if is_acp else self._abp() if is_abp else self._mcp()
             if self._protocol.inward == self._inward:

@@ -92,9 +92,20 @@ def test_a_call_as_it_comes() -> None:
     }
     assert agent.decode_call(whole) == agent.CallRequest("export", {"a": 1}, "c1", 7, 1.5)
     assert agent.decode_call({"capability": "export"}) == agent.CallRequest("export", {})
+    numbered: Json = {"capability": "export", "options": {"callId": 5}}
+    assert agent.decode_call(numbered).id == "5"
 
 
-@pytest.mark.parametrize("params", [{}, {"capability": 5}, {"capability": "a", "params": []}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"capability": 5},
+        {"capability": "a", "params": []},
+        {"capability": "a", "options": {"callId": {"a": 1}}},
+        {"capability": "a", "options": {"callId": True}},
+    ],
+)
 def test_what_is_no_call(params: Json) -> None:
     with pytest.raises(RemoteProtocolError):
         agent.decode_call(params)
@@ -221,3 +232,18 @@ def test_an_error_is_in_abps_words() -> None:
         "event": "error",
         "data": {"code": "INVALID_PARAMS", "message": "What?", "retryable": False},
     }
+
+
+def test_an_answer_is_of_the_type_of_its_own_request() -> None:
+    """Ids that are alike as text are not the same; a request in JSON-RPC has one as well."""
+    ours = AgentEnvelope(lambda: 0)
+    ours.inward({"type": "capabilities/call", "id": 1, "payload": {}})
+    ours.inward({"type": "capabilities/list", "id": "1", "payload": {}})
+    ours.inward({"jsonrpc": "2.0", "method": "capabilities/cancel", "id": 2, "params": {}})
+    ours.inward({"type": "capabilities/call", "id": {"no": "id"}, "payload": {}})
+    said = [ours.outward({"jsonrpc": "2.0", "id": id, "result": {}})["type"] for id in (1, "1", 2)]
+    assert said == [
+        "capabilities/call-result",
+        "capabilities/list-result",
+        "capabilities/cancel-result",
+    ]

@@ -388,6 +388,35 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
         },
         AgentAnswer(Outcome.DECLINED),
     ),
+    "a yes of nobody": (
+        {**YES, "metadata": {"answeredBy": "nobody"}},
+        AgentAnswer(Outcome.UNSUPPORTED),
+    ),
+    "a default of which nothing is said": (
+        {"success": True, "data": {"value": 1}, "metadata": {"answeredBy": "default"}},
+        AgentAnswer(Outcome.UNSUPPORTED),
+    ),
+    "a no of nobody": (
+        {"success": False, "metadata": {"answeredBy": "nobody"}},
+        AgentAnswer(Outcome.UNSUPPORTED),
+    ),
+    "a yes of something unheard of": (
+        {**YES, "metadata": {"answeredBy": "oracle"}},
+        AgentAnswer(Outcome.ACCEPTED, {"confirmed": True}, AnsweredBy.UNKNOWN),
+    ),
+    "a yes of no word": (
+        {**YES, "metadata": {"answeredBy": ["person"]}},
+        AgentAnswer(Outcome.ACCEPTED, {"confirmed": True}, AnsweredBy.UNKNOWN),
+    ),
+    "a yes that was declined": (
+        {**YES, "metadata": {"outcome": "declined"}},
+        AgentAnswer(Outcome.DECLINED),
+    ),
+    "a yes that was cancelled": ({**YES, "cancelled": True}, AgentAnswer(Outcome.CANCELLED)),
+    "a yes in words": (
+        {"success": True, "data": {"confirmed": "true"}},
+        AgentAnswer(Outcome.ACCEPTED),
+    ),
     "a success of something else": (
         {"success": True, "data": {"value": 1}},
         AgentAnswer(Outcome.ACCEPTED),

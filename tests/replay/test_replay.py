@@ -499,6 +499,8 @@ REFUSED_SETTINGS = {
     "audit",
     "server_url",
     "server_token",
+    "listen",
+    "listen_origins",
 }
 
 

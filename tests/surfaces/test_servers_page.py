@@ -56,6 +56,33 @@ async def test_a_page_that_is_closed_leaves_the_deed_undone(
         assert not host.deeds
 
 
+async def test_a_form_that_is_not_taken_leaves_the_question_with_its_person(
+    person: BrowserContext, tmp_path: Path
+) -> None:
+    """The page that says so is the person's tab as well: nobody has closed it."""
+    desktop = Desktop(tmp_path)
+    with proxied(tmp_path, env=desktop.env) as host:
+        call = host.begin_call("fastmcp")
+        tab = await visit(person, desktop)
+        await tab.evaluate(
+            """() => {
+              const more = document.createElement('textarea');
+              more.name = 'more';
+              more.value = 'x'.repeat(40_000_000);
+              const form = document.querySelector('form');
+              form.append(more);
+              HTMLFormElement.prototype.submit.call(form);
+            }"""
+        )
+        await expect(tab.get_by_role("heading")).to_have_text("Not taken")
+        assert await tab.locator("[data-inbox]").count() == 1
+        await tab.get_by_role("link").click()
+        await tab.get_by_label("Value").fill("Ada")
+        await tab.get_by_role("button", name="Send", exact=True).click()
+        await anyio.to_thread.run_sync(host.response, call)
+        assert host.deeds == ["Ada"]
+
+
 YES: dict[str, Json] = {
     "mongodb": {"confirmation": "Yes"},
     "okta": {"confirm": True},

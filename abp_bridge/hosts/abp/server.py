@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from abp_bridge.rpc.connection import JsonRpcConnection
 
 
+MAX_OPEN = 100  # requests of an agent's at once: each holds a task, and may hold a question
+
+
 class AbpServer:
     """One connection.
 
@@ -44,11 +47,18 @@ class AbpServer:
         self._tasks = tasks
         self._session: AbpSession | None = None
         self._serial = 0
+        self._open = 0  # requests that are not answered yet
 
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: what takes time runs as a task."""
         id = message.id if isinstance(message, Request) else None
-        if message.method in _METHODS:
+        if message.method in _METHODS and self._open >= MAX_OPEN:
+            if id is not None:
+                words = f"{MAX_OPEN} requests are open: wait for one, or cancel a call."
+                failure = encode_failure(Failure("RATE_LIMITED", words, retryable=True))
+                self._connection.respond(id, {"success": False, "error": failure})
+        elif message.method in _METHODS:
+            self._open += 1
             params = as_object(message.params)
             self._tasks.start_soon(self._answer, id, message.method, params)
         elif id is not None:
@@ -66,6 +76,8 @@ class AbpServer:
         except Exception:  # a bug of ours, logged there: the agent gets its answer all the same
             respond_internal_error(self._connection, id, method)
             return
+        finally:
+            self._open -= 1
         if id is not None and self._connection.is_open(id):
             self._connection.respond(id, result)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 
 import anyio
 
@@ -217,9 +218,10 @@ class AbpSession:
             SessionError: It cannot be called.
         """
         request = agent.decode_call(params)
-        name = request.id or id
-        if name in self._running:
+        if request.id in self._running:
             raise SessionError("INVALID_PARAMS", "a call with this callId is running")
+        others = (f"{id}.{number}" for number in count(2))
+        name = request.id or next(each for each in chain([id], others) if each not in self._running)
         self._running[name] = running = _Running()
         lost = self.lost_notifications()
         try:
@@ -260,7 +262,7 @@ class AbpSession:
 
     def cancel(self, params: JsonObject) -> JsonValue:
         """Cancel a call: what `capabilities/cancel` returns."""
-        name = as_text(params.get("callId"))
+        name = agent.decode_call_id(params.get("callId"))
         if (running := self._running.get(name)) is None:
             return {"callId": name, "cancelled": False, "reason": "no such call is running"}
         running.cancelled = label(params.get("reason") or "the agent cancelled it", 200)

@@ -11,6 +11,7 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, Failure
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, as_texts
 from abp_bridge.core.notice import Notice, Progress
+from abp_bridge.core.schema import is_number
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp.calls import VERSION, decode_seconds
 from abp_bridge.protocols.abp.notices import WITHDRAWN
@@ -105,7 +106,8 @@ def decode_call(params: JsonObject) -> CallRequest:
     """The parameters of `capabilities/call`.
 
     Raises:
-        RemoteProtocolError: They name no capability, or its parameters are no object.
+        RemoteProtocolError: They name no capability, its parameters are no object, or the id of the
+            call is no text.
     """
     name, given = params.get("capability"), params.get("params")
     if not isinstance(name, str) or not name:
@@ -116,10 +118,21 @@ def decode_call(params: JsonObject) -> CallRequest:
     return CallRequest(
         name,
         as_object(given),
-        as_text(options.get("callId")),
+        decode_call_id(options.get("callId")),
         options.get("progressToken"),
         decode_seconds(options.get("timeout")),
     )
+
+
+def decode_call_id(value: JsonValue) -> str:
+    """The agent's own id of a call, a number's as text; empty where there is none.
+
+    Raises:
+        RemoteProtocolError: It is neither text nor a number.
+    """
+    if value is not None and not is_number(value) and not isinstance(value, str):
+        raise RemoteProtocolError("a callId is text")
+    return "" if value is None else str(value)
 
 
 def encode_result(result: CallResult, summary: Sequence[str] = ()) -> dict[str, JsonValue]:

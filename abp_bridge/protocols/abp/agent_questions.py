@@ -165,14 +165,12 @@ class AgentAnswer:
     reason: str = ""
 
 
-_NO_PERSON = {
-    each.value: each
-    for each in (
-        AnsweredBy.HOST_POLICY,
-        AnsweredBy.UNKNOWN,
-        AnsweredBy.MODEL,
-        AnsweredBy.SCRIPT,
-    )
+_MACHINES = (AnsweredBy.HOST_POLICY, AnsweredBy.MODEL, AnsweredBy.SCRIPT)
+_NOBODY = (AnsweredBy.NOBODY.value, AnsweredBy.DEFAULT.value)
+# By what an agent says of who answered; for any other word it is UNKNOWN.
+_ANSWERED_BY: Mapping[str | None, AnsweredBy | None] = {
+    **dict.fromkeys((None, AnsweredBy.PERSON.value, *_NOBODY)),
+    **{each.value: each for each in _MACHINES},
 }
 _BY_CODE = {
     "USER_CANCELLED": Outcome.DECLINED,
@@ -188,7 +186,8 @@ def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAns
     """An ABP elicitation response `{success, data?, error?, cancelled?, metadata?}` -> how the
     question, asked by `method`, ended there.
 
-    An app's own default that was given in a person's place is not what a person gave.
+    An app's own default that was given in a person's place is not what a person gave; and what
+    says at once that it is an accept and that it is none is none.
 
     Raises:
         RemoteProtocolError: It is no such response, or an accept without data.
@@ -197,9 +196,10 @@ def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAns
     if not isinstance(body.get("success"), bool):
         raise RemoteProtocolError("the agent's answer does not say success: true or false")
     said = _OUTCOMES.get(as_text(metadata.get("outcome")))
-    defaulted = metadata.get("answeredBy") == AnsweredBy.DEFAULT.value
-    answered_by = _NO_PERSON.get(as_text(metadata.get("answeredBy")))
-    if body["success"] and not defaulted:
+    who = metadata.get("answeredBy")
+    who = who if who is None else as_text(who)
+    nobody, answered_by = who in _NOBODY, _ANSWERED_BY.get(who, AnsweredBy.UNKNOWN)
+    if body["success"] and not (nobody or said or body.get("cancelled") is True):
         if not isinstance(data := body.get("data"), Mapping):
             raise RemoteProtocolError("the agent's answer has no data")
         return AgentAnswer(Outcome.ACCEPTED, _content(question, method, data), answered_by)
@@ -207,8 +207,9 @@ def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAns
     code = as_text(as_object(error).get("code"))
     words = as_text(error) or as_text(as_object(error).get("message")) or code
     outcome = said or _BY_CODE.get(code, Outcome.UNSUPPORTED)
-    if not (said or code) and body.get("cancelled") is True:
-        outcome = Outcome.CANCELLED
+    if not (said or code):
+        cancelled = body.get("cancelled") is True
+        outcome = Outcome.CANCELLED if cancelled else Outcome.UNSUPPORTED if nobody else outcome
     return AgentAnswer(outcome, {}, answered_by, sanitize.message(words, 1_000))
 
 
@@ -223,6 +224,8 @@ def _content(question: Question, method: str, data: JsonObject) -> dict[str, Jso
     if (member := _MEMBERS.get(method, VALUE)) not in data:
         return {}
     value = data[member]
+    if member == CONFIRMED and not isinstance(value, bool):
+        return {}  # nobody guesses what is meant
     if member != VALUE or question.wrapped:
         return {question.fields[0].name: value}
     if question.fields == (ACKNOWLEDGE,):

@@ -91,7 +91,7 @@ class AgentEnvelope:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._asked: dict[str, str] = {}  # by what ids are as text: the types of open requests
+        self._asked: dict[JsonValue, str] = {}  # by their ids: the types of open requests
         self._unnamed = 0
 
     def inward(self, envelope: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -101,6 +101,7 @@ class AgentEnvelope:
         carries; what is no envelope stays as it is.
         """
         if not is_envelope(envelope):
+            self._remember(envelope.get("id"), as_text(envelope.get("method")))
             return envelope
         kind, payload = as_text(envelope["type"]), envelope.get("payload")
         rpc: dict[str, JsonValue] = {"jsonrpc": "2.0"}
@@ -111,9 +112,12 @@ class AgentEnvelope:
         if "id" not in envelope and kind in _REQUESTS and kind != "shutdown":
             self._unnamed += 1
             rpc["id"] = f"{_UNNAMED}{self._unnamed}"
-        if "id" in rpc:
-            self._asked[str(rpc["id"])] = kind
+        self._remember(rpc.get("id"), kind)
         return rpc | {"method": kind, "params": payload_object(payload)}
+
+    def _remember(self, id: JsonValue, kind: str) -> None:
+        if kind and isinstance(id, (str, int, float)):
+            self._asked[id] = kind
 
     def outward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """A JSON-RPC message of ours -> an envelope for the agent."""
@@ -126,7 +130,7 @@ class AgentEnvelope:
         """The type of a message of ours, and its payload."""
         params = as_object(message.get("params"))
         if "method" not in message:
-            asked = self._asked.pop(str(message.get("id")), "")
+            asked = self._asked.pop(message.get("id"), "")
             if "result" in message:
                 return f"{asked}-result", message["result"]
             failure = _failure(message)

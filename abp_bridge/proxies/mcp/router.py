@@ -222,10 +222,14 @@ class Router:
         needs_approval = method == "tools/call" and self._approval.asks_for(tool)
         begins = _BEGINS_ALONE if method == "initialize" else ""
         asks = _NO_BATCH if needs_approval else ""
+        if is_id(id) and id in self._calls.open:
+            asks = _OPEN
         if refused := problem or begins or self._refusal or asks:
             self._reject(id, refused)
         elif method == "tools/call" and is_id(id):
             self._begin(id, as_object(message.get("params")))
+        elif method == "notifications/cancelled":
+            return not self._cancel(b"-", id, as_object(message.get("params")))
         else:
             self._open(id)
         return bool(refused)

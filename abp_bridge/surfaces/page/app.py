@@ -519,10 +519,10 @@ class PageApp:
                 try:
                     sent = await read_form(request, files=files)
                 except http.FormError as why:
-                    return _notice("Not taken", str(why), why.status)
+                    return _notice("Not taken", str(why), why.status, self._list())
                 if not _same(sent.first("guard"), self._guard):
                     words = "Open the question again, and send it from there."
-                    return _notice("Not from this page", words, 403)
+                    return _notice("Not from this page", words, 403, self._list())
             form = self._unanswered().get(id)
             if form is None:
                 return self._show_closed(id)
@@ -617,8 +617,9 @@ def _static(name: str, media_type: str) -> Route:
     return Route(f"/{name}", response, methods=["GET"])
 
 
-def _notice(heading: str, words: str, status: int) -> Response:
-    return HTMLResponse(html.notice_page(heading, words), status)
+def _notice(heading: str, words: str, status: int, inbox: html.Inbox | None = None) -> Response:
+    """A page that says something; with the `inbox` to its person, whose tab is still there."""
+    return HTMLResponse(html.notice_page(heading, words, inbox), status)
 
 
 def _same(given: str, wanted: str) -> bool:

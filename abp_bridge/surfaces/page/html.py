@@ -62,9 +62,10 @@ class Inbox:
     questions: Sequence[tuple[Question, View]]
 
 
-def notice_page(heading: str, words: str) -> str:
-    """A page that only says something."""
-    return _render("notice", heading=heading, words=words)
+def notice_page(heading: str, words: str, inbox: Inbox | None = None) -> str:
+    """A page that only says something, and, to their person, what is asked."""
+    asked = {} if inbox is None else {"inbox": inbox}
+    return _render("notice", heading=heading, words=words, **asked)
 
 
 def code_page(left: int) -> str:

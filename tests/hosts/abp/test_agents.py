@@ -21,6 +21,8 @@ from support.paths import APPS
 from support.screen import Tty
 from support.visitor import LINK, Browser
 
+from abp_bridge.hosts.abp.server import MAX_OPEN
+
 Json = Any
 
 BRIDGED = f"stdio:{shlex.join([*SERVE, '--app', 'demo'])}"
@@ -516,3 +518,45 @@ def test_an_acp_agents_permission_is_a_choice_of_all_its_options(tmp_path: Path)
         while not (heard := [line for line in log.read_text().splitlines() if '"q"' in line]):
             os.sched_yield()
         assert '"optionId":"go"' in heard[0].replace(" ", "")
+
+
+def test_more_requests_than_an_agent_can_have_open_are_refused_at_once() -> None:
+    with json_rpc() as agent:
+        agent.open()
+        for number in range(MAX_OPEN):
+            agent.begin_capability("demo.hold", call=f"c{number}")
+        refused = agent.call("demo.echo", value=1)
+        assert refused["error"]["code"] == "RATE_LIMITED"
+        assert refused["error"]["retryable"] is True
+        assert agent.end() == 0
+
+
+def test_calls_without_a_name_are_told_apart_by_their_requests() -> None:
+    with json_rpc() as agent:
+        agent.open()
+        for id in (70, "70"):
+            agent.send("capabilities/call", {"capability": "demo.hold"}, id=id)
+            agent.notified("notifications/operation/started")
+        wrong = {"capability": "demo.echo", "options": {"callId": ["70"]}}
+        assert agent.result("capabilities/call", wrong)["error"]["code"] == "INVALID_PARAMS"
+        for name in ("70", "70.2"):
+            ended = agent.result("capabilities/cancel", {"callId": name})
+            assert ended == {"callId": name, "cancelled": True}
+
+
+def test_a_call_before_the_beginning_is_refused_and_the_session_can_begin() -> None:
+    with json_rpc() as agent:
+        early = agent.result("capabilities/call", {"capability": "demo.echo"})
+        assert early["error"]["code"] == "NOT_INITIALIZED"
+        assert agent.open()["app"]["id"] == "demo"
+
+
+def test_nobodys_yes_confirms_nothing() -> None:
+    with json_rpc() as agent:
+        agent.open()
+        call = agent.ask("elicitation/confirm", message="Drop it?", destructive=True)
+        yes = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": "nobody"}}
+        agent.answer(agent.question(), **yes)
+        got = agent.response(call)["result"]["data"]
+        assert got["error"]["code"] == "NOT_SUPPORTED"
+        assert got["metadata"]["answeredBy"] == "nobody"

@@ -182,6 +182,17 @@ def test_calls_in_a_batch_are_not_made_unasked(tmp_path: Path) -> None:
         assert not called(host)
 
 
+def test_a_call_that_is_taken_back_in_a_batch_is_not_made(tmp_path: Path) -> None:
+    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
+        host.initialize("2025-11-25", elicitation=FORM)
+        call = host.begin_call("say", lines=[])
+        question = host.asked()
+        taken_back = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        host.write(json.dumps([{**taken_back, "params": {"requestId": call}}]).encode() + b"\n")
+        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
+        assert not called(host)
+
+
 NESTED = '{"a":' * 490 + "1" + "}" * 490
 # what a model writes as arguments, or a host around them, so that nobody could be shown it
 UNSHOWN: dict[str, bytes] = {
