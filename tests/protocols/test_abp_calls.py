@@ -57,6 +57,13 @@ def test_an_app_introduces_itself() -> None:
     assert (opened.capabilities, opened.warnings) == ((Capability("a"),), ())
 
 
+def test_an_app_says_how_it_is_used_and_what_is_odd_about_it() -> None:
+    said: Json = {"instructions": "Ask\u202e first.", "warnings": ["no\nprinter", 5]}
+    opened = decode_app_info({"app": {**APP, **said}, "protocolVersion": "7"})
+    assert opened.instructions == "Ask first."
+    assert opened.warnings[1:] == ("no printer",)
+
+
 INTRODUCTIONS: dict[str, tuple[Json, tuple[str, str, str]]] = {
     "wrapped": ({"success": True, "data": {"app": APP}}, ("shop", "The shop", "0.1")),
     "only a name": ({"app": {"name": "Shop"}}, ("Shop", "Shop", "0.1")),
@@ -203,9 +210,21 @@ def test_a_whole_capability() -> None:
         "inputSchema": {"type": "object"},
         "available": False,
         "experimental": True,
+        "title": "A\u202e",
+        "outputSchema": {"type": "integer"},
     }
-    assert decode_capabilities([raw]) == (
-        Capability("a", "Does it", {"type": "object"}, available=False, experimental=True),
+    whole = Capability(
+        "a",
+        "Does it",
+        {"type": "object"},
+        available=False,
+        experimental=True,
+        title="A",
+        output_schema={"type": "integer"},
+    )
+    assert decode_capabilities([raw]) == (whole,)
+    assert merge_capabilities([whole], [Capability("a", experimental=True, available=False)]) == (
+        whole,
     )
 
 

@@ -5,10 +5,12 @@ asked; and whatever is no yes leaves the deed undone.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from support.harness import RawHost
+from support.listening import listening
 from support.mcp_proxy import MCP
 
 from .servers import HERE, PATIENCE, MongoDB, Person, installed
@@ -216,27 +218,95 @@ def test_azure_does_not_go_on_with_what_was_rejected(person: Person, pressed: st
         assert "cancelled" in host.text(call).lower()
 
 
-def test_everything_as_an_app_asks_its_host_and_tells_how_far_it_is() -> None:
-    """What it asks, samples and reports, beside other apps (`serve --app mcp:...`)."""
-    app = f"mcp:{installed('everything')} stdio"
-    with RawHost("--app", app, env={"ABP_PERSON_FLOOR": "0"}) as host:
+@pytest.mark.parametrize("way", ["", "socket", "page"])
+def test_everything_as_an_app_asks_its_host_and_tells_how_far_it_is(way: str) -> None:
+    """What it asks, samples, reports, logs and updates, beside other apps (`serve --app mcp:...`),
+    and so through a second bridge, as docs/mcp-servers.md has it.
+    """
+    with ExitStack() as stack:
+        app = f"mcp:{installed('everything')} stdio"
+        if way:
+            app = getattr(stack.enter_context(listening("--app", app)), way)
+        host = stack.enter_context(RawHost("--app", app, env={"ABP_PERSON_FLOOR": "0"}))
         host.patience = PATIENCE
         host.initialize(elicitation={}, sampling={})
-        host.result("tools/call", {"name": "abp_connect", "arguments": {}})
+        said = host.text(host.begin_call("abp_connect"))
+        assert 'It says of itself: "# Everything Server' in said
+        assert "Warning: not carried: completion of arguments" in said
+        check_what_it_asks(host, through=bool(way))
+        check_what_it_tells(host)
+        assert host.end() == 0
+
+
+def check_what_it_asks(host: RawHost, *, through: bool) -> None:
+    for answer, said in (
+        ({"action": "decline"}, "declined"),
+        ({"action": "cancel"}, "cancelled"),
+        ({"action": "accept", "content": FILLED_IN}, "Favorite Integer: 3"),
+    ):
         call = host.begin_call("abp_trigger-elicitation-request")
         asked = host.until(lambda each: each.get("method") == "elicitation/create")
-        assert {"name", "integer"} <= set(asked["params"]["requestedSchema"]["properties"])
-        host.reply(asked["id"], {"action": "decline"})
-        assert "declined" in host.text(call)
-        call = host.begin_call("abp_trigger-sampling-request", prompt="Hello")
-        asked = host.until(lambda each: each.get("method") == "sampling/createMessage")
-        content = {"type": "text", "text": "a planted sentence"}
-        host.reply(asked["id"], {"role": "assistant", "content": content, "model": "m"})
-        assert "a planted sentence" in host.text(call)
-        name = "abp_trigger-long-running-operation"
-        arguments, meta = {"duration": 1, "steps": 2}, {"progressToken": "p"}
-        call = host.begin("tools/call", {"name": name, "arguments": arguments, "_meta": meta})
-        for step in (1, 2):
-            told = host.until(lambda each: each.get("method") == "notifications/progress")["params"]
-            assert (told["progress"], told["total"]) == (step, 2)
-        assert "completed" in host.text(call)
+        assert asked["params"]["message"].endswith("mcp:mcp-server-everything stdio asks: " + FORM)
+        schema = asked["params"]["requestedSchema"]
+        assert len(schema["properties"]) == 13
+        assert {name: schema["properties"][name] for name in SHOWN} == SHOWN
+        host.reply(asked["id"], answer)
+        assert said in host.text(call)
+    call = host.begin_call("abp_trigger-sampling-request", prompt="Hello")
+    asked = host.until(lambda each: each.get("method") == "sampling/createMessage")
+    [message] = asked["params"]["messages"]
+    words = message["content"]["text"]
+    assert "Resource trigger-sampling-request context: Hello" in words
+    assert "a helpful test server." in (words if through else asked["params"]["systemPrompt"])
+    content = {"type": "text", "text": "a planted sentence"}
+    host.reply(asked["id"], {"role": "assistant", "content": content, "model": "m-9"})
+    sampled = host.text(call)
+    assert "a planted sentence" in sampled
+    assert ("m-9" in sampled) is not through
+
+
+FORM = "Please provide inputs for the following fields:"
+FILLED_IN: Json = {"name": "Ann", "check": True, "integer": 3, "titledSingleSelectEnum": "hero-2"}
+SHOWN: Json = {
+    "integer": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 100,
+        "title": "Integer",
+        "default": 42,
+        "description": "Your favorite integer (do not give us your phone number, pin, or other"
+        " sensitive info)",
+    },
+    "untitledMultipleSelectEnum": {
+        "type": "array",
+        "items": {"type": "string", "enum": ["Guitar", "Piano", "Violin", "Drums", "Bass"]},
+        "minItems": 1,
+        "maxItems": 3,
+        "title": "Untitled Multiple Select Enum",
+        "default": ["Guitar"],
+        "description": "Choose your favorite instruments",
+    },
+}
+
+
+def check_what_it_tells(host: RawHost) -> None:
+    name = "abp_trigger-long-running-operation"
+    arguments, meta = {"duration": 1, "steps": 2}, {"progressToken": "p"}
+    call = host.begin("tools/call", {"name": name, "arguments": arguments, "_meta": meta})
+    for step in (1, 2):
+        told = host.until(lambda each: each.get("method") == "notifications/progress")["params"]
+        assert (told["progress"], told["total"]) == (step, 2)
+    assert "completed" in host.text(call)
+    picture = host.response(host.begin_call("abp_get-tiny-image"))["result"]["content"]
+    assert [each["type"] for each in picture] == ["text", "image", "resource_link"]
+    uri = "demo://resource/dynamic/text/1"
+    host.text(host.begin_call("abp_resources_subscribe", uri=uri))
+    host.text(host.begin_call("abp_toggle-simulated-logging"))
+    host.text(host.begin_call("abp_toggle-subscriber-updates"))
+    for event, of_it in TOLD.items():
+        while (told := host.notified("notifications/message")["data"])["event"] != event:
+            pass
+        assert of_it in told["data"]
+
+
+TOLD = {"notifications/message": "level", "notifications/resources/updated": "uri"}

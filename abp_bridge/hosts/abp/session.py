@@ -12,7 +12,7 @@ import anyio
 from abp_bridge import VERSION
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Kind, Outcome, Question
@@ -187,8 +187,8 @@ class AbpSession:
 
     async def open(self, id: str) -> JsonValue:
         """Connect the apps named at the start: the result of `initialize`, for the session `id`,
-        with all that they can do. One app is introduced as itself; of several, those that cannot be
-        connected are told as errors.
+        with all that they can do. One app is introduced as itself, with its instructions and what
+        is odd about it; of several, those that cannot be connected are told as errors.
 
         Raises:
             SessionError: None of them can be connected.
@@ -199,9 +199,11 @@ class AbpSession:
             told: JsonObject = {"code": "TRANSPORT_ERROR", "message": each["problem"]}
             self._connection.notify(f"{PREFIX}{NoticeKind.ERROR.value}", told)
         known = as_object(status["apps"])
-        name = as_text(as_object(known.get(apps[0])).get("name")) if len(known) == 1 else ""
-        own: JsonObject = {"id": "abp-bridge", "name": "ABP bridge", "version": VERSION}
-        app = {"id": apps[0], "name": name} if name else own
+        lone = as_object(known.get(apps[0])) if len(known) == 1 else {}
+        app: JsonObject = {"id": "abp-bridge", "name": "ABP bridge", "version": VERSION}
+        if lone.get("name"):
+            said = {word: lone[word] for word in ("instructions", "warnings") if lone.get(word)}
+            app = {"id": apps[0], "name": lone["name"], **said}
         return agent.encode_opened(id, app, self.list())
 
     def list(self) -> list[JsonObject]:

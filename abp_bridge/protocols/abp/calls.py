@@ -80,7 +80,8 @@ def decode_app_info(raw: JsonValue) -> AppInfo:
         session=sanitize.label(body.get("sessionId") or "", 200),
         version=version,
         capabilities=capabilities,
-        warnings=tuple(warnings),
+        warnings=(*warnings, *_show_all(as_texts(app.get("warnings")), 1_000)),
+        instructions=sanitize.message(as_text(app.get("instructions"))),
     )
 
 
@@ -231,14 +232,16 @@ def _failure(error: JsonValue, cancelled: bool) -> Failure:
         retryable=retryable if isinstance(retryable, bool) else code in _RETRYABLE,
         retry_after=decode_seconds(error.get("retryAfter")),
         details=error.get("details"),
-        alternatives=_alternatives(as_texts(error.get("alternatives"))),
+        alternatives=_show_all(as_texts(error.get("alternatives")), 120),
     )
 
 
-def _alternatives(names: Sequence[str]) -> tuple[str, ...]:
-    """What the app suggests instead; of more than `MAX_NAMED` the others are counted."""
-    more = (f"and {len(names) - MAX_NAMED} more",) if len(names) > MAX_NAMED else ()
-    return (*(sanitize.label(name, 120) for name in names[:MAX_NAMED]), *more)
+def _show_all(texts: Sequence[str], size: int) -> tuple[str, ...]:
+    """The app's texts, each of at most `size` characters; of more than `MAX_NAMED` the others are
+    counted.
+    """
+    more = (f"and {len(texts) - MAX_NAMED} more",) if len(texts) > MAX_NAMED else ()
+    return (*(sanitize.label(text, size) for text in texts[:MAX_NAMED]), *more)
 
 
 def _unwrapped(raw: JsonValue) -> JsonValue:
@@ -265,6 +268,8 @@ def _capability(name: str, entry: JsonObject) -> Capability:
         deprecated=sanitize.label(deprecated),
         destructive=(destructive := _is_destructive(entry)),
         harmless=not destructive and _is_harmless(entry),
+        title=sanitize.label(as_text(entry.get("title"))),
+        output_schema=as_object(entry.get("outputSchema")),
     )
 
 
@@ -296,6 +301,8 @@ def _richer(older: Capability | None, newer: Capability) -> Capability:
         if newer.description in ("", newer.name)
         else newer.description,
         input_schema=newer.input_schema or older.input_schema,
+        title=newer.title or older.title,
+        output_schema=newer.output_schema or older.output_schema,
         destructive=newer.destructive or (older.destructive and not older.presumed),
         harmless=newer.harmless or older.harmless,
     )

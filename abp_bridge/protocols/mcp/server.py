@@ -121,11 +121,9 @@ def _has(server: JsonObject, needs: Sequence[str]) -> bool:
 def _describe(capability: Capability, tool: JsonObject) -> Capability:
     """A hint that is absent, or none, says the worst, as MCP has it."""
     hints = as_object(tool.get("annotations"))
-    title = as_text(tool.get("title")) or as_text(hints.get("title"))
     return replace(
         capability,
-        title=sanitize.label(title),
-        output_schema=as_object(tool.get("outputSchema")),
+        title=capability.title or sanitize.label(as_text(hints.get("title"))),
         hints={name: hints[name] for name in _HINTS if isinstance(hints.get(name), bool)},
         destructive=hints.get("readOnlyHint") is not True
         and hints.get("destructiveHint") is not False,
