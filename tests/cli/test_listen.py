@@ -566,6 +566,10 @@ async def tab(browser: Browser) -> AsyncIterator[Page]:
 
 ACCEPT = {"success": True, "data": {"selected": "mate"}}
 FIRST = "async (hello) => await window.abp.initialize(hello)"
+LAST = """async ([name, params, options]) => {
+    await window.abp.shutdown({ reason: 'done' });
+    return await window.abp.call(name, params, options);
+}"""
 CALL = """async ([name, params, options]) => await window.abp.call(name, params, options)"""
 
 
@@ -601,8 +605,7 @@ async def test_a_script_made_from_abps_documents_works(demo: Listening, browser:
         assert (unknown["success"], unknown["error"]["code"]) == (False, "UNKNOWN_CAPABILITY")
         cancelled = await page.evaluate("async () => await window.abp.cancel('c-9', 'enough')")
         assert (cancelled["callId"], cancelled["cancelled"]) == ("c-9", False)
-        await page.evaluate("async () => await window.abp.shutdown({ reason: 'done' })")
-        after = await page.evaluate(CALL, ["demo.echo", {}, {}])
+        after = await page.evaluate(LAST, ["demo.echo", {}, {}])
         assert after["error"]["code"] == "NOT_INITIALIZED"
         assert await page.inner_text("#state") == "No agent is connected."
 

@@ -106,7 +106,9 @@
       if (!controller.signal.aborted) this.send({ id, result });
     }
 
+    // The browser says that a socket is closed some time after it was told to close it.
     end() {
+      this.socket.close();
       for (const controller of this.asked.values()) controller.abort();
       for (const resolve of this.waiting.values()) resolve(gone());
       this.waiting.clear();
@@ -128,11 +130,11 @@
     onCapabilitiesChanged: undefined,
 
     async initialize(params) {
-      session?.socket.close();
+      session?.end();
       const begun = new Session(await connect());
       session = begun;
       const opened = await begun.request('initialize', params);
-      if (opened?.success === false) begun.socket.close();
+      if (opened?.success === false) begun.end();
       else show(`Connected to ${params?.agent?.name ?? 'an agent'}.`);
       return opened;
     },
@@ -140,7 +142,7 @@
     async shutdown(params = {}) {
       const ended = session;
       await inSession('shutdown', params);
-      ended?.socket.close();
+      ended?.end();
     },
 
     listCapabilities: () => inSession('capabilities/list', {}),

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from support.harness import PATIENCE, environment
 from support.mcp_proxy import FORM, MCP, Proxied, proxied
-from support.paths import APPS
 
 from abp_bridge import VERSION
 from abp_bridge.proxies.byte_edit import LONGEST
@@ -164,24 +163,41 @@ def test_a_server_that_cannot_be_started_is_named(separated: bool) -> None:
     assert b"the server cannot be started" in ended.stderr
 
 
+SHOUTS = """
+import sys
+request = __import__("json").loads(sys.stdin.readline())
+result = '{"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": %s}'
+info = '{"name": "s", "version": "1"}'
+print('{"jsonrpc": "2.0", "id": %d, "result": %s}' % (request["id"], result % info), flush=True)
+note = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "%s"}}'
+with open(sys.argv[1], "w") as counted:
+    while True:
+        print(note % ("x" * 1000), flush=True)
+        counted.write("x")
+        counted.flush()
+"""
+
+
 def test_who_does_not_read_holds_up_who_writes(tmp_path: Path) -> None:
     """A server that says more than its host reads is held up, and not kept in memory."""
-    lines = 'import sys\nfor n in range(10**7): sys.stdout.write("{}" + "x" * 1000 + "\\n")\n'
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [*MCP, "--", sys.executable, "-c", lines], stdin=pipe, stdout=pipe, env=environment()
-    ) as proxy:
+    hello: Json = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    info = {"name": "h", "version": "1"}
+    offers = {"elicitation": FORM}
+    hello["params"] = {"protocolVersion": "2025-11-25", "capabilities": offers, "clientInfo": info}
+    counted, pipe = tmp_path / "counted", subprocess.PIPE
+    command = [*MCP, "--", sys.executable, "-c", SHOUTS, str(counted)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment()) as proxy:
         watchdog = threading.Timer(PATIENCE, proxy.kill)
         watchdog.start()
         assert proxy.stdout is not None
         assert proxy.stdin is not None
-        proxy.stdout.read(10**6)
+        proxy.stdin.write(json.dumps(hello).encode() + b"\n")
+        proxy.stdin.flush()
+        assert len(proxy.stdout.read(10**6)) == 10**6
         proxy.stdin.close()
-        proxy.wait(PATIENCE)
+        assert proxy.wait(PATIENCE) == 0
         watchdog.cancel()
-
-
-assert APPS
+    assert counted.stat().st_size < 5_000
 
 
 def test_a_line_that_is_too_long_is_answered_where_its_id_is_seen(tmp_path: Path) -> None:
