@@ -39,7 +39,6 @@ from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first
 LIST_LIMIT = 10.0  # seconds for `capabilities/list`
-TAKEN_BACK = "the app no longer waits for the answer"
 MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 
 
@@ -209,9 +208,8 @@ class AbpApp:
         self, connection: JsonRpcConnection, request: Request, listener: AppListener
     ) -> None:
         raw = {"method": request.method, "params": request.params}
-        response = abp.encode_withdrawn(TAKEN_BACK)
-        with self._questions[request.id]:
-            response = await handle_elicitation(raw, listener, self.origin)
+        scope = self._questions[request.id]
+        response = await handle_elicitation(raw, listener, self.origin, scope)
         del self._questions[request.id]
         if connection.is_open(request.id):
             connection.respond(request.id, response)

@@ -4,16 +4,24 @@ ABP.
 
 from __future__ import annotations
 
+from anyio import CancelScope
+
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppListener
-from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
+from abp_bridge.protocols.abp import (
+    decode_question,
+    encode_answer,
+    encode_problem,
+    encode_withdrawn,
+)
 
 SESSION_ENDED = "the session ended"  # why a question is withdrawn that comes too late
+TAKEN_BACK = "the app no longer waits for the answer"
 
 
 async def handle_elicitation(
-    raw: JsonValue, listener: AppListener, origin: str
+    raw: JsonValue, listener: AppListener, origin: str, scope: CancelScope | None = None
 ) -> dict[str, JsonValue]:
     """Have a person asked what an app asks.
 
@@ -21,6 +29,7 @@ async def handle_elicitation(
         raw: The app's ABP request, `{method, params}`; anything is taken, and refused if need be.
         listener: Who gets it asked.
         origin: What the person is told asks them.
+        scope: Cancelled when the app takes it back: then it is taken down. None where none can.
 
     Returns:
         The ABP response, `{success, data}` or `{success, error}`.
@@ -29,4 +38,6 @@ async def handle_elicitation(
         question = decode_question(raw, id=listener.new_question_id(), origin=origin)
     except RemoteProtocolError as problem:
         return encode_problem(problem)
-    return encode_answer(question, await listener.ask(question))
+    with scope or CancelScope():
+        return encode_answer(question, await listener.ask(question))
+    return encode_withdrawn(TAKEN_BACK)

@@ -207,6 +207,15 @@ async def test_a_request_by_two_names_is_asked_once_and_asking_again_asks_again(
         assert len(running.person.questions) == 2
 
 
+async def test_a_request_that_its_app_takes_back_at_once_is_answered_as_withdrawn(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        response = await running.data("takeBack", request=CONFIRM)
+        assert response["error"]["code"] == "CANCELLED"
+        assert response["metadata"]["outcome"] == "withdrawn"
+
+
 async def test_what_an_app_asks_while_it_loads_is_asked(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/early.html", YES) as running:
         assert (await running.app.call("run", {}, "c")).data == {"confirmed": True}

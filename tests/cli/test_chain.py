@@ -9,6 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from support.apps.exotic_server import SAMPLING
 from support.harness import RawHost, hosted
 from support.listening import Listening, listening
 from support.paths import APPS, DOCS
+from support.puppets import scripted
 from support.visitor import Browser
 
 Json = Any
@@ -194,17 +196,63 @@ def test_what_arrives_is_what_is_said_of_it(tmp_path: Path, era: str, way: str) 
     app = server(era, tmp_path / "heard")
     near = look(app, tmp_path)
     with listening("--app", app) as running:
-        far = look(getattr(running, way), tmp_path)
+        there = look(getattr(running, way), tmp_path)
     if way == "page":
-        near, far = doubles(near), doubles(far)
-    assert set(far) == set(SAID)
+        near, there = doubles(near), doubles(there)
+    assert set(there) == set(SAID)
     origin = running.origin if way == "page" else running.socket.partition("?")[0]
     asks = f"mcp:{Path(sys.executable).name} exotic_server.py {era} heard"
     for name, what in SAID.items():
-        assert (far[name] == near[name]) is (what == "exact"), name
+        assert (there[name] == near[name]) is (what == "exact"), name
         if name in ARRIVES:
             said = json.dumps(ARRIVES[name]).replace("{origin}", origin).replace("{server}", asks)
-            assert far[name] == json.loads(said)
+            assert there[name] == json.loads(said)
+
+
+WAYS = ("socket", "page")
+
+
+@contextmanager
+def far(app: str, way: str) -> Iterator[Host]:
+    """A host of a bridge whose app is one that listens, and whose own is `app`."""
+    with listening("--app", app) as running, Host("--app", getattr(running, way)) as host:
+        host.initialize(elicitation={})
+        host.words(host.begin_call("abp_connect"))
+        yield host
+        assert host.end() == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_question_that_its_app_takes_back_is_taken_down(tmp_path: Path, way: str) -> None:
+    asks = {"ask": {"method": "elicitation/confirm", "params": {"message": "?"}}, "aloud": True}
+    back = {"tell": "notifications/elicitation/withdrawn", "params": {"requestId": "q1"}}
+    steps = {"ask": [asks, {"wait": True}], "back": [back]}
+    capabilities = [{"name": name, "steps": each} for name, each in steps.items()]
+    script = {"app": {"id": "shop", "name": "Shop"}, "capabilities": capabilities}
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    with far(scripted(tmp_path / "script.json"), way) as host:
+        call = host.ask("ask")
+        asked = host.asked(call)
+        host.ask("back")
+        assert host.notified("notifications/cancelled")["requestId"] == asked["id"]  # the call runs
+        host.send("notifications/cancelled", {"requestId": call})
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_question_whose_call_the_host_cancels_is_cancelled_at_the_server(
+    tmp_path: Path, way: str
+) -> None:
+    log = tmp_path / "heard"
+    with far(server("legacy", log), way) as host:
+        call = host.ask("ask", a="x")
+        asked = host.asked(call)
+        host.send("notifications/cancelled", {"requestId": call})
+        assert host.notified("notifications/cancelled")["requestId"] == asked["id"]
+        call = host.ask("roots")  # which is answered after that
+        host.response(call)
+        heard = [json.loads(line) for line in log.read_text().splitlines()]
+    [answer] = [each["result"] for each in heard if each.get("id") == 101]
+    assert answer["action"] == "cancel"
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +261,7 @@ def demo() -> Iterator[Listening]:
         yield running
 
 
-@pytest.mark.parametrize("way", ["socket", "page"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.anyio
 async def test_a_file_and_what_a_model_says_come_through_both(demo: Listening, way: str) -> None:
     visitor = Browser()

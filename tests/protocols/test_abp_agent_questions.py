@@ -366,8 +366,17 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
     ),
     "an error in words": (
         {"success": False, "error": "Oh."},
-        AgentAnswer(Outcome.DECLINED, reason="Oh."),
+        AgentAnswer(Outcome.UNSUPPORTED, reason="Oh."),
     ),
+    "an error without a code": (
+        {"success": False, "error": {"message": "The window is gone."}},
+        AgentAnswer(Outcome.UNSUPPORTED, reason="The window is gone."),
+    ),
+    "an error that says nothing": (
+        {"success": False, "error": {"retryable": False}},
+        AgentAnswer(Outcome.UNSUPPORTED),
+    ),
+    "an empty error": ({"success": False, "error": {}}, AgentAnswer(Outcome.DECLINED)),
     "a policy's no": (
         failed("USER_CANCELLED", answeredBy="host-policy"),
         AgentAnswer(Outcome.DECLINED, {}, AnsweredBy.HOST_POLICY, "USER_CANCELLED"),

@@ -282,16 +282,26 @@
     sending = null;
   }
 
+  let questions = 0; // asked so far: each has its number
+
+  // A request may have a `signal`, which is aborted when nobody waits for its answer any more.
   async function ask(request) {
     let text;
+    let signal;
     try {
       text = await spelling(request, LARGEST_MESSAGE).text();
+      signal = request?.signal instanceof AbortSignal ? request.signal : null;
     } catch (error) {
       return refusal('INVALID_PARAMS', `The request cannot be sent: ${wordsOf(error)}`);
     }
     try {
       await sending; // what it told before it asked arrives before
-      return await post('ask', text);
+      const id = String(++questions);
+      const answer = post('ask', text, id);
+      const withdraw = () => post('withdraw', id).catch(() => {});
+      if (signal?.aborted) withdraw();
+      signal?.addEventListener('abort', withdraw);
+      return await answer;
     } catch {
       return refusal('DISCONNECTED', 'The bridge is gone.');
     }

@@ -85,6 +85,7 @@ class AppPage:
         self._script: JSHandle | None = None
         self._connected = False
         self._calls = 0
+        self._questions: dict[str, anyio.CancelScope] = {}  # by inject.js's own ids
         self._turns: set[anyio.CancelScope] = set()  # that are waited for
         self._dialog_is_open = False
         self._main_frame_id = ""
@@ -342,6 +343,7 @@ class AppPage:
         source: Mapping[str, Any],
         kind: JsonValue = None,
         text: JsonValue = None,
+        id: JsonValue = None,
         *_: JsonValue,
     ) -> JsonObject | None:
         """The one way into the bridge, which every frame can find: an ABP response for those who
@@ -362,7 +364,11 @@ class AppPage:
         except ValueError as problem:
             return _failure("INVALID_PARAMS", f"The request cannot be read: {problem}")
         if kind == "ask":
-            return await self._ask(said)
+            return await self._ask(said, str(id))
+        if kind == "withdraw":
+            if (scope := self._questions.get(str(said))) is not None:
+                scope.cancel()
+            return None
         self._report(said, self._listener)
         return None
 
@@ -385,17 +391,19 @@ class AppPage:
             else:
                 listener.on_notice(notice)
 
-    async def _ask(self, request: JsonValue) -> JsonObject:
+    async def _ask(self, request: JsonValue, id: str) -> JsonObject:
         # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours,
         # and always ends.
         reply: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+        self._questions[id] = scope = anyio.CancelScope()
 
         async def ask() -> None:
             response = abp.encode_withdrawn(SESSION_ENDED)
             try:
                 if self._listener is not None:
-                    response = await handle_elicitation(request, self._listener, self.origin)
+                    response = await handle_elicitation(request, self._listener, self.origin, scope)
             finally:
+                self._questions.pop(id, None)
                 if not reply.done():
                     reply.set_result(response)
 

@@ -209,7 +209,8 @@ def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAns
     outcome = said or _BY_CODE.get(code, Outcome.UNSUPPORTED)
     if not (said or code):
         cancelled = body.get("cancelled") is True
-        outcome = Outcome.CANCELLED if cancelled else Outcome.UNSUPPORTED if nobody else outcome
+        failed = nobody or error  # X9: an error is no person's no
+        outcome = Outcome.CANCELLED if cancelled else Outcome.UNSUPPORTED if failed else outcome
     return AgentAnswer(outcome, {}, answered_by, sanitize.message(words, 1_000))
 
 

@@ -32,6 +32,13 @@ const WORKS = {
   tellTooMuch: () => window.__abp_notification({ event: 'much', data: 'x'.repeat(2 ** 23) }),
   askTooMuch: () => window.__abp_elicitation({ method: 'elicitation/input', params: { prompt: 'x'.repeat(2 ** 23) } }),
   askNonsense: () => window.__abp_elicitation(window),
+  // No longer wanted before it can have been asked.
+  takeBack: ({ request }) => {
+    const controller = new AbortController();
+    const answer = window.__abp_elicitation({ ...request, signal: controller.signal });
+    controller.abort();
+    return answer;
+  },
   confirm: () => confirm('Delete all?'),
   prompt: () => prompt('Your name?', 'Ann'),
   alert: () => alert('Look!'),
