@@ -8,7 +8,7 @@ from anyio import CancelScope
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import AppListener
+from abp_bridge.interfaces.app import QuestionListener
 from abp_bridge.protocols.abp import (
     decode_question,
     encode_answer,
@@ -21,7 +21,7 @@ TAKEN_BACK = "the app no longer waits for the answer"
 
 
 async def handle_elicitation(
-    raw: JsonValue, listener: AppListener, origin: str, scope: CancelScope | None = None
+    raw: JsonValue, listener: QuestionListener, origin: str, scope: CancelScope | None = None
 ) -> dict[str, JsonValue]:
     """Have a person asked what an app asks.
 

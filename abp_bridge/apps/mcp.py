@@ -159,7 +159,9 @@ class McpApp:
         from abp_bridge.clients.mcp_session import open_session
 
         streams = self._tap(pipes.stdout, pipes.stdin)
-        return open_session(*streams, self, has_roots=bool(self._roots))
+        assert self._program.listener is not None, "it is being opened"
+        can_sample = self._program.listener.can_sample()
+        return open_session(*streams, self, has_roots=bool(self._roots), can_sample=can_sample)
 
     async def _describe(self, session: ServerSession) -> AppInfo:
         """What the server is and has."""

@@ -26,6 +26,7 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.matrix import QuestionShape, find_cell
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.sanitize import label
@@ -326,6 +327,12 @@ class Bridge:
         if self._apps.get(connection.id) is connection:
             del self._apps[connection.id]
             self.host.on_capabilities_changed()
+
+    def can_sample(self) -> bool:
+        """Whether any surface asks a model now."""
+        return any(
+            find_cell(QuestionShape.SAMPLING, each).asks for each in self._providers.variants()
+        )
 
     async def ask(self, question: Question) -> Answer:
         """Put a question to the person; exactly one answer comes back."""

@@ -241,7 +241,12 @@ def _remote_error(problem: MCPError) -> RemoteError:
 
 @asynccontextmanager
 async def open_session(
-    source: ByteReader, sink: ByteWriter, listener: ServerListener, *, has_roots: bool
+    source: ByteReader,
+    sink: ByteWriter,
+    listener: ServerListener,
+    *,
+    has_roots: bool,
+    can_sample: bool,
 ) -> AsyncIterator[ServerSession]:
     """A session with the server behind these streams, which has not negotiated yet.
 
@@ -250,6 +255,7 @@ async def open_session(
         sink: Takes lines for it.
         listener: Takes what it asks and tells. What it still answers when the block ends leaves.
         has_roots: Whether folders can be told to it.
+        can_sample: Whether a model can be asked for it.
     """
     inward_send, inward = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outward, outward_receive = anyio.create_memory_object_stream[SessionMessage](MAX_WAITING)
@@ -258,11 +264,11 @@ async def open_session(
         dispatcher=dispatcher,
         client_info=Implementation(name=NAME, version=VERSION),
         elicitation_callback=_DECLARED,
-        sampling_callback=_DECLARED,
+        sampling_callback=_DECLARED if can_sample else None,
         list_roots_callback=_DECLARED if has_roots else None,
     )
-    declared: JsonObject = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
-    declared = {**declared, **({"roots": {}} if has_roots else {})}
+    offered = {"elicitation": True, "sampling": can_sample, "roots": has_roots}
+    declared = {word: _MEMBERS.get(word, {}) for word, has in offered.items() if has}
     reader, writer = MessageReader(source, listener.on_malformed), MessageWriter(sink)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_carry_in, reader, inward_send, listener, dispatcher)
@@ -278,6 +284,9 @@ async def open_session(
                         await writer.written.wait()
         finally:
             tasks.cancel_scope.cancel()
+
+
+_MEMBERS: JsonObject = {"elicitation": {"form": {}, "url": {}}}
 
 
 async def _not_called(*_: object) -> NoReturn:

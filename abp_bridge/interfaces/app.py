@@ -27,8 +27,8 @@ class AppError(AbpBridgeError):
         self.code = code
 
 
-class AppListener(Protocol):
-    """Where an app's connection brings what the app asks and tells. Nothing here raises."""
+class QuestionListener(Protocol):
+    """Where what an app asks is brought. Nothing here raises."""
 
     def new_question_id(self) -> str:
         """An id for the next question, used once in the session."""
@@ -40,6 +40,14 @@ class AppListener(Protocol):
         Returns:
             Its one answer, however it ends; a failure is an answer too.
         """
+        ...
+
+
+class AppListener(QuestionListener, Protocol):
+    """Where an app's connection brings what the app asks and tells. Nothing here raises."""
+
+    def can_sample(self) -> bool:
+        """Whether there is a model now that can be asked."""
         ...
 
     def on_notice(self, notice: Notice) -> None:

@@ -123,6 +123,7 @@ class _RecordedListener:
         self._pipe = pipe
         self._serial = 0
         self.new_question_id = listener.new_question_id
+        self.can_sample = listener.can_sample
         self.on_disconnect = listener.on_disconnect
 
     async def ask(self, question: Question) -> Answer:

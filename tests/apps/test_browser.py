@@ -82,6 +82,9 @@ class Person:
     def new_question_id(self) -> str:
         return f"q{len(self.questions) + 1}"
 
+    def can_sample(self) -> bool:
+        raise AssertionError
+
     async def ask(self, question: Question) -> Answer:
         self.questions.append(question)
         self._happened()

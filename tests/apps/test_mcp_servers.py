@@ -211,9 +211,24 @@ async def test_a_model_is_asked_in_the_servers_words_and_answers_in_its_own(
     assert sent == SAMPLING
 
 
-async def test_without_a_model_a_sampling_is_refused(exotic: tuple[str, Path]) -> None:
-    async with hosted("--app", exotic[0]) as host:
+async def test_without_a_model_sampling_is_not_declared_and_refused_all_the_same(
+    exotic: tuple[str, Path],
+) -> None:
+    async with hosted("--app", exotic[0], answer=refuse("decline")) as host:
+        assert structured(await host.call("caps"))["caps"] == FORMS
         assert "no model answered" in text(await host.call("sample"))
+
+
+FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
+
+
+@pytest.mark.parametrize("version", [None, MODERN])
+async def test_where_there_is_one_it_is(exotic: tuple[str, Path], version: str | None) -> None:
+    async def model(context: Any, params: Any) -> Any:
+        raise AssertionError
+
+    async with hosted("--app", exotic[0], sampling=model, version=version) as host:
+        assert structured(await host.call("caps"))["caps"] == {**FORMS, "sampling": {}}
 
 
 async def test_roots_are_the_persons(exotic: tuple[str, Path], tmp_path: Path) -> None:

@@ -163,6 +163,9 @@ class Nobody:
     def new_question_id(self) -> str:
         raise AssertionError
 
+    def can_sample(self) -> bool:
+        raise AssertionError
+
     async def ask(self, question: Question) -> Answer:
         raise AssertionError
 

@@ -46,7 +46,7 @@ def choose_surfaces(settings: Settings, on: str | None) -> Settings:
 
 
 class Person:
-    """Whoever answers. Implements `AppListener` for whoever asks.
+    """Whoever answers. Implements `QuestionListener` for whoever asks, and hears what it tells.
 
     Args:
         settings: Which surfaces there are, what time an answer has, which files may be read.
@@ -103,21 +103,21 @@ class Person:
             await anyio.sleep(THANKS)
 
     def new_question_id(self) -> str:
-        """The next number (`AppListener.new_question_id`)."""
+        """The next number (`QuestionListener.new_question_id`)."""
         self._serial += 1
         return f"question-{self._serial}"
 
     async def ask(self, question: Question) -> Answer:
-        """Ask on the first surface that can (`AppListener.ask`)."""
+        """Ask on the first surface that can (`QuestionListener.ask`)."""
         answer = await self._elicitor.ask(question)
         return _mask_secrets(question, answer) if self._mask else answer
 
     def on_notice(self, notice: Notice) -> None:
-        """Show it, in a line (`AppListener.on_notice`)."""
+        """Show it, in a line."""
         self._say(describe(notice))
 
     def on_progress(self, progress: Progress) -> None:
-        """Show it, in a line (`AppListener.on_progress`)."""
+        """Show it, in a line."""
         total = "" if progress.total is None else f" of {progress.total:g}"
         self._say(label(f"{progress.value:g}{total}  {progress.message}"))
 
