@@ -48,7 +48,8 @@ tmux:
 demo: setup $(if $(findstring --browser,$(ARGS)),chromium)
 	@$(BIN)/abp-bridge demo $(ARGS)
 
-# What thinks is held to full coverage; the rest mostly waits for processes, so it runs on all processors.
+# What thinks is held to full coverage; the rest often waits, so more of it runs at once than there are
+# processors.
 PURE := tests/core tests/protocols tests/rpc
 
 test: setup chromium tmux
@@ -59,7 +60,7 @@ else
 	$(BIN)/coverage run -m pytest --numprocesses=auto $(PURE)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=100
-	$(BIN)/pytest --numprocesses=auto --dist=loadscope $(PURE:%=--ignore=%)
+	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)") --dist=worksteal $(PURE:%=--ignore=%)
 endif
 
 check: setup
