@@ -155,6 +155,8 @@ _SAFE_FIRST = downgrade("as options, the safe one first")
 _ENTRIES = downgrade("one entry after the other")  # by `entries.walk`
 _ONLY_SAMPLING = refusal("this surface asks a model, not the person")
 _OUT_OF_BAND = Cell(Support.OUT_OF_BAND, "on a page of the bridge's own")
+_OWN_ADDRESS = Cell(Support.NATIVE, "the address itself")
+_NO_PROOF = refusal("a model cannot confirm what cannot be undone")
 _NO_LOOPBACK = refusal("this host opens no addresses on this machine")
 _PAGE: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, _OUT_OF_BAND)
 _PAGE |= {QuestionShape.SAMPLING: refusal("a page asks the person, not a model")}
@@ -228,7 +230,7 @@ _QUESTIONS_API: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE)
 _MODEL: dict[QuestionShape, Cell] = dict.fromkeys(
     QuestionShape, downgrade("in the model's words")
 ) | {
-    QuestionShape.CONFIRM_DESTRUCTIVE: refusal("a model cannot confirm what cannot be undone"),
+    QuestionShape.CONFIRM_DESTRUCTIVE: _NO_PROOF,
     QuestionShape.SECRET: refusal("secrets never pass through the model"),
     QuestionShape.FILE: refusal("a model gives no files of the person's"),
     QuestionShape.FILE_CONSENT: refusal("a model cannot consent for the person"),
@@ -377,6 +379,10 @@ def question_cell(question: Question, variant: SurfaceVariant) -> Cell:
     if question.link.startswith("https:"):  # it is not on this machine
         variant = replace(variant, loopback=True)
     whole = find_cell(asked, variant)
+    if whole.asks and question.link and variant.surface is Surface.MCP_URL:
+        return _OWN_ADDRESS
+    if whole.asks and question.destructive and variant.surface is Surface.MODEL:
+        return _NO_PROOF  # whatever its fields are: the answer would not count
     if variant.surface is Surface.ACP_PERMISSION and whole.asks and (reason := obstacle(question)):
         return refusal(reason)
     if asked is not QuestionShape.FIELDS:

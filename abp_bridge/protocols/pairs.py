@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.matrix import Cell, Support, Surface, SurfaceVariant, question_cell
+from abp_bridge.core.matrix import Cell, Surface, SurfaceVariant, question_cell
 from abp_bridge.core.question import Question
 from abp_bridge.protocols.abp import decode_question as decode_abp
 from abp_bridge.protocols.abp.agent_questions import encode_request
@@ -19,7 +19,8 @@ from abp_bridge.protocols.acp.permission import decode_permission
 from abp_bridge.protocols.mcp.asked import decode_question as decode_elicitation
 from abp_bridge.protocols.mcp.sampling import decode_sampling
 
-ABP, MCP, ACP = "an ABP app", "an MCP server, or an ACP agent's form", "an ACP agent"
+ABP, MCP, ACP = "an ABP app", "an MCP server", "an ACP agent"
+PRESUMED = "an MCP server whose tool may destroy, or an ACP agent's form"
 
 _WORDS = "Which one?"
 _LETTERS: list[JsonValue] = ["a", "b", "c", "d", "e", "f"]
@@ -33,11 +34,11 @@ def _from_abp(method: str, **params: JsonValue) -> Question:
     return decode_abp(raw, id="question-1", origin="app")
 
 
-def _from_server(**properties: JsonObject) -> Question:
+def _from_server(destructive: bool, properties: JsonObject) -> Question:
     required = list(properties)
     schema: JsonObject = {"type": "object", "properties": properties, "required": required}
     raw: JsonObject = {"message": _WORDS, "requestedSchema": schema}
-    return decode_elicitation(raw, id="question-1", origin="app", destructive=False)
+    return decode_elicitation(raw, id="question-1", origin="app", destructive=destructive)
 
 
 def _by_url() -> Question:
@@ -58,6 +59,16 @@ def _leave(*kinds: str) -> Question:
 _input = partial(_from_abp, "elicitation/input")
 _select = partial(_from_abp, "elicitation/select")
 _LEAVE = ("allow_once", "allow_always", "reject_once", "reject_always")
+
+_FORMS: Mapping[str, JsonObject] = {
+    "a text": {"name": _TEXT},
+    "a number": {"count": {"type": "number"}},
+    "a lone yes or no": {"ok": {"type": "boolean"}},
+    "a lone choice": {"size": {"enum": _LETTERS}},
+    "a lone choice of several": {"sizes": {"type": "array", "items": {"enum": _LETTERS}}},
+    "several fields": _FORM,
+    "a secret": {"password": _TEXT},
+}
 
 QUESTIONS: Mapping[tuple[str, str], Callable[[], Question]] = {
     # (who asks, what): it, decoded as it would come
@@ -80,15 +91,11 @@ QUESTIONS: Mapping[tuple[str, str], Callable[[], Question]] = {
     (ABP, "elicitation/select: several"): partial(_select, options=_LETTERS, multiple=True),
     (ABP, "elicitation/resource"): partial(_from_abp, "elicitation/resource", type="image"),
     (ABP, "sampling/create"): partial(_from_abp, "sampling/create", task=_WORDS),
-    (MCP, "a text"): partial(_from_server, name=_TEXT),
-    (MCP, "a number"): partial(_from_server, count={"type": "number"}),
-    (MCP, "a lone yes or no"): partial(_from_server, ok={"type": "boolean"}),
-    (MCP, "a lone choice"): partial(_from_server, size={"enum": _LETTERS}),
-    (MCP, "a lone choice of several"): partial(
-        _from_server, sizes={"type": "array", "items": {"enum": _LETTERS}}
-    ),
-    (MCP, "several fields"): partial(_from_server, name=_TEXT, size={"enum": _LETTERS}),
-    (MCP, "a secret"): partial(_from_server, password=_TEXT),
+    **{
+        (who, what): partial(_from_server, who is PRESUMED, properties)
+        for who in (MCP, PRESUMED)
+        for what, properties in _FORMS.items()
+    },
     (MCP, "an address (url)"): _by_url,
     (MCP, "sampling/createMessage"): _from_model,
     (ACP, "a permission of four options"): partial(_leave, *_LEAVE),
@@ -97,12 +104,8 @@ QUESTIONS: Mapping[tuple[str, str], Callable[[], Question]] = {
 
 
 def find_pair(question: Question, variant: SurfaceVariant) -> Cell:
-    """What becomes of `question` on a surface: to an ABP agent, by which of ABP's methods, and an
-    address of the app's own to an MCP host.
-    """
+    """What becomes of `question` on a surface: to an ABP agent, by which of ABP's methods."""
     cell = question_cell(question, variant)
-    if variant.surface is Surface.MCP_URL and question.link:
-        return Cell(Support.NATIVE, "the address itself")
     if variant.surface is not Surface.ABP or not cell.asks:
         return cell
     method, params = encode_request(question)

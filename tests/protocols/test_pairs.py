@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from support.pair_answers import MEANT
 
 from abp_bridge.core.matrix import MATRIX, Cell, Support, Surface, SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, yes_or_no
@@ -21,35 +22,6 @@ from abp_bridge.protocols.mcp import asked, elicitation, model_messages, samplin
 from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, find_pair
 
 Json = Any
-
-FILE = {"content": "aGk=", "mimeType": "image/png", "encoding": "base64"}
-ALL = {"name": "Ada", "size": "c"}
-
-# What a person answers, by field name.
-MEANT: Mapping[tuple[str, str], Json] = {
-    (ABP, "elicitation/input: a text"): {"value": "Ada"},
-    (ABP, "elicitation/input: a form"): ALL,
-    (ABP, "elicitation/input: an object in an object"): {"at": ALL},
-    (ABP, "elicitation/input: a secret"): {"value": "hunter2"},
-    (ABP, "elicitation/preference"): {"value": "a"},
-    (ABP, "elicitation/confirm"): {"confirmed": True},
-    (ABP, "elicitation/confirm: destructive"): {"confirmed": True},
-    (ABP, "elicitation/select"): {"selected": "e"},
-    (ABP, "elicitation/select: several"): {"selected": ["b", "e"]},
-    (ABP, "elicitation/resource"): {"file": FILE},
-    (ABP, "sampling/create"): {"result": "That one."},
-    (MCP, "a text"): {"name": "Ada"},
-    (MCP, "a number"): {"count": 1.5},
-    (MCP, "a lone yes or no"): {"ok": True},
-    (MCP, "a lone choice"): {"size": "f"},
-    (MCP, "a lone choice of several"): {"sizes": ["a", "f"]},
-    (MCP, "several fields"): ALL,
-    (MCP, "a secret"): {"password": "hunter2"},
-    (MCP, "an address (url)"): {"confirmed": True},
-    (MCP, "sampling/createMessage"): {"result": "That one."},
-    (ACP, "a permission of four options"): {"answer": "allow_always"},
-    (ACP, "a permission of six options"): {"answer": "another"},
-}
 
 
 def on_form(question: Question, meant: Json, version: str) -> Json:

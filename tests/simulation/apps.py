@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -63,6 +63,27 @@ class Child:
         return -9
 
 
+@asynccontextmanager
+async def connected(
+    rng: Random, weather: Weather, on_message: Callable[[Json], None]
+) -> AsyncIterator[tuple[Child, Peer]]:
+    """A program as the bridge has it, and as it is itself."""
+    up, down = Pipe(rng, weather), Pipe(rng, weather)
+    child = Child(ReadEnd(up), down)
+    peer = Peer(down, up, on_message)
+    running = asyncio.get_running_loop().create_task(peer.run())
+    running.add_done_callback(lambda done: child.heard.set())
+    try:
+        yield child, peer
+    finally:
+        down.close()
+        with anyio.move_on_after(GRACE, shield=True):  # to hear what it was told last
+            await child.heard.wait()
+        peer.hang_up()
+        with anyio.CancelScope(shield=True):
+            await asyncio.gather(running, return_exceptions=True)
+
+
 class App:
     """One app: `spawn` stands in for the product's.
 
@@ -104,24 +125,17 @@ class App:
 
     @asynccontextmanager
     async def spawn(self, command: Json, *, env: Json = None) -> AsyncIterator[Child]:
-        up, down = Pipe(self._rng, self._weather), Pipe(self._rng, self._weather)
-        child = Child(ReadEnd(up), down)
-        peer = self.peer = Peer(down, up, self._on_message)
-        running = asyncio.get_running_loop().create_task(peer.run())
-        running.add_done_callback(lambda done: child.heard.set())
         try:
-            yield child
+            async with connected(self._rng, self._weather, self._on_message) as (child, peer):
+                self.peer = peer
+                yield child
         finally:
-            down.close()
-            with anyio.move_on_after(GRACE, shield=True):  # to hear what it was told last
-                await child.heard.wait()
-            peer.hang_up()
             for task in [*self._calls.values(), *self._tasks]:
                 task.cancel()
             self._settle(peer)
-            self.steps += up.steps + down.steps
+            self.steps += peer.steps
             with anyio.CancelScope(shield=True):
-                await asyncio.gather(running, *self._calls.values(), return_exceptions=True)
+                await asyncio.gather(*self._calls.values(), return_exceptions=True)
             self._calls.clear()
 
     def _settle(self, peer: Peer) -> None:

@@ -27,6 +27,11 @@ SETTLING = 5.0  # seconds until what the end of a call brings with it has happen
 QUIET = 60.0  # seconds without a message, after which none comes
 LINK = re.compile(r"http://page/[\w-]+")
 CANCELLED = -32800
+WITHDRAWN = (
+    "notifications/cancelled",
+    "$/cancel_request",
+    "notifications/elicitation/withdrawn",
+)
 ERRORS = {"policy": [-32601, -32603], "person": [-32601, -32603, CANCELLED]}
 ACTIONS = {"declined": "decline", "cancelled": "cancel"}
 FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
@@ -61,6 +66,7 @@ class Host:
     is_proxied: ClassVar[bool] = False
     has_server: ClassVar[bool] = False  # behind `abp-bridge mcp`
     hears_logs: ClassVar[bool] = True  # of a server
+    name: ClassVar[str] = ""  # as it calls itself, where it does
 
     def __init__(
         self, rng: Random, sitter: Person, page: Page, habits: Habits, reader: Pipe, writer: Pipe
@@ -78,6 +84,7 @@ class Host:
         self.on_idle: Callable[[], None] = lambda: None  # no call of this host's runs now
         self.prepare: Callable[[], Json] = dict  # the parameters of the next call
         self.status = ""
+        self.capability = "work"
 
     async def play(self, calls: int) -> None:
         """Everything this host does, to its end."""
@@ -111,7 +118,7 @@ class Host:
     def _on_message(self, message: Json) -> None:
         if "id" in message:
             self._cards[message["id"]] = self._begin(self._show(message))
-        elif message["method"] in ("notifications/cancelled", "$/cancel_request"):
+        elif message["method"] in WITHDRAWN:
             card = self._cards.pop(message["params"]["requestId"], None)
             if card is not None and self._rng.random() < 0.7:  # else it is answered all the same
                 card.cancel()
@@ -139,8 +146,7 @@ class Host:
             known = {"outcome": "selected", "optionId": option}
             return {"outcome": known if option is not None else {"outcome": "cancelled"}}
         if params["mode"] == "url":
-            self._visit(params["url"])
-            return {"action": "accept"}
+            return {"action": self._follow(asked, params["url"])}
         content = self._sitter.fill(asked, params["requestedSchema"])
         if content is not None:
             return {"action": "accept", "content": content}
@@ -152,6 +158,13 @@ class Host:
             done = next(each for each in params["options"] if each["kind"] == "allow_once")
             return str(done["optionId"])
         return self._sitter.press(asked, params["options"])
+
+    def _follow(self, asked: Asked, url: str) -> str:
+        if LINK.match(url) is not None:  # what they do there is said there
+            self._visit(url)
+            return "accept"
+        outcome = self._sitter.say(asked, asked.data if asked.wish == "accept" else None)
+        return ACTIONS.get(outcome, "accept")
 
     def _visit(self, url: str) -> None:
         if self._sitter.who == "person":  # a policy says that it is done, and goes nowhere
@@ -182,14 +195,15 @@ class LegacyHost(Host):
         params = {
             "protocolVersion": self.version,
             "capabilities": self.capabilities,
-            "clientInfo": {"name": "simulated", "version": "1"},
+            "clientInfo": {"name": self.name or "simulated", "version": "1"},
         }
         if await self.peer.request("initialize", params) is not None:
             self.peer.send({"method": "notifications/initialized"})
             await self.peer.request("logging/setLevel", {"level": "debug"})
 
     async def _call(self) -> Json:
-        tool, arguments = "abp_call", {"capability": "work", "params": self.prepare()}
+        tool = "abp_call"
+        arguments: Json = {"capability": self.capability, "params": self.prepare()}
         while True:
             id = self.peer.next_id()
             params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": f"p{id}"}}
@@ -233,7 +247,7 @@ class ModernHost(Host):
         pass
 
     def _arguments(self) -> Json:
-        return {"capability": "work", "params": self.prepare()}
+        return {"capability": self.capability, "params": self.prepare()}
 
     def _params(self, **more: Json) -> Json:
         meta = {
@@ -241,6 +255,8 @@ class ModernHost(Host):
             f"{PREFIX}clientCapabilities": self.capabilities,
             "progressToken": "p",
         }
+        if self.name:
+            meta[f"{PREFIX}clientInfo"] = {"name": self.name, "version": "1"}
         return {"_meta": meta, **more}
 
     async def _call(self) -> Json:
@@ -283,16 +299,18 @@ class AcpClient(Host):
     referee = acp_harness.Wire
     capabilities: ClassVar[Json] = {}
 
+    def __init__(self, *host: Any) -> None:
+        super().__init__(*host)
+        self._lock = asyncio.Lock()
+
     async def _open(self) -> None:
-        params = {"protocolVersion": 1, "clientCapabilities": self.capabilities}
+        params: Json = {"protocolVersion": 1, "clientCapabilities": self.capabilities}
+        if self.name:
+            params["clientInfo"] = {"name": self.name, "version": "1"}
         await self.peer.request("initialize", params)
         response = await self.peer.request("session/new", {"cwd": "/", "mcpServers": []})
         if response is not None:
             self._session = response["result"]["sessionId"]
-
-    async def play(self, calls: int) -> None:
-        self._lock = asyncio.Lock()
-        await super().play(calls)
 
     async def _call(self) -> Json:
         async with self._lock:  # one turn at a time
@@ -300,7 +318,8 @@ class AcpClient(Host):
                 return None
             if self._habits.strikes(self._rng, "cancels"):
                 self._begin(self._give_up())
-            prompt = [{"type": "text", "text": f"/work {json.dumps(self.prepare())}"}]
+            command = self.capability.replace(".", "_")
+            prompt = [{"type": "text", "text": f"/{command} {json.dumps(self.prepare())}"}]
             params = {"sessionId": self._session, "prompt": prompt}
             return await self.peer.request("session/prompt", params)
 

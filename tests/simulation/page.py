@@ -17,6 +17,7 @@ from abp_bridge.interfaces.surface import (
     SurfaceUnsupportedError,
 )
 from abp_bridge.surfaces.opencode.server import QuestionsServer
+from abp_bridge.surfaces.page.controls import controls
 from abp_bridge.surfaces.page.surface import ask_by_link
 
 from .person import Person
@@ -34,6 +35,7 @@ class Shown:
     def __init__(self, question: Question, person: Person) -> None:
         self.url = self.address = f"http://page/{question.id}"
         self.opened = False
+        self.closed = asyncio.Event()
         self._question = question
         self._person = person
         self._answer: asyncio.Future[SurfaceResponse] = asyncio.get_running_loop().create_future()
@@ -47,7 +49,7 @@ class Shown:
         return False
 
     async def wait_closed(self) -> None:
-        await asyncio.Event().wait()
+        await self.closed.wait()
 
     def visit(self) -> None:
         """The person is there."""
@@ -56,7 +58,8 @@ class Shown:
             self._visit = asyncio.get_running_loop().create_task(self._fill())
 
     async def _fill(self) -> None:
-        asked = self._person.recognise(self._question.message)
+        drawn = controls(self._question, None, {})
+        asked = self._person.recognise(f"{self._question.message} {drawn}")
         await self._person.wait(asked)
         if self._answer.done():
             return
@@ -122,11 +125,12 @@ class Program:
     def _on_event(self, event: Any) -> None:
         about = event["properties"]
         if event["type"] == "question.asked":
-            self._begin(about["id"], self._answer(about["id"], about["questions"][0]))
+            self._begin(about["id"], self._answer(about["id"], about["questions"]))
         elif (task := self._tasks.pop(about.get("requestID"), None)) is not None:
             task.cancel()
 
-    async def _answer(self, id: str, info: Any) -> None:
+    async def _answer(self, id: str, infos: Any) -> None:
+        [info] = infos
         asked = self.sitter.recognise(info["question"])
         await self.sitter.wait(asked)
         label = self.sitter.choose(asked, [each["label"] for each in info["options"]])
@@ -168,6 +172,11 @@ class Page:
         """Follow a link, if it is still one."""
         if url in self._shown:
             self._shown[url].visit()
+
+    def leave(self) -> None:
+        """Every tab of it is closed."""
+        for shown in self._shown.values():
+            shown.closed.set()
 
     def questions(self, port: int, password: str) -> Any:
         if self._served is None:

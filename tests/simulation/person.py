@@ -8,6 +8,7 @@ buttons, on a page or by labels, a person reads as a person does; a policy reads
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -239,6 +240,8 @@ def _choices(part: Json) -> list[Json]:
 
 def _as_field(part: Json, value: Json) -> Json:
     choices = _choices(part)
+    if isinstance(value, dict):  # a form has no objects in it
+        return json.dumps(value)
     # A destructive confirm has words, the safe answer first.
     return choices[int(value)] if isinstance(value, bool) and choices else value
 

@@ -174,6 +174,10 @@ class Peer:
         self.lines: list[tuple[str, Json]] = []  # (who wrote it, the "bridge" or the "host", it)
         self.gone = False
 
+    @property
+    def steps(self) -> int:
+        return self._reader.steps + self._writer.steps
+
     async def run(self) -> None:
         rest = b""
         while data := await self._reader.receive():

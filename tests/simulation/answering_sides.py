@@ -1,0 +1,489 @@
+"""Where one question is answered, whatever asks it: by a host's surfaces, by an ABP agent, or on
+what a person set up beside a host that shows nothing; and who sits there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import anyio
+
+from abp_bridge.cli import compose
+from abp_bridge.cli.listen import listener
+from abp_bridge.cli.serve import Hosts
+from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.interfaces.surface import SurfaceUnsupportedError
+from abp_bridge.rpc.arrival import earliest_arrival
+from abp_bridge.surfaces import http
+from abp_bridge.surfaces.terminal import surface as terminal
+
+from .hosts import LINK, AcpClient, Habits, Host, LegacyHost, ModernHost
+from .page import PASSWORD, Page, Program
+from .person import Asked, Person
+from .wires import Pipe, ReadEnd, Weather
+
+Json = Any
+
+CTRL_C, CTRL_D = b"\x03", b""
+WISHES = {"accepted": "accept", "declined": "decline", "cancelled": "dismiss"}
+FORM: Json = {"elicitation": {"form": {}}}
+URL: Json = {"elicitation": {"url": {}}}
+NOTHING: Json = {}
+
+
+class Calm(Random):
+    """Draws the least of everything."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+class Sitter(Person):
+    """Who is asked one thing, and does with it what `outcome` says.
+
+    Attributes:
+        shown: What they saw, as often as they were shown something.
+        taken_down: Whether it was taken away from them.
+        leave: How the place where they sit goes away.
+        withdraw: How who asks takes it back.
+    """
+
+    def __init__(self, outcome: str, meant: Json, file: str) -> None:
+        super().__init__(Calm(), 0.0)
+        self._outcome = outcome
+        self._file = file
+        self.asked_one = Asked(1, {}, WISHES.get(outcome, "accept"), meant)
+        self.shown: list[str] = []
+        self.taken_down = False
+        self.leave: Callable[[], None] = lambda: None
+        self.withdraw: Callable[[], None] = lambda: None
+        self._left = list(meant.values())
+
+    def recognise(self, words: str) -> Asked:
+        self.shown.append(words)
+        return self.asked_one
+
+    async def wait(self, asked: Asked) -> None:
+        try:
+            await asyncio.sleep(7.0)
+            if self._outcome in WISHES or LINK.search(self.shown[-1]) is not None:
+                return  # they go where a link leads
+            {"left": self.leave, "withdrawn": self.withdraw}.get(self._outcome, lambda: None)()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.taken_down = True
+            raise
+
+    def press(self, asked: Asked, options: Sequence[Json]) -> str | None:
+        """Of several that may be chosen, one after the other, and then that this is all."""
+        if asked.wish != "accept" or not isinstance(asked.value, list):
+            return super().press(asked, options)
+        labels = {each["name"].lstrip("☐☑ "): each["optionId"] for each in options}
+        ways = [name for name in labels if name in asked.value and name in self._toggles(asked)]
+        ways += [name for name in labels if name.startswith("Done") and not self._toggles(asked)]
+        way = [*ways, "More …"][0]
+        self._toggles(asked)[:] = [each for each in self._toggles(asked) if each != way]
+        if way.startswith("Done"):
+            self.say(asked, asked.data)
+        return str(labels[way])
+
+    def _toggles(self, asked: Asked) -> list[str]:
+        """Those that are not chosen yet."""
+        if self._left and isinstance(self._left[0], list):
+            self._left = list(self._left[0])
+        return self._left
+
+    def choose(self, asked: Asked, labels: Sequence[str]) -> Json:
+        """The label, or labels, of the next field; None to reject all."""
+        if asked.wish != "accept":
+            return super().choose(asked, labels)
+        value = self._left.pop(0)
+        if not self._left:
+            self.say(asked, asked.data)
+        if isinstance(value, bool):
+            return next(each for each in labels if each.startswith("No") is not value)
+        return value if isinstance(value, (str, list)) else json.dumps(value)
+
+    def type(self, asked: Asked, labels: Sequence[str]) -> bytes:
+        """A line for the next field: the numbers of labels, where there are some."""
+        if asked.wish != "accept":
+            self.say(asked)
+            return CTRL_D if asked.wish == "decline" else CTRL_C
+        value = self._left.pop(0)
+        data = asked.data
+        if isinstance(value, dict) and "mimeType" in value:
+            data = asked.as_data({**value, "filename": os.path.basename(self._file)})
+            value = self._file
+        if not self._left:
+            self.say(asked, data)
+        if isinstance(value, bool):
+            value = "Yes" if value else "No"
+        if labels:
+            wanted = value if isinstance(value, list) else [value]
+            numbers = [n for n, each in enumerate(labels, 1) if each.split(" (")[0] in wanted]
+            return ",".join(map(str, numbers)).encode() + b"\n"
+        return (value if isinstance(value, str) else json.dumps(value)).encode() + b"\n"
+
+
+# --- hosts that show something --------------------------------------------------------------------
+
+
+class FormHost(LegacyHost):
+    name = "claude-code"
+    capabilities = FORM
+
+
+class UrlHost(FormHost):
+    capabilities = URL
+
+
+class ModernFormHost(ModernHost):
+    name = "claude-code"
+    capabilities = FORM
+
+
+class AcpForms(AcpClient):
+    name = "zed"
+    capabilities = FORM
+
+
+class AcpUrls(AcpForms):
+    capabilities = URL
+
+
+class AcpButtons(AcpForms):
+    capabilities = NOTHING
+
+
+class MuteHost(FormHost):
+    """One that shows nothing: its person sits elsewhere."""
+
+    capabilities = NOTHING
+
+
+class ModelHost(MuteHost):
+    """One whose model asks its person, and brings the answer."""
+
+    async def _call(self) -> Json:
+        given = {"capability": self.capability, "params": self.prepare()}
+        response = await self._tool("abp_call", given)
+        while response is not None:
+            text = response["result"]["content"][0]["text"]
+            if (asked := re.search(r'"question": "([\w-]+)"', text)) is not None:
+                given = {"question": asked[1], **await self._bring(text)}
+                response = await self._tool("abp_answer", given)
+                text = response["result"]["content"][0]["text"] if response else ""
+            if (call := re.search(r'"call": "([\w-]+)"', text)) is None:
+                break
+            response = await self._tool("abp_wait", {"call": call[1]})
+        return response
+
+    async def _tool(self, name: str, arguments: Json) -> Json:
+        return await self.peer.request("tools/call", {"name": name, "arguments": arguments})
+
+    async def _bring(self, text: str) -> Json:
+        asked = self._sitter.recognise(text)
+        await self._begin(self._sitter.wait(asked))
+        if asked.wish == "accept":
+            self._sitter.say(asked, asked.data)
+            return {"content": asked.data}
+        return {"action": {"declined": "decline", "cancelled": "cancel"}[self._sitter.say(asked)]}
+
+
+class AbpAgent(Host):
+    """An ABP agent, which answers in ABP's words."""
+
+    name = "claude-code"
+    asked_by: Json = None  # the method that it was asked by, and the parameters
+
+    async def _open(self) -> None:
+        about = {"agent": {"name": self.name, "version": "1"}, "features": {"elicitation": True}}
+        await self.peer.request("initialize", {"protocolVersion": "0.1", **about})
+
+    async def _call(self) -> Json:
+        given = {"capability": self.capability, "params": self.prepare(), "options": {}}
+        return await self.peer.request("capabilities/call", given)
+
+    async def _reply(self, method: str, params: Json) -> Json:
+        self.asked_by = method, params
+        asked = self._sitter.recognise(json.dumps(params, ensure_ascii=False))
+        await self._sitter.wait(asked)
+        if asked.wish == "accept":
+            self._sitter.say(asked, asked.data)
+            return {"success": True, "data": self._data(method, params, asked)}
+        if self._sitter.say(asked) == "cancelled":
+            return {"success": False, "cancelled": True}
+        return {"success": False, "error": {"code": "USER_CANCELLED", "message": "No."}}
+
+    def _data(self, method: str, params: Json, asked: Asked) -> Json:
+        [member] = {"confirm": ["confirmed"], "select": ["selected"], "create": ["result"]}.get(
+            method.rpartition("/")[2], ["value"]
+        )
+        if method == "elicitation/resource":
+            return asked.value
+        is_form = "properties" in params.get("schema", {})
+        return {member: asked.data if is_form else asked.value}
+
+
+class SocketAgent(AbpAgent):
+    """The same over the WebSocket of `--listen`, from ASGI on."""
+
+    origin: str | None = None
+
+    async def attend(self, hosts: Hosts, source: ReadEnd, sink: Pipe) -> None:
+        served: list[Any] = []
+
+        async def serve(site: Json, *rest: Json, **more: Json) -> None:
+            served.append(site)
+
+        with patch.object(http, "listen", lambda port: _Listening()):
+            listening = listener.Listener(0, ())
+        with patch.object(http, "serve", serve):
+            await listening.serve(hosts.attend)
+        frames = Frames(source, sink)
+        address, _, token = listening.address.partition("/{}?")
+        headers = {"host": address, **({"origin": f"http://{address}"} if self.origin else {})}
+        scope = {
+            "type": "websocket",
+            "path": "/abp",
+            "query_string": token.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "server": ADDRESS,
+            "state": frames.state,
+        }
+        await served[0](scope, frames.receive, frames.send)
+
+
+class PageAgent(SocketAgent):
+    """The same as the page of `--listen`: its frames, which a browser says the origin of. What its
+    JavaScript makes of them is Chromium's to show.
+    """
+
+    origin = "page"
+
+
+ADDRESS = ("127.0.0.1", 1)
+
+
+class _Listening:
+    def getsockname(self) -> tuple[str, int]:
+        return ADDRESS
+
+
+class Frames:
+    """ASGI's messages of a WebSocket whose frames are the lines of two pipes."""
+
+    def __init__(self, source: ReadEnd, sink: Pipe) -> None:
+        self._source, self._sink = source, sink
+        self._messages: list[Json] = [{"type": "websocket.connect"}]
+        self.state: dict[str, Json] = {}
+
+    async def receive(self) -> Json:
+        if not self._messages:
+            data = await self._source.receive()
+            self.state["arrived"] = earliest_arrival()
+            lines = [{"type": "websocket.receive", "text": each} for each in _lines(data)]
+            self._messages = lines or [{"type": "websocket.disconnect", "code": 1000}]
+        return self._messages.pop(0)
+
+    async def send(self, message: Json) -> None:
+        if message["type"] == "websocket.send":
+            self._sink.write_nowait(message["text"].encode() + b"\n")
+        elif message["type"] != "websocket.accept":
+            self._sink.close()
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode().splitlines()
+
+
+# --- surfaces of the person's own -----------------------------------------------------------------
+
+
+class Follower(Program):
+    """A program at the questions API that shows all fields, one after the other."""
+
+    async def _answer(self, id: str, infos: Any) -> None:
+        asked = self.sitter.recognise(json.dumps(infos, ensure_ascii=False))
+        await self.sitter.wait(asked)
+        chosen: list[Json] = []
+        for each in infos:
+            label: Json = self.sitter.choose(asked, [offer["label"] for offer in each["options"]])
+            if label is None:
+                break
+            chosen.append(label if isinstance(label, list) else [label])
+        del self._tasks[id]
+        answered = len(chosen) == len(infos)
+        how, body = ("reply", {"answers": chosen}) if answered else ("reject", None)
+        await self._request("POST", f"/question/{id}/{how}", body)
+
+    def leave(self) -> None:
+        """It is ended: what it follows has nobody at its other end."""
+        self.end()
+
+
+class Keyboard:
+    """A terminal without a cursor, and the person before it, who types a line at each prompt. Each
+    line is a packet, an empty one Ctrl-D.
+    """
+
+    moves, encoding, columns, is_open = False, "utf-8", 80, True
+
+    def __init__(self, sitter: Sitter) -> None:
+        self._sitter = sitter
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours.setblocking(False)
+        self.fd = self._ours.fileno()
+        self._drawn = ""
+        self._typing: asyncio.Task[None] | None = None
+
+    def open(self) -> None: ...
+
+    def close_lost(self) -> None:
+        raise SurfaceUnsupportedError("the terminal has gone", lasting=True)
+
+    def keys(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def lines(self, *, secret: bool) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def write(self, words: str) -> None:
+        self._drawn += words
+        if words.endswith(": "):
+            drawn, self._drawn = self._drawn, ""
+            self._typing = asyncio.get_running_loop().create_task(self._type(drawn))
+        elif "(withdrawn)" in words and self._typing is not None:
+            self._typing.cancel()
+
+    async def _type(self, drawn: str) -> None:
+        asked = self._sitter.recognise(drawn)
+        await self._sitter.wait(asked)
+        labels = re.findall(r"^\s*\d+\) ([^:\n]*)", drawn, re.MULTILINE)
+        os.write(self._theirs.fileno(), self._sitter.type(asked, labels))
+
+    def leave(self) -> None:
+        self._theirs.close()
+
+    async def end(self) -> None:
+        if self._typing is not None:
+            self._typing.cancel()
+            await asyncio.gather(self._typing, return_exceptions=True)
+        self._ours.close()
+        self._theirs.close()
+
+
+async def _at_once(read: Callable[..., Json], *given: Json, **how: Json) -> Json:
+    """Read a file, without a thread that a virtual clock would not wait for."""
+    return read(*given)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+class Place:
+    """All that the bridge meets on the answering side of one session."""
+
+    def __init__(self, side: Side, sitter: Sitter) -> None:
+        self.sitter = sitter
+        self.to_host, self.from_host = (Pipe(Calm(), Weather()) for _ in range(2))
+        is_program = side.variant.surface is Surface.QUESTIONS_API
+        self.program = Follower(sitter) if is_program else None
+        self.page = Page(sitter, self.program)
+        pipes = self.to_host, self.from_host
+        self.host: Any = side.host(Calm(), sitter, self.page, Habits(), *pipes)
+        self.keyboard: Keyboard | None = None
+        self._side = side
+        sitter.leave = self.host.peer.hang_up
+
+    @contextmanager
+    def set_up(self) -> Iterator[None]:
+        """Whatever the person has beside the host, for as long as this lasts."""
+        surface = self._side.variant.surface
+        if surface is Surface.TERMINAL:
+            keyboard = self.keyboard = Keyboard(self.sitter)
+            self.sitter.leave = keyboard.leave
+            compose.terminal.cache_clear()
+            with (
+                patch.object(terminal, "TtyDevice", lambda path: keyboard),
+                patch.object(anyio.to_thread, "run_sync", _at_once),
+            ):
+                yield
+            compose.terminal.cache_clear()
+            return
+        if surface is Surface.PAGE:
+            self.sitter.leave = self.page.leave
+        elif self.program is not None:
+            self.sitter.leave = self.program.leave
+        yield
+
+    async def attend(self, hosts: Hosts) -> None:
+        """Serve the host until it is gone."""
+        source = ReadEnd(self.from_host)
+        attend = getattr(self.host, "attend", None)
+        if attend is not None:
+            await attend(hosts, source, self.to_host)
+        else:
+            await hosts.attend(source, self.to_host)
+
+    async def end(self) -> None:
+        """No task of it is left."""
+        await self.host.end()
+        if self.program is not None:
+            await asyncio.gather(*self.program.end(), return_exceptions=True)
+        if self.keyboard is not None:
+            await self.keyboard.end()
+
+
+@dataclass(frozen=True)
+class Side:
+    """One answering side: the host, the surface that is asked on, and what the person set up."""
+
+    host: type[Host]
+    variant: SurfaceVariant
+    settings: Json = field(default_factory=dict)
+    dismisses: bool = True  # it has a word for that
+    takes_down: bool = True  # it hears of a question that is not open any more
+
+
+def _own(surface: Surface, **settings: Json) -> Side:
+    return Side(MuteHost, SurfaceVariant(surface), {"ask_on": (surface.value,), **settings})
+
+
+SIDES: dict[str, Side] = {
+    "MCP form, legacy": Side(FormHost, SurfaceVariant(Surface.MCP_FORM, "2025-11-25")),
+    "MCP form, modern": Side(
+        ModernFormHost, SurfaceVariant(Surface.MCP_FORM, "2026-07-28"), takes_down=False
+    ),
+    "MCP url": Side(UrlHost, SurfaceVariant(Surface.MCP_URL)),
+    "ACP form": Side(AcpForms, SurfaceVariant(Surface.ACP_FORM)),
+    "ACP url": Side(AcpUrls, SurfaceVariant(Surface.ACP_URL)),
+    "ACP permission": Side(AcpButtons, SurfaceVariant(Surface.ACP_PERMISSION)),
+    "ABP agent on a pipe": Side(AbpAgent, SurfaceVariant(Surface.ABP)),
+    "ABP agent over a WebSocket": Side(SocketAgent, SurfaceVariant(Surface.ABP)),
+    "ABP agent on a page": Side(PageAgent, SurfaceVariant(Surface.ABP)),
+    "our page": _own(Surface.PAGE, page="open"),
+    "a terminal": _own(Surface.TERMINAL, tty="/dev/simulated"),
+    "the questions API": Side(
+        MuteHost,
+        SurfaceVariant(Surface.QUESTIONS_API),
+        {"ask_on": ("questions-api",), "questions_api": 0, "questions_password": PASSWORD},
+        dismisses=False,
+    ),
+    "a model": Side(
+        ModelHost,
+        SurfaceVariant(Surface.MODEL),
+        {"ask_on": ("model",), "ask_model": True},
+        takes_down=False,
+    ),
+}

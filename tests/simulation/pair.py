@@ -1,0 +1,161 @@
+"""One session of the product's own code between who asks and who answers: one question, and what
+became of it on both sides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from abp_bridge.bridge import Bridge
+from abp_bridge.cli.serve import Hosts
+from abp_bridge.core.event import AttemptEvent, InputRequestEvent, InputResolvedEvent
+from abp_bridge.core.question import Answer, Question
+from abp_bridge.settings import read_settings
+
+from .answering_sides import Calm, Place, Side, Sitter
+from .asking_sides import Asker
+from .virtual_loop import VirtualLoop
+from .world import SimulatedComposition
+
+Json = Any
+
+LONGEST = 5_000.0  # virtual seconds of one session
+
+
+@dataclass
+class Session:
+    """What happened.
+
+    Attributes:
+        answers: What who asked got, in its own words, as often as it did.
+        shown: What was seen where it is answered.
+        said: What was said there: (outcome, values).
+        taken_down: Whether it was taken away there.
+        requested: How an ABP agent was asked: the method, and the parameters.
+        question: It, as the bridge had it; None where the bridge never did.
+        answer: How it ended for the bridge.
+        routes: Each surface that it was asked on, and how.
+        problems: What no session may do.
+    """
+
+    answers: list[Json] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    said: list[tuple[str, Json]] = field(default_factory=list)
+    taken_down: bool = False
+    requested: Json = None
+    question: Question | None = None
+    answer: Answer | None = None
+    routes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def play(
+    asker: type[Asker], question: Question, side: Side, outcome: str, meant: Json, file: str
+) -> Session:
+    """The session in which `asker` asks `question` and whoever sits at `side` does `outcome`:
+    accepts it as `meant`, declines, dismisses, never looks, is gone, or has it taken back.
+    """
+    session = Session()
+    logger = logging.getLogger("abp_bridge")
+    logger.addHandler(bugs := _Bugs(session.problems))
+    try:
+        sitter = Sitter(outcome, meant, file)
+        work = _Work(session, asker, question, side, sitter)
+        anyio.run(work.run, backend_options={"loop_factory": VirtualLoop})
+    finally:
+        logger.removeHandler(bugs)
+    return session
+
+
+class _Bugs(logging.Handler):
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._problems = problems
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._problems.append(f"the bridge logs a bug: {record.getMessage()}")
+
+
+class _Work:
+    def __init__(
+        self, session: Session, asker: type[Asker], question: Question, side: Side, sitter: Sitter
+    ) -> None:
+        self._session, self._side, self._sitter = session, side, sitter
+        self._asker, self._question = asker, question
+        self._bridges: list[Bridge] = []
+
+    async def run(self) -> None:
+        self._ended = asyncio.Event()
+        asker, place = self._asker(Calm(), self._question), Place(self._side, self._sitter)
+        self._sitter.withdraw = asker.withdraw
+        host = place.host
+        host.capability, host.prepare = asker.capability, lambda: asker.given
+        with ExitStack() as stack, anyio.fail_after(LONGEST):
+            stack.enter_context(asker.reachable())
+            stack.enter_context(place.set_up())
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(host.peer.run)
+                tasks.start_soon(self._serve, place, asker, tasks.cancel_scope)
+                await host._open()
+                calling = host._begin(host._call())
+                calling.add_done_callback(lambda done: self._expect_called(asker, done))
+                await self._ended.wait()
+                await asyncio.sleep(1.0)  # for what the end of a call brings with it
+                self._expect_no_question()
+                host.peer.hang_up()
+                await asyncio.Event().wait()  # until the bridge ends
+        await asker.end()
+        await place.end()
+        await asyncio.sleep(0)
+        self._note(asker, host)
+
+    async def _serve(self, place: Place, asker: Asker, everything: anyio.CancelScope) -> None:
+        async with anyio.create_task_group() as tasks:
+            made: Json = {"page": place.page, "on_bridge": self._bridges.append}
+            settings = read_settings({}, **{"apps": (asker.target,), **BASE, **self._side.settings})
+            composition = SimulatedComposition(settings, "serve", tasks, **made, on_elicitor=print)
+            composition.__dict__["_observe"] = self._observe
+            hosts = Hosts(composition, tasks)
+            await place.attend(hosts)
+            await hosts.close()
+            tasks.cancel_scope.cancel()
+        everything.cancel()
+
+    def _observe(self, event: object) -> None:
+        session = self._session
+        if isinstance(event, InputRequestEvent):
+            session.question = event.question
+        elif isinstance(event, AttemptEvent):
+            session.routes.append(event.route)
+        elif isinstance(event, InputResolvedEvent):
+            session.answer = event.answer
+            self._ended.set()
+
+    def _expect_called(self, asker: Asker, calling: asyncio.Task[Json]) -> None:
+        if asker.call is None and not calling.cancelled():
+            self._session.problems.append(f"it was never called: {calling.result()}")
+            self._ended.set()
+
+    def _expect_no_question(self) -> None:
+        for bridge in self._bridges:
+            questions: Json = bridge.status()["questions"]
+            if questions["open"]:
+                self._session.problems.append("a question is open, and its call is over")
+
+    def _note(self, asker: Asker, host: Any) -> None:
+        session, sitter = self._session, self._sitter
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        session.problems += [f"a task is left: {each.get_coro()}" for each in left]
+        session.answers, session.shown = asker.answers, sitter.shown
+        session.said = [(how, data) for _, how, data in sitter.asked_one.said]
+        session.taken_down = sitter.taken_down
+        session.requested = getattr(host, "asked_by", None)
+
+
+BASE: Json = {"page": "off"}

@@ -1,0 +1,297 @@
+"""The table of pairs driven whole, in memory: who asks, what, where it is answered, how that ends.
+
+Each cell is a session of the product's own code on a virtual clock, from the first byte of a host
+to the last of an app. Every question is asked on every surface, and accepted; every other outcome
+is driven on every pair, for one question of each kind that ends differently. A WebSocket and a page
+differ from a pipe in nothing but what carries the bytes: they are driven through their own code
+with one question, for each outcome. What is not here, a terminal's cursor, the JavaScript of pages
+and what HTTP carries, is in the tests that `REAL` names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.pair_answers import CONTENT, MEANT
+from support.paths import TESTS
+
+from abp_bridge.core.matrix import Cell, Surface
+from abp_bridge.core.question import Kind, Question
+from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, find_pair
+
+from .answering_sides import SIDES, AbpAgent, Side, SocketAgent
+from .asking_sides import ASKERS, Agent, Asker, ModernServer, PageAsker, SocketAsker
+from .pair import Session, play
+
+Json = Any
+
+OUTCOMES = ("accepted", "declined", "cancelled", "timed out", "withdrawn", "left")
+CHOICE = (ABP, "elicitation/select")
+DIFFERENT = (  # one question of each kind whose other ends differ
+    CHOICE,
+    (ABP, "elicitation/preference"),
+    (ABP, "sampling/create"),
+    (MCP, "a lone choice"),
+    (MCP, "a lone yes or no"),
+    (MCP, "an address (url)"),
+    (MCP, "sampling/createMessage"),
+    (ACP, "a permission of six options"),
+)
+OTHER_BYTES = (SocketAsker, PageAsker, SocketAgent)
+CODES = {  # what an ABP app is told
+    "declined": "USER_CANCELLED",
+    "cancelled": "USER_CANCELLED",
+    "timed out": "TIMEOUT",
+    "withdrawn": "CANCELLED",
+    "left": "CANCELLED",
+}
+# How it ends where a surface of the person's own goes away: their host is still there.
+LEFT = {
+    Surface.PAGE: "cancelled",
+    Surface.TERMINAL: "refused",
+    Surface.QUESTIONS_API: "timed out",
+}
+# A pair of really spawned processes for each who asks and each who answers -> what shows it.
+REAL = {
+    ("ABP on a pipe", "MCP form, legacy"): (
+        "hosts/mcp/test_questions.py::test_an_accepted_answer_reaches_the_app"
+    ),
+    ("ABP page", "MCP form, modern"): (
+        "hosts/mcp/test_modern.py::test_a_page_that_asks_together_is_answered_together"
+    ),
+    ("ABP over a WebSocket", "MCP form, modern"): (
+        "apps/test_websocket_apps.py::test_what_an_app_asks_over_a_websocket_is_asked_and_answered"
+    ),
+    ("MCP server, legacy", "ABP agent on a pipe"): (
+        "hosts/abp/test_agents.py::test_an_mcp_server_asks_through_an_agent"
+    ),
+    ("MCP server, legacy", "ABP agent over a WebSocket"): (
+        "cli/test_listen.py::test_an_mcp_server_asks_through_both"
+    ),
+    ("MCP server, modern", "MCP form, modern"): (
+        "apps/test_mcp_servers.py::test_a_server_over_http_asks_in_the_modern_era"
+    ),
+    ("ACP agent", "MCP form, legacy"): (
+        "apps/test_acp_agents.py::"
+        "test_a_permission_goes_back_by_the_id_of_the_option_that_was_chosen"
+    ),
+    ("ACP agent", "ACP permission"): (
+        "apps/test_acp_agents.py::test_a_permission_of_six_options_under_an_acp_client"
+    ),
+    ("ABP on a pipe", "MCP url"): (
+        "surfaces/test_page.py::test_a_secret_goes_to_the_app_and_nowhere_else"
+    ),
+    ("ABP on a pipe", "ACP form"): (
+        "hosts/acp/test_agent.py::test_an_accepted_answer_reaches_the_app"
+    ),
+    ("ABP on a pipe", "ACP url"): (
+        "surfaces/test_page.py::test_an_acp_client_with_addresses_is_sent_to_the_page"
+    ),
+    ("ABP on a pipe", "ABP agent on a page"): (
+        "cli/test_listen.py::test_a_bridges_apps_are_a_page_for_another"
+    ),
+    ("ABP on a pipe", "our page"): (
+        "surfaces/test_own_page.py::test_a_page_opens_by_itself_where_there_is_a_desktop"
+    ),
+    ("ABP on a pipe", "a terminal"): (
+        "surfaces/test_tmux.py::test_every_shape_is_asked_at_a_terminal_of_its_own_beside_the_host"
+    ),
+    ("ABP on a pipe", "the questions API"): (
+        "surfaces/test_questions_api.py::test_a_program_answers_what_an_app_asks"
+    ),
+    ("ABP on a pipe", "a model"): (
+        "hosts/mcp/test_ask_model.py::test_the_model_asks_its_user_and_brings_the_answer"
+    ),
+}
+TAKEN_BACK = {"code": -32800, "message": "the request was taken back"}
+
+
+def _cells(asker: type[Asker], side: Side) -> Iterator[tuple[tuple[str, str], str]]:
+    is_same = issubclass(asker, OTHER_BYTES) or issubclass(side.host, OTHER_BYTES)
+    for pair in QUESTIONS:
+        if not asker.asks_for(pair) or (is_same and pair not in DIFFERENT):
+            continue
+        if issubclass(asker, OTHER_BYTES) and pair != CHOICE:
+            continue
+        yield pair, "accepted"
+        if pair in DIFFERENT and find_pair(QUESTIONS[pair](), side.variant).asks:
+            yield from ((pair, each) for each in OUTCOMES[1:] if _can_happen(asker, side, each))
+
+
+def _can_happen(asker: type[Asker], side: Side, outcome: str) -> bool:
+    if outcome == "withdrawn":
+        return asker.can_withdraw
+    return side.dismisses or outcome != "cancelled"
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path: Path = tmp_path_factory.mktemp("files") / "hi.png"
+    path.write_bytes(CONTENT)
+    return str(path)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("asker", ASKERS)
+def test_each_pair_does_what_the_table_says(asker: str, side: str, picture: str) -> None:
+    wrong: list[str] = []
+    for pair, outcome in _cells(ASKERS[asker], SIDES[side]):
+        question, meant = QUESTIONS[pair](), MEANT[pair]
+        session = play(ASKERS[asker], question, SIDES[side], outcome, meant, picture)
+        found = [*session.problems, *_judge(ASKERS[asker], SIDES[side], pair, outcome, session)]
+        wrong += [f"{pair[1]}, {outcome}: {each}" for each in found]
+    assert wrong == []
+
+
+def test_each_who_asks_and_each_who_answers_is_shown_for_real() -> None:
+    askers, sides = (set(each) for each in zip(*REAL, strict=True))
+    assert (askers, sides) == (set(ASKERS), set(SIDES))
+    for each in REAL.values():
+        path, _, name = each.partition("::")
+        written = (TESTS / path).read_text(encoding="utf-8")
+        assert re.search(rf"^(async )?def {name}\(", written, re.MULTILINE), each
+
+
+def _judge(
+    asker: type[Asker], side: Side, pair: tuple[str, str], outcome: str, session: Session
+) -> Iterator[str]:
+    """What is not as it was meant."""
+    cell = find_pair(QUESTIONS[pair](), side.variant)
+    if session.question is None or session.answer is None:
+        yield "the bridge never had it"
+        return
+    if not cell.asks:
+        yield from _asked_all_the_same(session, cell)
+        outcome = "refused"
+    else:
+        yield from _wrong_cell(session, side, cell)
+        yield from _missing_words(session, side)
+        outcome = _really(session, side, outcome)
+        if outcome in ("timed out", "withdrawn") and not _is_taken_down(session, side):
+            yield f"it still stands where it was asked ({outcome})"
+    wanted = _wanted(asker, pair, outcome, session)
+    got = [_plain(each.get("result", each.get("error"))) for each in session.answers]
+    if got != wanted:
+        yield f"{outcome}, and was answered {got}, not {wanted}"
+
+
+def _really(session: Session, side: Side, outcome: str) -> str:
+    """How it ended, where the surface has no word for what was meant: of a yes or no the no."""
+    if outcome == "left":
+        return LEFT.get(side.variant.surface, outcome)
+    return session.said[-1][0] if session.said else outcome
+
+
+def _asked_all_the_same(session: Session, cell: Cell) -> Iterator[str]:
+    assert session.answer is not None
+    if session.shown or session.routes:
+        yield f"it is refused, and was asked: {session.routes}"
+    if cell.how not in session.answer.reason:
+        yield f"its reason is not the table's: {session.answer.reason!r}, not {cell.how!r}"
+
+
+def _wrong_cell(session: Session, side: Side, cell: Cell) -> Iterator[str]:
+    """What was really done with it, beside what the table says of the pair."""
+    assert session.question is not None
+    if (really := find_pair(session.question, side.variant)) != cell:
+        yield f"the table has {cell}, and of what came {really}"
+    name = side.variant.surface.value
+    if issubclass(side.host, AbpAgent):
+        yield from _wrong_request(session, cell)
+        expected = name
+    else:
+        expected = f"{name} ({cell.how})" if cell.how else name
+    if session.routes != [expected]:
+        yield f"it was asked by {session.routes}, not by {expected}"
+
+
+def _wrong_request(session: Session, cell: Cell) -> Iterator[str]:
+    assert session.question is not None
+    method, params = ({}, {}) if session.requested is None else session.requested
+    named = ("operationId", "timeout")
+    own = {word: each for word, each in session.question.request.items() if word not in named}
+    came = {word: each for word, each in params.items() if word not in named}
+    how = "as it is" if (method, came) == (session.question.kind.value, own) else f"as {method}"
+    if how != cell.how:
+        yield f"it was asked {how} ({came}), and the table has {cell.how}"
+
+
+def _missing_words(session: Session, side: Side) -> Iterator[str]:
+    """What was not to be seen where it was asked."""
+    assert session.question is not None
+    seen = "\n".join(session.shown)
+    for words in _words(session.question, side):
+        if re.search(rf"(?<!\w){re.escape(words)}(?!\w)", seen) is None:
+            yield f"{words!r} was not to be seen: {seen}"
+
+
+def _words(question: Question, side: Side) -> Iterator[str]:
+    yield question.message
+    if question.link and side.variant.surface is Surface.MCP_URL:
+        yield question.link
+    for each in question.fields:
+        if len(question.fields) > 1:
+            yield each.label
+        yield from (choice.label for choice in each.choices)
+
+
+def _is_taken_down(session: Session, side: Side) -> bool:
+    # A round of a modern host, and what a model was told, are results: nothing takes them back.
+    return session.taken_down or not side.takes_down
+
+
+def _plain(got: Json) -> Json:
+    """Without what is said of who answered."""
+    if "success" not in got:
+        return {word: each for word, each in got.items() if word not in ("_meta", "data")}
+    code = {"code": got["error"]["code"]} if "error" in got else {"data": got["data"]}
+    return {"success": got["success"], **code}
+
+
+def _wanted(
+    asker: type[Asker], pair: tuple[str, str], outcome: str, session: Session
+) -> list[Json]:
+    """Every answer that who asked should have got."""
+    data = session.said[-1][1] if outcome == "accepted" else None
+    question = QUESTIONS[pair]()
+    if pair[0] == ABP:
+        return [_for_abp(question, outcome, data)]
+    if question.kind is Kind.SAMPLING:
+        return _for_sampling(asker, outcome, data, session)
+    if outcome == "withdrawn":
+        return [TAKEN_BACK] if issubclass(asker, Agent) else []
+    if outcome == "left" and issubclass(asker, ModernServer):
+        return []  # who called it is gone: it is not called again
+    if pair[0] == ACP:
+        if data is None:
+            return [{"outcome": {"outcome": "cancelled"}}]
+        return [{"outcome": {"outcome": "selected", "optionId": data["answer"]}}]
+    if data is None or data == {"ok": False}:  # the no of a consent
+        is_no = outcome in ("accepted", "declined")
+        return [{"action": "decline" if is_no else "cancel"}]
+    return [{"action": "accept", **({} if question.link else {"content": data})}]
+
+
+def _for_abp(question: Question, outcome: str, data: Json) -> Json:
+    if data is not None:
+        value = next(iter(data.values())) if question.kind is Kind.RESOURCE else data
+        is_form = question.kind is Kind.INPUT and not question.wrapped
+        return {"success": True, "data": {"value": data} if is_form else value}
+    gone = ("withdrawn", "left")
+    if question.kind is Kind.PREFERENCE and outcome not in gone:
+        return {"success": True, "data": {"value": "b"}}
+    return {"success": False, "code": CODES.get(outcome, "NOT_SUPPORTED")}
+
+
+def _for_sampling(asker: type[Asker], outcome: str, data: Json, session: Session) -> list[Json]:
+    if data is not None:
+        said = {"type": "text", "text": data["result"]}
+        return [{"role": "assistant", "content": said, "model": "unknown"}]
+    if outcome == "withdrawn" or issubclass(asker, ModernServer):
+        return []  # to a modern one there is no word for "no": its call ends
+    assert session.answer is not None
+    return [{"code": -1, "message": f"no model answered: {session.answer.reason}"}]
