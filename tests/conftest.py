@@ -18,7 +18,9 @@ settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--whole", action="store_true", help="each bridge that means the same on all fixtures"
+        "--whole",
+        action="store_true",
+        help="each like bridge on all fixtures; each end of each question of each pair",
     )
 
 

@@ -39,6 +39,7 @@ WISHES = {"accepted": "accept", "declined": "decline", "cancelled": "dismiss"}
 FORM: Json = {"elicitation": {"form": {}}}
 URL: Json = {"elicitation": {"url": {}}}
 NOTHING: Json = {}
+LATE = 700.0  # seconds after which nobody waits for an answer any more
 
 
 class Calm(Random):
@@ -49,7 +50,8 @@ class Calm(Random):
 
 
 class Sitter(Person):
-    """Who is asked one thing, and does with it what `outcome` says.
+    """Who is asked one thing, and does with it what `outcome` says: accept or decline it, dismiss
+    it, leave; or think about it for longer than anybody waits.
 
     Attributes:
         shown: What they saw, as often as they were shown something.
@@ -79,13 +81,20 @@ class Sitter(Person):
             if self._outcome in WISHES or LINK.search(self.shown[-1]) is not None:
                 return  # they go where a link leads
             {"left": self.leave, "withdrawn": self.withdraw}.get(self._outcome, lambda: None)()
-            await asyncio.Event().wait()
+            await asyncio.sleep(LATE)  # and then, where it is still there, they accept it
         except asyncio.CancelledError:
             self.taken_down = True
             raise
 
     def press(self, asked: Asked, options: Sequence[Json]) -> str | None:
-        """Of several that may be chosen, one after the other, and then that this is all."""
+        """Of several that may be chosen, one after the other, and then that this is all. Where no
+        button declines it, it is dismissed.
+        """
+        ways_out = ("reject_once", "reject_always")
+        is_full = all(each["kind"] not in ways_out for each in options)
+        if asked.wish == "decline" and is_full and "More …" not in {o["name"] for o in options}:
+            self.say(asked, left="cancelled")
+            return None
         if asked.wish != "accept" or not isinstance(asked.value, list):
             return super().press(asked, options)
         labels = {each["name"].lstrip("☐☑ "): each["optionId"] for each in options}
@@ -150,6 +159,7 @@ class UrlHost(FormHost):
 class ModernFormHost(ModernHost):
     name = "claude-code"
     capabilities = FORM
+    patience = 2 * LATE
 
 
 class AcpForms(AcpClient):

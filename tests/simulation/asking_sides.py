@@ -179,9 +179,7 @@ class Connection:
 
 class PageAsker(Asker):
     """The same as a page: of Playwright's browser, context, page, frame, script and CDP session all
-    that `apps/browser` uses of them.
-
-    A page has no word for what it needs no more: its call is over, and the question with it.
+    that `apps/browser` uses of them, and the messages of inject.js.
     """
 
     target = "http://127.0.0.1:1/"
@@ -190,7 +188,7 @@ class PageAsker(Asker):
     def __init__(self, rng: Random, question: Question) -> None:
         super().__init__(rng, question)
         self.got: list[Json] = []
-        self._left = asyncio.Event()
+        self._withdrawing: asyncio.Task[Json] | None = None
         self.main_frame = self
 
     @property
@@ -219,7 +217,8 @@ class PageAsker(Asker):
             await asyncio.gather(self._work, return_exceptions=True)
 
     def withdraw(self) -> None:
-        self._left.set()
+        said = self._post({"frame": self}, "withdraw", str(QUESTION))
+        self._withdrawing = asyncio.get_running_loop().create_task(said)
 
     # --- Playwright ---
 
@@ -261,13 +260,15 @@ class PageAsker(Asker):
 
     async def _run(self) -> Json:
         self._work = asyncio.get_running_loop().create_task(self._ask())
-        self._work.add_done_callback(lambda done: self._left.set())
-        await self._left.wait()
+        await asyncio.shield(self._work)
         return [json.dumps({"value": self._done()}), True]
 
     async def _ask(self) -> None:
         said = {"method": self.method, "params": {**self.params, **self._named(self.call)}}
-        self.got.append({"result": await self._post({"frame": self}, "ask", json.dumps(said))})
+        source = {"frame": self}
+        self.got.append(
+            {"result": await self._post(source, "ask", json.dumps(said), str(QUESTION))}
+        )
         self.over.set()
 
 

@@ -241,6 +241,7 @@ class ModernHost(Host):
 
     referee = harness.Wire
     capabilities: ClassVar[Json] = FORMS
+    patience: ClassVar[float] = PATIENCE
     tool = "abp_call"
 
     async def _open(self) -> None:
@@ -274,7 +275,7 @@ class ModernHost(Host):
                 key: self._begin(self._reply(each["method"], each["params"]))
                 for key, each in result["inputRequests"].items()
             }
-            await asyncio.wait(replies.values(), timeout=PATIENCE)
+            await asyncio.wait(replies.values(), timeout=self.patience)
             answers = {key: each.result() for key, each in replies.items() if each.done()}
             if not answers:  # the person is not there: nobody comes back
                 return response

@@ -18,7 +18,7 @@ from abp_bridge.core.event import AttemptEvent, InputRequestEvent, InputResolved
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.settings import read_settings
 
-from .answering_sides import Calm, Place, Side, Sitter
+from .answering_sides import LATE, Calm, Place, Side, Sitter
 from .asking_sides import Asker
 from .virtual_loop import VirtualLoop
 from .world import SimulatedComposition
@@ -106,7 +106,7 @@ class _Work:
                 calling = host._begin(host._call())
                 calling.add_done_callback(lambda done: self._expect_called(asker, done))
                 await self._ended.wait()
-                await asyncio.sleep(1.0)  # for what the end of a call brings with it
+                await asyncio.sleep(LATE + 1)  # for what still comes, and counts no more
                 self._expect_no_question()
                 host.peer.hang_up()
                 await asyncio.Event().wait()  # until the bridge ends

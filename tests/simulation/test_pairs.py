@@ -2,7 +2,8 @@
 
 Each cell is a session of the product's own code on a virtual clock, from the first byte of a host
 to the last of an app. Every question is asked on every surface, and accepted; every other outcome
-is driven on every pair, for one question of each kind that ends differently. A WebSocket and a page
+is driven on every pair, for one question of each kind that ends differently, and with `--whole` for
+every question. A WebSocket and a page
 differ from a pipe in nothing but what carries the bytes: they are driven through their own code
 with one question, for each outcome. What is not here, a terminal's cursor, the JavaScript of pages
 and what HTTP carries, is in the tests that `REAL` names.
@@ -20,10 +21,10 @@ from support.pair_answers import CONTENT, MEANT
 from support.paths import TESTS
 
 from abp_bridge.core.matrix import Cell, Surface
-from abp_bridge.core.question import Kind, Question
+from abp_bridge.core.question import AnsweredBy, Kind, Question
 from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, find_pair
 
-from .answering_sides import SIDES, AbpAgent, Side, SocketAgent
+from .answering_sides import SIDES, WISHES, AbpAgent, Side, SocketAgent
 from .asking_sides import ASKERS, Agent, Asker, ModernServer, PageAsker, SocketAsker
 from .pair import Session, play
 
@@ -110,7 +111,8 @@ REAL = {
 TAKEN_BACK = {"code": -32800, "message": "the request was taken back"}
 
 
-def _cells(asker: type[Asker], side: Side) -> Iterator[tuple[tuple[str, str], str]]:
+def _cells(asker: type[Asker], side: Side, *, whole: bool) -> Iterator[tuple[tuple[str, str], str]]:
+    """Each question of a pair, and how it ends; `whole` for every end of every question."""
     is_same = issubclass(asker, OTHER_BYTES) or issubclass(side.host, OTHER_BYTES)
     for pair in QUESTIONS:
         if not asker.asks_for(pair) or (is_same and pair not in DIFFERENT):
@@ -118,7 +120,7 @@ def _cells(asker: type[Asker], side: Side) -> Iterator[tuple[tuple[str, str], st
         if issubclass(asker, OTHER_BYTES) and pair != CHOICE:
             continue
         yield pair, "accepted"
-        if pair in DIFFERENT and find_pair(QUESTIONS[pair](), side.variant).asks:
+        if (whole or pair in DIFFERENT) and find_pair(QUESTIONS[pair](), side.variant).asks:
             yield from ((pair, each) for each in OUTCOMES[1:] if _can_happen(asker, side, each))
 
 
@@ -137,9 +139,12 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("asker", ASKERS)
-def test_each_pair_does_what_the_table_says(asker: str, side: str, picture: str) -> None:
+def test_each_pair_does_what_the_table_says(
+    asker: str, side: str, picture: str, request: pytest.FixtureRequest
+) -> None:
     wrong: list[str] = []
-    for pair, outcome in _cells(ASKERS[asker], SIDES[side]):
+    whole = request.config.getoption("--whole")
+    for pair, outcome in _cells(ASKERS[asker], SIDES[side], whole=whole):
         question, meant = QUESTIONS[pair](), MEANT[pair]
         session = play(ASKERS[asker], question, SIDES[side], outcome, meant, picture)
         found = [*session.problems, *_judge(ASKERS[asker], SIDES[side], pair, outcome, session)]
@@ -169,10 +174,12 @@ def _judge(
         outcome = "refused"
     else:
         yield from _wrong_cell(session, side, cell)
-        yield from _missing_words(session, side)
+        yield from _missing_words(session, side, is_filled=outcome == "accepted")
         outcome = _really(session, side, outcome)
         if outcome in ("timed out", "withdrawn") and not _is_taken_down(session, side):
             yield f"it still stands where it was asked ({outcome})"
+    if outcome == "accepted":
+        yield from _wrong_teller(session, side)
     wanted = _wanted(asker, pair, outcome, session)
     got = [_plain(each.get("result", each.get("error"))) for each in session.answers]
     if got != wanted:
@@ -183,7 +190,7 @@ def _really(session: Session, side: Side, outcome: str) -> str:
     """How it ended, where the surface has no word for what was meant: of a yes or no the no."""
     if outcome == "left":
         return LEFT.get(side.variant.surface, outcome)
-    return session.said[-1][0] if session.said else outcome
+    return session.said[-1][0] if outcome in WISHES else outcome
 
 
 def _asked_all_the_same(session: Session, cell: Cell) -> Iterator[str]:
@@ -220,20 +227,33 @@ def _wrong_request(session: Session, cell: Cell) -> Iterator[str]:
         yield f"it was asked {how} ({came}), and the table has {cell.how}"
 
 
-def _missing_words(session: Session, side: Side) -> Iterator[str]:
+def _missing_words(session: Session, side: Side, *, is_filled: bool) -> Iterator[str]:
     """What was not to be seen where it was asked."""
     assert session.question is not None
     seen = "\n".join(session.shown)
-    for words in _words(session.question, side):
+    for words in _words(session.question, side, is_filled=is_filled):
         if re.search(rf"(?<!\w){re.escape(words)}(?!\w)", seen) is None:
             yield f"{words!r} was not to be seen: {seen}"
 
 
-def _words(question: Question, side: Side) -> Iterator[str]:
+def _wrong_teller(session: Session, side: Side) -> Iterator[str]:
+    assert session.question is not None
+    assert session.answer is not None
+    asks_model = session.question.kind is Kind.SAMPLING
+    by_model = asks_model or side.variant.surface is Surface.MODEL
+    told = [AnsweredBy.MODEL] if by_model else [AnsweredBy.PERSON]
+    if side.variant.surface is Surface.QUESTIONS_API:  # nobody knows who is at a program
+        told.append(AnsweredBy.UNKNOWN)
+    if session.answer.answered_by not in told:
+        yield f"it is told as {session.answer.answered_by}'s"
+
+
+def _words(question: Question, side: Side, *, is_filled: bool) -> Iterator[str]:
+    """Its message, its address, and each label of what was filled in, or would have been first."""
     yield question.message
     if question.link and side.variant.surface is Surface.MCP_URL:
         yield question.link
-    for each in question.fields:
+    for each in question.fields if is_filled else question.fields[:1]:
         if len(question.fields) > 1:
             yield each.label
         yield from (choice.label for choice in each.choices)
