@@ -73,6 +73,7 @@ _CHOSEN = {
     "optionId": "option",
     "sessionId": "session",
 }
+_PROGRESS = "progressToken"  # in `_meta`: a call to an MCP server has no other name
 _INPUT = "inputRequests"  # whose members the bridge names
 _ANYWHERE = {"call", "session", "elicitation", "question"}  # names that also stand in text
 
@@ -360,6 +361,8 @@ def _chosen_names(value: JsonValue) -> Iterator[tuple[str, str, str]]:
             chosen = as_text(as_object(each)[name])
             if chosen and not chosen.startswith("["):
                 yield name, chosen, _CHOSEN[name]
+        if token := as_text(as_object(as_object(each).get("_meta")).get(_PROGRESS)):
+            yield _PROGRESS, token, "call"
         for asked in as_object(as_object(each).get(_INPUT)):
             yield _INPUT, asked, "input"
         for found in _NAMED_IN_TEXT.finditer(as_text(each)):

@@ -18,6 +18,7 @@ from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_integer, as_number
 from abp_bridge.core.matrix import QuestionShape, Surface
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.protocols.abp.envelope import is_enveloped_request
 
 FORMAT = 1
 _SURFACES = (*(surface.value for surface in Surface), "no elicitation")
@@ -407,7 +408,8 @@ def dump(value: JsonValue) -> str:
 
 def is_request(message: JsonValue) -> bool:
     """Whether it is a message that wants an answer."""
-    return isinstance(message, Mapping) and message.keys() >= {"method", "id"}
+    is_rpc = isinstance(message, Mapping) and message.keys() >= {"method", "id"}
+    return is_rpc or is_enveloped_request(message)
 
 
 def is_response(message: JsonValue) -> bool:

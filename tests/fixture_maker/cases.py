@@ -20,6 +20,8 @@ from .person import DISMISSED, Asked, Person, always, declines, forbids, never, 
 
 Json = Any
 
+PLAN: Json = {"name": "abp_call", "arguments": {"capability": "plan"}}
+
 
 def _table(name: str) -> Json:
     return json.loads((Path(__file__).parent / f"{name}.json").read_text())
@@ -43,9 +45,10 @@ class Case:
     path: str = ""
     shows: str = ""
     proves: Json = ()
-    protocol: str = "mcp"  # mcp, modern, acp, abp, or proxy: ACP with an agent behind the bridge
+    protocol: str = "mcp"  # mcp, modern, acp, abp, envelope, or proxy: ACP, an agent behind it
+    app: tuple[str, ...] = ()  # in place of the scripted one: what it speaks, and as a server
     server: tuple[str, ...] = ()  # behind the bridge: a program of the tests' apps, its arguments
-    tool: str = ""  # of the server's, that the host calls
+    call: Json = field(default_factory=lambda: PLAN)
     version: str = "2025-11-25"
     capabilities: Json = field(default_factory=dict)
     person: Person = never
@@ -74,6 +77,7 @@ def cases() -> Iterator[Case]:
         yield from _told(protocol, version)
     yield from _behind()
     yield from _servers()
+    yield from _apps()
     yield from _hosts()
 
 
@@ -370,7 +374,23 @@ def _servers() -> Iterator[Case]:
             asked=(QUESTIONS[row["asked"]],) if "asked" in row else (),
             beside=row.get("beside", ""),
             server=tuple(row["server"]),
-            tool=row["tool"],
+            call={"name": row["tool"], "arguments": {}},
+        )
+
+
+def _apps() -> Iterator[Case]:
+    """The other ways in of what asks, and of who answers: a fixture each."""
+    for name, row in CONVERSATIONS["apps"].items():
+        yield Case(
+            _steps(row.get("steps", [])),
+            path=f"apps/{name}.jsonl",
+            shows=row["shows"],
+            protocol=row.get("protocol", "mcp"),
+            version=row.get("version", "2025-11-25"),
+            capabilities=row["capabilities"],
+            person=always(row["answers"]),
+            app=tuple(row.get("app", ())),
+            call={"name": "abp_call", "arguments": row["call"]} if "call" in row else PLAN,
         )
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.abp_agent import EnvelopePeer
 from support.paths import APPS, ROOT
-from support.peer import RpcPeer
 from support.puppets import trip
 
 from .beside import BESIDE
@@ -23,10 +24,9 @@ Json = Any
 
 META = "io.modelcontextprotocol/"
 GLANCE = 0.02  # seconds between two looks at what is recorded
-PLAN = {"name": "abp_call", "arguments": {"capability": "plan"}}
 
 
-class Bridge(RpcPeer):
+class Bridge(EnvelopePeer):
     """A recording bridge on its pipes, as the host of `case` sees it; what it works on is in
     `folder`.
     """
@@ -39,7 +39,12 @@ class Bridge(RpcPeer):
             (folder / name).write_text(text)
         self.beside = BESIDE[case.beside](case, str(folder))
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        role = ["serve", "--app", trip(folder, case.steps)]
+        self.speaks_envelopes = case.protocol == "envelope"
+        app = trip(folder, case.steps)
+        if case.app:
+            scheme, program, *arguments = case.app
+            app = f"{scheme}:{shlex.join([sys.executable, str(APPS / program), *arguments])}"
+        role = ["serve", "--app", app]
         behind: tuple[str, ...] = ()
         if case.protocol == "proxy":
             role, behind = ["acp", *role[1:]], ("acp_agent.py", "--plain")
@@ -84,10 +89,6 @@ class Bridge(RpcPeer):
                 return None
             self._answer(message["id"], given)
         return message
-
-    def call(self) -> Json:
-        """The call that has something asked."""
-        return {"name": self.case.tool, "arguments": {}} if self.case.tool else PLAN
 
     def until_app_is_through(self) -> None:
         """Wait until the app has ended its call, which says that everybody has heard."""
@@ -144,7 +145,7 @@ def _legacy(bridge: Bridge, case: Case) -> None:
     if case.beside == "program":  # it listens before anything is asked
         bridge.ask("tools/call", {"name": "abp_connect", "arguments": {}})
     bridge.beside.begin()
-    message = bridge.ask("tools/call", {**bridge.call(), "_meta": {"progressToken": "p1"}})
+    message = bridge.ask("tools/call", {**case.call, "_meta": {"progressToken": "p1"}})
     if message is None:
         bridge.until_app_is_through()
     bridge.look({})
@@ -187,12 +188,12 @@ def _modern(bridge: Bridge, case: Case) -> None:
         bridge.read()
     bridge.look(meta)
     while True:
-        result = bridge.ask("tools/call", {**meta, **bridge.call(), **more}).get("result", {})
+        result = bridge.ask("tools/call", {**meta, **case.call, **more}).get("result", {})
         if result.get("resultType") != "input_required":
             break
         more = {"requestState": result["requestState"]}
         if case.cancels:
-            bridge.cancel_request(bridge.begin("tools/call", {**meta, **PLAN, **more}))
+            bridge.cancel_request(bridge.begin("tools/call", {**meta, **case.call, **more}))
             bridge.until_app_is_through()
             return
         answers = _answers(case, result["inputRequests"])
@@ -260,5 +261,6 @@ PROTOCOLS: dict[str, Callable[[Bridge, Case], None]] = {
     "modern": _modern,
     "acp": _acp,
     "abp": _abp,
+    "envelope": _abp,
     "proxy": _proxied,
 }

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from support.json_strategies import garbled, shaped
 
-from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
+from abp_bridge.protocols.abp.envelope import (
+    from_envelope,
+    is_envelope,
+    is_enveloped_request,
+    to_envelope,
+)
 
 Json = Any
 
@@ -24,6 +29,23 @@ ENVELOPES: dict[str, tuple[Json, bool]] = {
 @pytest.mark.parametrize(("message", "is_one"), ENVELOPES.values(), ids=ENVELOPES)
 def test_which_binding_a_line_is_in(message: Json, is_one: bool) -> None:
     assert is_envelope(message) is is_one
+
+
+REQUESTS: dict[str, tuple[Json, bool]] = {
+    "a call": ({"type": "capabilities/call", "id": 1}, True),
+    "a question": ({"type": "elicitation/request", "id": "q"}, True),
+    "one that wants no answer": ({"type": "shutdown"}, False),
+    "an answer": ({"type": "elicitation/response", "id": "q"}, False),
+    "a result": ({"type": "initialize-result", "id": 1}, False),
+    "an event of somebody else's": ({"type": "question.asked", "id": "q"}, False),
+    "JSON-RPC": ({"jsonrpc": "2.0", "id": 1, "method": "initialize"}, False),
+    "no object": ([1], False),
+}
+
+
+@pytest.mark.parametrize(("message", "wants"), REQUESTS.values(), ids=REQUESTS)
+def test_which_envelopes_want_an_answer(message: Json, wants: bool) -> None:
+    assert is_enveloped_request(message) is wants
 
 
 OUT: dict[str, tuple[Json, Json]] = {

@@ -457,6 +457,29 @@ def test_each_cell_has_a_fixture() -> None:
     }
 
 
+# fixture -> what its bridge is started with, and what passes there and nowhere else
+WAYS_IN = {
+    "mcp-legacy": ("mcp:{app}", "app", "method", "elicitation/create"),
+    "mcp-modern": ("mcp:{app}", "bridge", "method", "server/discover"),
+    "mcp-sampling": ("mcp:{app}", "app", "method", "sampling/createMessage"),
+    "acp": ("acp:{app}", "app", "method", "session/request_permission"),
+    "envelope": ("stdio:{app}", "app", "type", "elicitation/request"),
+    "envelope-agent": ("stdio:{app}", "host", "type", "elicitation/response"),
+}
+
+
+def test_each_other_way_in_has_a_fixture() -> None:
+    shown = {path.stem: _fixture(path) for path in (FIXTURES / "apps").glob("*.jsonl")}
+    assert set(shown) == set(WAYS_IN)
+    for name, (target, sender, member, said) in WAYS_IN.items():
+        assert shown[name].head.run == ("serve", "--app", target)
+        assert [
+            each
+            for each in shown[name].entries
+            if each.sender == sender and said == each.value.get(member)
+        ]
+
+
 @pytest.mark.parametrize("claim", ASKED_SOMEBODY, ids=named)
 def test_a_fixture_shows_what_the_matrix_says_of_its_cell(claim: Claim) -> None:
     surface, version = Surface(claim.proof["surface"]), claim.proof["version"]

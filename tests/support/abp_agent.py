@@ -7,18 +7,53 @@ from collections.abc import Mapping
 from typing import Any
 
 from support.harness import RawHost
+from support.peer import RpcPeer
 
 Json = Any
 
 FEATURES = {"elicitation": True, "notifications": True, "progress": True}
 
 
-class AbpAgent(RawHost):
-    """Speaks JSON-RPC or, with `envelope`, ABP's envelope; tests see JSON-RPC either way."""
+class EnvelopePeer(RpcPeer):
+    """Speaks JSON-RPC or ABP's envelope; who uses it sees JSON-RPC either way."""
+
+    speaks_envelopes = False
+
+    def read(self, limit: float | None = None) -> Json:
+        said = super().read(limit)
+        if not self.speaks_envelopes:
+            return said
+        assert "jsonrpc" not in said
+        assert isinstance(said["timestamp"], int)
+        kind, payload = said["type"], said["payload"]
+        named = {"id": said["id"]} if "id" in said else {}
+        if kind.endswith("-result"):
+            return {**named, "result": payload}
+        if kind == "elicitation/request":
+            timeout = {"timeout": payload["timeout"]} if "timeout" in payload else {}
+            return {**named, "method": payload["method"], "params": payload["params"] | timeout}
+        if kind == "progress":
+            return {"method": "notifications/progress", "params": payload}
+        assert kind == "notification"
+        return {"method": f"notifications/{payload['event']}", "params": payload["data"]}
+
+    def _send(self, message: Mapping[str, Json]) -> None:
+        if not self.speaks_envelopes:
+            super()._send(message)
+            return
+        kind = message.get("method", "elicitation/response")
+        payload = message.get("params", message.get("result"))
+        named = {"id": message["id"]} if "id" in message else {}
+        said = {"type": kind, **named, "timestamp": 1_700_000_000_000, "payload": payload}
+        self.write(json.dumps(said).encode() + b"\n")
+
+
+class AbpAgent(EnvelopePeer, RawHost):
+    """Speaks JSON-RPC or, with `envelope`, ABP's envelope."""
 
     def __init__(self, *arguments: str, envelope: bool = False, **more: Json) -> None:
         super().__init__(*arguments, **more)
-        self._envelope = envelope
+        self.speaks_envelopes = envelope
 
     def open(self, features: Json = FEATURES, **more: Json) -> Json:
         """The result of `initialize`."""
@@ -47,31 +82,3 @@ class AbpAgent(RawHost):
     def ask(self, method: str, **params: Json) -> int:
         """Have the demo ask: the id of the call, whose data is the ABP response that it got."""
         return self.begin_capability("demo.ask", request={"method": method, "params": params})
-
-    def read(self, limit: float | None = None) -> Json:
-        said = super().read(limit)
-        if not self._envelope:
-            return said
-        assert "jsonrpc" not in said
-        assert isinstance(said["timestamp"], int)
-        kind, payload = said["type"], said["payload"]
-        named = {"id": said["id"]} if "id" in said else {}
-        if kind.endswith("-result"):
-            return {**named, "result": payload}
-        if kind == "elicitation/request":
-            timeout = {"timeout": payload["timeout"]} if "timeout" in payload else {}
-            return {**named, "method": payload["method"], "params": payload["params"] | timeout}
-        if kind == "progress":
-            return {"method": "notifications/progress", "params": payload}
-        assert kind == "notification"
-        return {"method": f"notifications/{payload['event']}", "params": payload["data"]}
-
-    def _send(self, message: Mapping[str, Json]) -> None:
-        if not self._envelope:
-            super()._send(message)
-            return
-        kind = message.get("method", "elicitation/response")
-        payload = message.get("params", message.get("result"))
-        named = {"id": message["id"]} if "id" in message else {}
-        said = {"type": kind, **named, "timestamp": 1_700_000_000_000, "payload": payload}
-        self.write(json.dumps(said).encode() + b"\n")

@@ -19,6 +19,7 @@ _REQUESTS = (
     "shutdown",
 )
 _ANSWERS = {f"{each}-result" for each in _REQUESTS}  # the types that answer a request
+QUESTION = "elicitation/request"
 ANSWER = "elicitation/response"  # the type that answers an app's
 _UNNAMED = "abp-unnamed-"  # begins the ids of an agent's requests that came without one
 
@@ -30,6 +31,13 @@ def is_envelope(message: JsonValue) -> bool:
         and isinstance(message.get("type"), str)
         and "jsonrpc" not in message
     )
+
+
+def is_enveloped_request(message: JsonValue) -> bool:
+    """Whether it is an envelope that wants an answer."""
+    said = as_object(message)
+    kinds = (*_REQUESTS, QUESTION)
+    return is_envelope(message) and "id" in said and said["type"] in kinds
 
 
 def to_envelope(message: JsonObject, now: float) -> dict[str, JsonValue]:
@@ -59,13 +67,13 @@ def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
     if kind in _ANSWERS:
         return rpc | {"result": payload}
     body = payload_object(payload)
-    if kind == "elicitation/request":
+    if kind == QUESTION:
         method = body.get("method")
         params = body.get("params")
         if "timeout" in body and (params is None or isinstance(params, Mapping)):
             params = {"timeout": body["timeout"], **(params or {})}
         return rpc | {
-            "method": method if isinstance(method, str) else "elicitation/request",
+            "method": method if isinstance(method, str) else QUESTION,
             "params": params,
         }
     rpc.pop("id", None)
