@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -156,6 +157,19 @@ class _Work:
         session.said = [(how, data) for _, how, data in sitter.asked_one.said]
         session.taken_down = sitter.taken_down
         session.requested = getattr(host, "asked_by", None)
+        session.problems += _wrong_messages(host)
+
+
+def _wrong_messages(host: Any) -> Iterator[str]:
+    """What the bridge said to the host that is not valid, or twice."""
+    for id, messages in host.peer.answered.items():
+        if len(messages) > 1:
+            yield f"the host's request {id} has {len(messages)} responses"
+    try:
+        if (referee := getattr(host, "referee", None)) is not None:  # ABP has none
+            referee(host.peer.lines).check()
+    except Exception as problem:  # whatever it finds
+        yield f"the bridge said what is not valid: {problem!r}"
 
 
 BASE: Json = {"page": "off"}
