@@ -30,6 +30,7 @@ COMMANDS = {
     "acp": "acp",
     "demo": "demo.run",
     "ask": "ask.run",
+    "agents": "agents",
     "matrix": "matrix",
     "replay": "replay",
     "trace": "trace",

@@ -1,0 +1,150 @@
+"""`abp-bridge agents`: which agents can be had on this machine, and why others cannot; with a name,
+one turn of that one, to try it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.agents.cli import CliAgent
+from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
+from abp_bridge.core.agent_turn import AgentError, AgentMessage, AgentResponse, Chunk, ChunkKind
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.sanitize import label, message
+from abp_bridge.interfaces.agent import Availability, StartOptions
+from abp_bridge.protocols.cli_agents import DIALECTS, MAX_ANSWER
+from abp_bridge.settings import read_duration
+
+if TYPE_CHECKING:
+    import argparse
+
+HELP = "which agents can be had here, and one turn of one"
+USAGE = """\
+abp-bridge agents [--json]
+       abp-bridge agents NAME --ask WORDS [OPTION]..."""
+DESCRIPTION = (
+    "Lists the agents whose command lines the bridge can speak to, with their version, or why they"
+    " cannot be had. With a name, that agent is given one turn, in an empty folder:"
+    " without its tools unless --tools says so. Exits with 0 for a whole answer."
+)
+FAILED, INTERRUPTED = 1, 130
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add which agent is tried, with what, and how it is told."""
+    option = parser.add_argument
+    option("name", nargs="?", metavar="NAME", choices=[*DIALECTS], help=", ".join(DIALECTS))
+    option("--ask", metavar="WORDS", default="", help="what it is sent; '-' reads them from stdin")
+    option("--tools", action="store_true", help="it may use its own tools, by its own permissions")
+    option("--resume", metavar="SESSION", default="", help="go on with this session of its own")
+    option(
+        "--timeout",
+        metavar="TIME",
+        type=argument_type(lambda text: read_duration(text, "s", positive=True)),
+        default=300.0,
+        help="for the whole turn (in seconds, or as 2min; default: 5min)",
+    )
+    option("--json", action="store_true", help="one JSON object a line instead of words")
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the agents, or have one answer.
+
+    Returns:
+        The exit code.
+    """
+    if options.name is None:
+        return anyio.run(_list, options.json)
+    words = sys.stdin.read() if options.ask == "-" else options.ask
+    if not words.strip():
+        return complain(
+            f'say what {options.name} is sent, as in: agents {options.name} --ask "Hello"'
+        )
+    return anyio.run(_try, options, words)
+
+
+async def _list(as_json: bool) -> int:
+    found: dict[str, Availability] = {}
+
+    async def look(name: str) -> None:
+        found[name] = await CliAgent(DIALECTS[name], "").available()
+
+    async with anyio.create_task_group() as tasks:
+        for name in DIALECTS:
+            tasks.start_soon(look, name)
+    for name, dialect in DIALECTS.items():
+        about = found[name]
+        if as_json:
+            row: JsonObject = {
+                "name": name,
+                "title": dialect.title,
+                "available": about.ok,
+                **({"version": about.version} if about.ok else {"whyNot": about.why_not}),
+                "transport": CliAgent.transport_type,
+                "withoutTools": dialect.toolless is not None,
+            }
+            _print(json.dumps(row))
+        else:
+            _print(f"{name:<10} {about.version or 'yes' if about.ok else f'no: {about.why_not}'}")
+    return 0
+
+
+async def _try(options: argparse.Namespace, words: str) -> int:
+    with tempfile.TemporaryDirectory(prefix="abp-agent-") as folder:
+        agent = CliAgent(DIALECTS[options.name], folder)
+        code = INTERRUPTED
+        with anyio.CancelScope() as scope:
+            async with signals_interrupt(lambda number: scope.cancel()):
+                code = await _answer(agent, options, words)
+        return code
+
+
+async def _answer(agent: CliAgent, options: argparse.Namespace, words: str) -> int:
+    sent = [AgentMessage("user", words)]
+    show = _print_json if options.json else _print_text
+    try:
+        session = await agent.start(StartOptions(session_id=options.resume, tools=options.tools))
+        if options.resume:
+            turn = await agent.resume(session, sent, on_chunk=show, timeout=options.timeout)
+            response = turn[1]
+        else:
+            response = await agent.send(session, sent, on_chunk=show, timeout=options.timeout)
+    except AgentError as problem:
+        if options.json:
+            _print(json.dumps({"error": {"code": problem.code, "message": str(problem)}}))
+            return FAILED
+        cure = "" if options.tools or agent.toolless else "; --tools lets it use them"
+        complain(f"{options.name} brought no answer ({problem.code}): {problem}{cure}")
+        return FAILED
+    _print_response(response, as_json=options.json)
+    return 0
+
+
+def _print_json(chunk: Chunk) -> None:
+    said: JsonObject = {"chunk": chunk.kind, "text": chunk.text, "data": chunk.data}
+    _print(json.dumps({name: each for name, each in said.items() if each}))
+
+
+def _print_text(chunk: Chunk) -> None:
+    """What it does on the way goes to stderr: stdout is for its answer."""
+    if chunk.kind in (ChunkKind.TOOL_START, ChunkKind.NOTICE):
+        what = "uses" if chunk.kind == ChunkKind.TOOL_START else "says"
+        sys.stderr.write(f"{what} {label(chunk.text, 200)}\n")
+
+
+def _print_response(response: AgentResponse, *, as_json: bool) -> None:
+    if as_json:
+        _print(json.dumps({"response": asdict(response)}))
+    else:
+        _print(message(response.content or "", MAX_ANSWER))
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

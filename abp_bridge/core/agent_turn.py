@@ -1,0 +1,132 @@
+"""One turn of an agent or a model, in no protocol's words: what it is sent, what it says meanwhile,
+its answer with what that cost, and how a turn fails.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.errors import AbpBridgeError
+
+Role = Literal["system", "user", "assistant"]
+Scope = Literal["turn", "session", "period"]
+
+
+class AgentErrorCode(enum.StrEnum):
+    """Why there is no answer. The set is closed: each says what its caller can do."""
+
+    NOT_AVAILABLE = "NOT_AVAILABLE"  # it is not installed, or nothing is configured
+    AUTH_REQUIRED = "AUTH_REQUIRED"  # its user must sign in, or the key is wrong
+    RATE_LIMITED = "RATE_LIMITED"  # its model is asked too often
+    TIMEOUT = "TIMEOUT"
+    CANCELLED = "CANCELLED"
+    REFUSED = "REFUSED"  # the model declines to answer this
+    TRUNCATED = "TRUNCATED"  # what came is not the whole answer
+    SESSION_UNKNOWN = "SESSION_UNKNOWN"  # there is nothing to go on with
+    PROTOCOL = "PROTOCOL"  # it says what its protocol has not
+    AGENT_DIED = "AGENT_DIED"
+    FAILED = "FAILED"  # it says itself that it failed, in words only
+
+
+class AgentError(AbpBridgeError):
+    """A turn that brought no answer; `code` says why."""
+
+    def __init__(self, code: AgentErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMessage:
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that was called in a turn, by its own name."""
+
+    id: str
+    name: str
+    arguments: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What something cost.
+
+    Attributes:
+        amount: How many of `unit`.
+        unit: A currency by its ISO 4217 code, or `turn` where a subscription pays.
+        scope: Of what that is the cost.
+        source: Who says so: `agent` itself, or a table of prices.
+    """
+
+    amount: float
+    unit: str
+    scope: Scope = "turn"
+    source: str = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that went in and came out; None where nobody says.
+
+    Attributes:
+        scope: Of what these are the numbers: agents count differently.
+    """
+
+    scope: Scope = "turn"
+    input: int | None = None
+    output: int | None = None
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResponse:
+    """A whole answer.
+
+    Attributes:
+        content: The text of its last message; None where it said nothing.
+        tool_calls: The tools that it called on the way, in order.
+        usage: What it took, where that is said.
+        stop_reason: Why it stopped, in the agent's own word.
+        metadata: What else it said of itself.
+    """
+
+    content: str | None
+    tool_calls: Sequence[ToolCall] = ()
+    usage: Usage | None = None
+    stop_reason: str | None = None
+    metadata: JsonObject = field(default_factory=dict)
+
+
+class ChunkKind(enum.StrEnum):
+    """What an agent says while its turn goes on; what has no name here passes by its own."""
+
+    TEXT = "text"
+    THOUGHT = "thought"
+    TOOL_START = "tool_start"
+    TOOL_END = "tool_end"
+    NOTICE = "notice"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a turn.
+
+    Attributes:
+        kind: A `ChunkKind`, or the agent's own word for what has none.
+        text: Its words.
+        data: The rest of it.
+    """
+
+    kind: str
+    text: str = ""
+    data: JsonObject = field(default_factory=dict)

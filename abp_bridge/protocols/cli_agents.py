@@ -1,0 +1,431 @@
+"""What the command lines of agents write on their stdout in one headless turn, a JSON object a
+line, each in its own way: `CliTurn` reads it into what all have in common.
+
+A turn is whole when the line that ends it was read: a program that ends without it was cut off,
+whatever its exit code says. Every reader here is total: a line it does not know passes as a chunk
+of the line's own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from abp_bridge.core.agent_turn import (
+    AgentError,
+    AgentErrorCode,
+    AgentResponse,
+    Chunk,
+    ChunkKind,
+    Cost,
+    ToolCall,
+    Usage,
+)
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_count,
+    as_list,
+    as_number,
+    as_object,
+    as_text,
+)
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.json_lines import JsonLines
+
+MAX_ANSWER = 4 * 2**20  # characters of all messages of one turn: a model that goes on and on
+SHORT = 500  # characters of an agent's own words in an error
+_BY_STATUS = {
+    401: AgentErrorCode.AUTH_REQUIRED,
+    403: AgentErrorCode.AUTH_REQUIRED,
+    429: AgentErrorCode.RATE_LIMITED,
+}
+# Why a model stopped before it had said all, in the words of all of them.
+_CUT = frozenset({"max_tokens", "length", "max_turns", "max_turn_requests", "error_max_turns"})
+
+
+@dataclass(frozen=True, slots=True)
+class CliDialect:
+    """How one command line is spoken to.
+
+    Attributes:
+        program: Its name, as it is on the PATH.
+        title: What people call it.
+        start: Its arguments for a turn that begins a conversation; `{}` stands for its id, where
+            we choose it. The prompt goes to its stdin.
+        resume: Those that go on with the conversation of the id `{}`.
+        toolless: Those with which it has no tools; None where it cannot be had without.
+        read: Reads one line.
+    """
+
+    program: str
+    title: str
+    start: Sequence[str]
+    resume: Sequence[str]
+    toolless: Sequence[str] | None
+    read: Callable[[CliTurn, JsonObject], Iterator[Chunk]]
+
+    def command(self, session: str, *, resumes: bool, tools: bool) -> list[str]:
+        """The command of one turn.
+
+        Args:
+            session: The conversation's id.
+            resumes: Whether there was an earlier turn of it.
+            tools: Whether the agent may use its own.
+
+        Raises:
+            AgentError: It cannot be had without tools.
+        """
+        without: Sequence[str] | None = () if tools else self.toolless
+        if without is None:
+            words = f"{self.title} cannot be run without its tools"
+            raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
+        arguments = self.resume if resumes else self.start
+        return [self.program, *(each.format(session) for each in arguments), *without]
+
+
+class CliTurn:
+    """One turn of one command line, as its stdout comes.
+
+    Args:
+        dialect: How it is read.
+        session: The conversation's id, until the agent says another.
+        resumes: Whether there was an earlier turn of it.
+
+    Attributes:
+        failure: Why it will bring no answer, known before its end.
+    """
+
+    def __init__(self, dialect: CliDialect, session: str = "", *, resumes: bool = False) -> None:
+        self.session = session
+        self.resumes = resumes
+        self.failure: AgentError | None = None
+        self.is_complete = False
+        self.usage: Usage | None = None
+        self.stop_reason: str | None = None
+        self.final: str | None = None  # the answer, where a dialect says it apart
+        self.streamed = ""  # the message whose pieces have come already
+        self._dialect = dialect
+        self._lines = JsonLines()
+        self._messages: dict[str, list[str]] = {}
+        self._calls: dict[str, ToolCall] = {}
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[Chunk]:
+        """What is new in `data`."""
+        yield from self._read(self._lines.feed(data))
+
+    def end(self, status: int, words: str) -> AgentResponse:
+        """The answer.
+
+        Args:
+            status: The program's exit code.
+            words: What it said last on its stderr.
+
+        Raises:
+            AgentError: There is none, or not all of it came.
+        """
+        list(self._read(self._lines.end()))
+        if self.failure is not None:
+            raise self.failure
+        if self.is_complete:
+            return self._response()
+        said = f": {label(words, SHORT)}" if words.strip() else ""
+        if self.resumes and status and not self._messages:
+            unknown = f"it does not go on with {label(self.session, 80)}{said}"
+            raise AgentError(AgentErrorCode.SESSION_UNKNOWN, unknown)
+        if status:
+            died = f"it ended with the exit code {status} before its turn was over{said}"
+            raise AgentError(AgentErrorCode.AGENT_DIED, died)
+        raise AgentError(AgentErrorCode.TRUNCATED, f"it ended before its turn was over{said}")
+
+    def _read(self, lines: Iterator[JsonObject]) -> Iterator[Chunk]:
+        try:
+            for line in lines:
+                yield from self._dialect.read(self, line)
+        except RemoteProtocolError as problem:
+            self.failure = AgentError(AgentErrorCode.PROTOCOL, str(problem))
+
+    def _response(self) -> AgentResponse:
+        messages = ["".join(each) for each in self._messages.values()]
+        content = self.final if self.final is not None else messages[-1] if messages else None
+        if self.stop_reason in _CUT:
+            words = f"its answer was cut off ({self.stop_reason}), after {len(content or '')} char."
+            raise AgentError(AgentErrorCode.TRUNCATED, words)
+        if self.stop_reason == "refusal":
+            raise AgentError(AgentErrorCode.REFUSED, label(content or "it says no more", SHORT))
+        calls = tuple(self._calls.values())
+        metadata: JsonObject = {"earlierMessages": messages[:-1]} if messages[1:] else {}
+        return AgentResponse(content, calls, self.usage, self.stop_reason, metadata)
+
+    # --- for the dialects ---
+
+    def say(self, message: str, text: str) -> Chunk:
+        """More of the message of that id."""
+        self._size += len(text)
+        if self._size > MAX_ANSWER:
+            words = f"it says more than {MAX_ANSWER:,} characters in one turn"
+            self.failure = AgentError(AgentErrorCode.TRUNCATED, words)
+        else:
+            self._messages.setdefault(message, []).append(text)
+        return Chunk(ChunkKind.TEXT, text)
+
+    def call(self, id: str, name: str, arguments: JsonValue) -> Chunk:
+        """A tool begins; one that began already is not counted again."""
+        self._calls.setdefault(id, ToolCall(id, name, as_object(arguments)))
+        return Chunk(ChunkKind.TOOL_START, name, {"id": id, "arguments": as_object(arguments)})
+
+    def fail(self, words: JsonValue, code: AgentErrorCode = AgentErrorCode.FAILED) -> None:
+        """It says itself that it failed, in these words; the first reason counts."""
+        said = label(as_text(words) or "it says that it failed, and not why", SHORT)
+        self.failure = self.failure or AgentError(code, said)
+
+    def count(self, usage: Usage) -> None:
+        """Tokens of one of several steps."""
+        before = self.usage or Usage()
+        self.usage = replace(
+            usage,
+            input=(before.input or 0) + (usage.input or 0),
+            output=(before.output or 0) + (usage.output or 0),
+        )
+
+
+def _by_status(status: JsonValue) -> AgentErrorCode:
+    """What it means that the agent's model answered with this status of HTTP."""
+    return _BY_STATUS.get(as_count(status) or 0, AgentErrorCode.FAILED)
+
+
+def _other(line: JsonObject) -> Chunk:
+    names = [as_text(line.get("type")), as_text(line.get("subtype"))]
+    return Chunk("/".join(filter(None, names)) or "unknown", data=line)
+
+
+def _ended(id: JsonValue, data: JsonObject) -> Chunk:
+    return Chunk(ChunkKind.TOOL_END, data={**data, "id": as_text(id)})
+
+
+# --- Claude Code, and Qwen Code, which writes the same --------------------------------------------
+
+
+def _claude(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
+    kind, subtype = line.get("type"), line.get("subtype")
+    message = as_object(line.get("message"))
+    turn.session = as_text(line.get("session_id")) or turn.session
+    if kind == "assistant":
+        yield from _claude_message(turn, message)
+    elif kind == "user":
+        for block in map(as_object, as_list(message.get("content"))):
+            if block.get("type") == "tool_result":
+                yield _ended(block.get("tool_use_id"), {"result": block.get("content")})
+    elif kind == "stream_event":
+        yield from _claude_event(turn, as_object(line.get("event")))
+    elif kind == "result":
+        _claude_result(turn, line)
+    elif subtype == "api_retry":
+        status = line.get("error_status")
+        if status in (401, 403):  # it would try ten times, and the key stays wrong
+            words = f"its model does not let it in ({as_text(line.get('error'))})"
+            turn.fail(words, AgentErrorCode.AUTH_REQUIRED)
+        yield Chunk(ChunkKind.NOTICE, f"its model is tried again: {line.get('error')}", line)
+    elif subtype not in ("init", "status"):
+        yield _other(line)
+
+
+def _claude_message(turn: CliTurn, message: JsonObject) -> Iterator[Chunk]:
+    id = as_text(message.get("id"))
+    for block in map(as_object, as_list(message.get("content"))):
+        kind, text = block.get("type"), as_text(block.get("text"))
+        if kind == "text" and text:
+            said = turn.say(id, text)
+            if turn.streamed != id:
+                yield said
+        elif kind == "thinking" and turn.streamed != id:
+            yield Chunk(ChunkKind.THOUGHT, as_text(block.get("thinking")))
+        elif kind == "tool_use":
+            name = as_text(block.get("name"))
+            yield turn.call(as_text(block.get("id")), name, block.get("input"))
+
+
+def _claude_event(turn: CliTurn, event: JsonObject) -> Iterator[Chunk]:
+    """A piece of a message that comes whole afterwards."""
+    delta = as_object(event.get("delta"))
+    if event.get("type") == "message_start":
+        turn.streamed = as_text(as_object(event.get("message")).get("id"))
+    elif delta.get("type") == "text_delta":
+        yield Chunk(ChunkKind.TEXT, as_text(delta.get("text")))
+    elif delta.get("type") == "thinking_delta":
+        yield Chunk(ChunkKind.THOUGHT, as_text(delta.get("thinking")))
+
+
+def _claude_result(turn: CliTurn, line: JsonObject) -> None:
+    tokens, price = as_object(line.get("usage")), as_number(line.get("total_cost_usd"))
+    # What was read from a cache, or written to one, went in as well.
+    cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
+    into = [as_count(tokens.get(name)) for name in ("input_tokens", *cached)]
+    cost = None if price is None else Cost(price, "USD", "session")
+    turn.usage = Usage("turn", sum(filter(None, into)), as_count(tokens.get("output_tokens")), cost)
+    turn.stop_reason = as_text(line.get("stop_reason")) or None
+    if (subtype := as_text(line.get("subtype"))) in _CUT:
+        turn.stop_reason = subtype
+    elif line.get("is_error"):
+        errors = "; ".join(filter(None, map(as_text, as_list(line.get("errors")))))
+        code = _by_status(line.get("api_error_status"))
+        if turn.resumes and not as_count(line.get("num_turns")):
+            code = AgentErrorCode.SESSION_UNKNOWN
+        turn.fail(errors or line.get("result"), code)
+    turn.final = as_text(line.get("result")) or None
+    turn.is_complete = True
+
+
+# --- Codex ----------------------------------------------------------------------------------------
+
+
+def _codex(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
+    kind, item = as_text(line.get("type")), as_object(line.get("item"))
+    if kind == "thread.started":
+        turn.session = as_text(line.get("thread_id"))
+    elif kind.startswith("item."):
+        yield from _codex_item(turn, kind, item)
+    elif kind == "turn.completed":
+        tokens = as_object(line.get("usage"))
+        into, out = as_count(tokens.get("input_tokens")), as_count(tokens.get("output_tokens"))
+        turn.usage = Usage("session", into, out)
+        turn.is_complete = True
+    elif kind == "turn.failed":
+        turn.fail(as_object(line.get("error")).get("message"))
+    elif kind == "error":  # it may go on after it
+        yield Chunk(ChunkKind.NOTICE, as_text(line.get("message")), line)
+    elif kind != "turn.started":
+        yield _other(line)
+
+
+def _codex_item(turn: CliTurn, when: str, item: JsonObject) -> Iterator[Chunk]:
+    kind, id, text = as_text(item.get("type")), as_text(item.get("id")), as_text(item.get("text"))
+    if kind in ("agent_message", "reasoning", "error", "todo_list"):
+        if kind == "todo_list":
+            yield Chunk(kind, data=item)
+        elif when == "item.completed":
+            yield (
+                turn.say(id, text)
+                if kind == "agent_message"
+                else Chunk(ChunkKind.THOUGHT, text)
+                if kind == "reasoning"
+                else Chunk(ChunkKind.NOTICE, as_text(item.get("message")), item)
+            )
+    elif when == "item.completed":
+        turn.call(id, kind, item)
+        yield _ended(id, item)
+    else:
+        yield turn.call(id, kind, item)
+
+
+# --- Goose ----------------------------------------------------------------------------------------
+
+
+def _goose(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
+    kind, message = line.get("type"), as_object(line.get("message"))
+    if kind == "message":
+        for block in map(as_object, as_list(message.get("content"))):
+            yield from _goose_block(turn, as_text(message.get("id")), block)
+    elif kind == "complete":
+        into, out = as_count(line.get("input_tokens")), as_count(line.get("output_tokens"))
+        turn.usage = Usage("session", into, out)
+        turn.is_complete = True
+    elif kind == "error":
+        turn.fail(line.get("error"))
+    else:
+        yield _other(line)
+
+
+def _goose_block(turn: CliTurn, message: str, block: JsonObject) -> Iterator[Chunk]:
+    kind, id = block.get("type"), as_text(block.get("id"))
+    if kind == "text":
+        yield turn.say(message, as_text(block.get("text")))
+    elif kind == "thinking":
+        yield Chunk(ChunkKind.THOUGHT, as_text(block.get("thinking")))
+    elif kind == "toolRequest":
+        called = as_object(as_object(block.get("toolCall")).get("value"))
+        yield turn.call(id, as_text(called.get("name")), called.get("arguments"))
+    elif kind == "toolResponse":
+        yield _ended(id, {"result": block.get("toolResult")})
+    elif kind == "error":
+        refused = block.get("kind") == "authentication"
+        code = AgentErrorCode.AUTH_REQUIRED if refused else AgentErrorCode.FAILED
+        turn.fail(block.get("message"), code)
+    else:
+        yield _other(block)
+
+
+# --- opencode -------------------------------------------------------------------------------------
+
+
+def _opencode(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
+    kind, part = line.get("type"), as_object(line.get("part"))
+    turn.session = as_text(line.get("sessionID")) or turn.session
+    if kind == "text":
+        yield turn.say(as_text(part.get("messageID")), as_text(part.get("text")))
+    elif kind == "reasoning":
+        yield Chunk(ChunkKind.THOUGHT, as_text(part.get("text")))
+    elif kind == "tool_use":  # it is told of when it is over
+        state, id = as_object(part.get("state")), as_text(part.get("callID"))
+        yield turn.call(id, as_text(part.get("tool")), state.get("input"))
+        yield _ended(id, {"result": state.get("output")})
+    elif kind == "step_finish":
+        tokens, price = as_object(part.get("tokens")), as_number(part.get("cost"))
+        cost = Cost(price, "USD") if price else None  # 0 is what it says of models it has no price
+        turn.count(
+            Usage("turn", as_count(tokens.get("input")), as_count(tokens.get("output")), cost)
+        )
+        turn.stop_reason = as_text(part.get("reason")) or None
+        turn.is_complete = turn.stop_reason not in (None, "tool-calls")
+    elif kind == "error":
+        error = as_object(line.get("error"))
+        data = as_object(error.get("data"))
+        turn.fail(data.get("message") or error.get("name"), _by_status(data.get("statusCode")))
+    elif kind != "step_start":
+        yield _other(line)
+
+
+_CLAUDE = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
+_CODEX = ("exec", "--json", "--skip-git-repo-check")
+_GOOSE = ("run", "-i", "-", "--output-format", "stream-json")
+
+DIALECTS = MappingProxyType(
+    {
+        "claude": CliDialect(
+            "claude",
+            "Claude Code",
+            start=(*_CLAUDE, "--session-id", "{}"),
+            resume=(*_CLAUDE, "--resume", "{}"),
+            toolless=("--tools", "", "--strict-mcp-config"),
+            read=_claude,
+        ),
+        "codex": CliDialect(
+            "codex",
+            "Codex",
+            start=(*_CODEX, "-"),
+            resume=("exec", "resume", "{}", "--json", "--skip-git-repo-check", "-"),
+            toolless=None,
+            read=_codex,
+        ),
+        "goose": CliDialect(
+            "goose",
+            "Goose",
+            start=(*_GOOSE, "--name", "{}"),
+            resume=(*_GOOSE, "--name", "{}", "--resume"),
+            toolless=("--no-profile",),
+            read=_goose,
+        ),
+        "opencode": CliDialect(
+            "opencode",
+            "opencode",
+            start=("run", "--format", "json"),
+            resume=("run", "--format", "json", "--session", "{}"),
+            toolless=None,
+            read=_opencode,
+        ),
+    }
+)
+"""Each command line by the word that people choose it with."""

@@ -1,0 +1,58 @@
+"""Streams of JSON objects, one a line, as bytes that may be cut anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abp_bridge.core.json_text import parse
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.errors import RemoteProtocolError
+
+MAX_LINE = 16 * 2**20  # bytes: answers with files in them come in one line
+
+
+class JsonLines:
+    """Reads one stream, and keeps what is not a whole line yet.
+
+    Attributes:
+        ignored: Lines that are no objects: banners, and warnings that somebody else prints.
+    """
+
+    def __init__(self) -> None:
+        self.ignored = 0
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[JsonObject]:
+        """The objects whose lines end in `data`.
+
+        Raises:
+            RemoteProtocolError: A line has more than `MAX_LINE` bytes.
+        """
+        first, *lines = data.split(b"\n")
+        self._rest += first
+        for line in lines:
+            yield from self.end()
+            self._rest += line
+        self._check()
+
+    def end(self) -> Iterator[JsonObject]:
+        """The object in what was left when the stream ended, if it is one.
+
+        Raises:
+            RemoteProtocolError: It has more than `MAX_LINE` bytes.
+        """
+        self._check()
+        line = bytes(self._rest)
+        self._rest.clear()
+        try:
+            message = parse(line)
+        except ValueError:
+            message = None
+        if isinstance(message, dict):
+            yield message
+        else:
+            self.ignored += bool(line.strip())
+
+    def _check(self) -> None:
+        if len(self._rest) > MAX_LINE:
+            raise RemoteProtocolError(f"a line of more than {MAX_LINE:,} bytes")

@@ -1,0 +1,24 @@
+"""A conversation as one text."""
+
+from __future__ import annotations
+
+import pytest
+
+from abp_bridge.core.agent_turn import AgentMessage, Role
+from abp_bridge.protocols.prompts import format_prompt
+
+CONVERSATIONS: dict[str, list[tuple[Role, str]]] = {
+    "": [],
+    "Hello": [("user", "Hello")],
+    "Be short.\n\nHello": [("system", "Be short."), ("user", "Hello")],
+    "The user said:\n> A\n> B\n\nYou said:\n> C\n\nD": [
+        ("user", "A\nB"),
+        ("assistant", "C"),
+        ("user", "D"),
+    ],
+}
+
+
+@pytest.mark.parametrize("text", CONVERSATIONS)
+def test_a_conversation_as_one_text(text: str) -> None:
+    assert format_prompt([AgentMessage(*each) for each in CONVERSATIONS[text]]) == text

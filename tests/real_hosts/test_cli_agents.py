@@ -1,0 +1,112 @@
+"""Real command lines of agents, as `abp-bridge agents` has them: a turn in words, one with a tool,
+the session gone on with, and a session that is not there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abp_bridge.agents.cli import CliAgent
+from abp_bridge.core.agent_turn import AgentError, AgentMessage
+from abp_bridge.interfaces.agent import StartOptions
+from abp_bridge.protocols.cli_agents import DIALECTS
+
+from .hosts import calling, claude_home, codex_home, goose_home, installed
+from .model import Model
+from .stage import PATIENCE, Stage
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+ECHO = "echo made"
+OPENCODE = json.loads(Path(__file__).with_name("opencode.json").read_text())
+
+
+def opencode_home(stage: Stage) -> dict[str, str]:
+    provider = {**OPENCODE["provider"]["mock"], "options": {"baseURL": f"{stage.model.url}/v1"}}
+    provider["options"]["apiKey"] = "none"
+    config = {**OPENCODE, "provider": {"mock": provider}, "mcp": {}}
+    (stage.home / "opencode.json").write_text(json.dumps(config))
+    return stage.environment(OPENCODE_CONFIG=str(stage.home / "opencode.json"))
+
+
+# name -> how it is installed, its home, the tool that runs a command, whether without tools
+AGENTS: dict[str, tuple[str, Callable[[Stage], dict[str, str]], str, bool]] = {
+    "claude": ("claude", claude_home, calling("Bash", command=ECHO, description="It says."), True),
+    "codex": ("codex", codex_home, calling("exec_command", cmd=ECHO), False),
+    "goose": ("goose", goose_home, calling("shell", command=ECHO), True),
+    "opencode": (
+        "opencodecli",
+        opencode_home,
+        calling("bash", command=ECHO, description="It says."),
+        False,
+    ),
+}
+
+
+def begin(name: str, model: Model, folder: Path, programs: pytest.MonkeyPatch) -> CliAgent:
+    """The agent on the PATH, at home in `folder`."""
+    package, home, _, _ = AGENTS[name]
+    stage = Stage(folder, installed(package), model)
+    program = stage.program
+    if name == "claude":
+        program = program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
+    (folder / "bin").mkdir()
+    (folder / "bin" / name).symlink_to(program)
+    for variable, value in home(stage).items():
+        programs.setenv(variable, value)
+    programs.setenv("PATH", str(folder / "bin"), prepend=":")
+    return CliAgent(DIALECTS[name], str(folder))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+async def test_turns_of_one_session(
+    name: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = begin(name, model, tmp_path, monkeypatch)
+    assert (await agent.available()).ok
+    without = AGENTS[name][3]
+    session = await agent.start(StartOptions(tools=not without))
+    hello = [AgentMessage("user", "Hello there")]
+    response = await agent.send(session, hello, timeout=PATIENCE)
+    assert response.content == "Hello."
+    session, response = await agent.resume(session, hello, timeout=PATIENCE)
+    assert response.content == "Hello."
+    usage = await agent.get_usage(session)
+    assert usage is not None
+    assert (usage.scope, usage.output) == ("session", 2)
+
+
+@pytest.mark.parametrize("name", [each for each in AGENTS if each != "goose"])
+async def test_a_tool_of_its_own(
+    name: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = begin(name, model, tmp_path, monkeypatch)
+    session = await agent.start(StartOptions(tools=True))
+    script = [AgentMessage("user", AGENTS[name][2])]
+    kinds: list[str] = []
+    response = await agent.send(
+        session, script, on_chunk=lambda chunk: kinds.append(chunk.kind), timeout=PATIENCE
+    )
+    assert response.content == "DONE"
+    (call,) = response.tool_calls
+    assert ECHO in json.dumps(call.arguments)
+    assert [each for each in kinds if each.startswith("tool")] == ["tool_start", "tool_end"]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+async def test_a_session_that_is_not_there(
+    name: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = begin(name, model, tmp_path, monkeypatch)
+    lost = "00000000-0000-4000-8000-000000000000"
+    await agent.start(StartOptions(session_id=lost, tools=True))
+    with pytest.raises(AgentError) as problem:
+        await agent.resume(lost, [AgentMessage("user", "Hello")], timeout=PATIENCE)
+    assert problem.value.code == "SESSION_UNKNOWN"
