@@ -15,7 +15,7 @@ import anyio
 import mcp_types as types
 import pytest
 from support.acp_harness import check_client
-from support.harness import Hosted, accept, hosted, text
+from support.harness import Hosted, accept, hosted, refuse, text
 
 from .hosts import calling, claude_home, codex_home, goose_home, installed
 from .model import Model
@@ -109,46 +109,101 @@ async def test_what_it_asks_leave_for_is_done_where_the_person_allows_it(
         assert (stage.work / "made.txt").exists() is made
 
 
-@pytest.mark.parametrize("agent", ASKING)
-async def test_a_call_that_is_given_up_is_cancelled_and_the_agent_goes_on(
-    agent: str, model: Model, tmp_path: Path
+QUESTION = {
+    "question": "Which database?",
+    "header": "Database",
+    "multiSelect": False,
+    "options": [
+        {"label": "SQLite", "description": "One file."},
+        {"label": "Postgres", "description": "A server."},
+    ],
+}
+
+
+@pytest.mark.parametrize("action", ["accept", "decline"])
+async def test_claudes_form_is_asked_and_the_answer_reaches_its_model(
+    action: str, model: Model, tmp_path: Path
 ) -> None:
-    asked = anyio.Event()
+    """The only one of them that asks by a form of its own."""
+
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        assert "Which database?" in params.message
+        choices = params.requested_schema["properties"]["question_0"]["oneOf"]
+        assert [each["const"] for each in choices] == ["SQLite", "Postgres"]
+        return (
+            accept(question_0="Postgres")(params) if action == "accept" else refuse(action)(params)
+        )
+
+    async with prompted("claude", model, tmp_path, person) as (host, _):
+        script = calling("AskUserQuestion", questions=[QUESTION])
+        result = await host.call("agent.prompt", prompt=script)
+        assert not result.is_error, result
+    heard = [words for who, words in model.requests[-1].said if who == "tool"][-1]
+    assert ('"Which database?"="Postgres"' in heard) is (action == "accept")
+
+
+# What an agent that asks for no leave is in the middle of.
+LONG = calling("exec_command", cmd="touch begun.txt; sleep 60; touch made.txt")
+GLANCE = 0.05  # seconds between two looks at a file
+
+
+def middle(agent: str) -> str:
+    """What has the agent be in the middle of a turn: it asks, or runs a command."""
+    return AGENTS[agent][2] if agent in ASKING else LONG
+
+
+async def wait_for_middle(stage: Stage, asked: anyio.Event) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not (asked.is_set() or (stage.work / "begun.txt").exists()):
+            with anyio.move_on_after(GLANCE):
+                await asked.wait()
+
+
+def asked_once(asked: anyio.Event) -> Callable[[Any], types.ElicitResult | None]:
+    """Whoever does not answer, and afterwards says no: the model plays on where it was."""
 
     def person(params: Any) -> types.ElicitResult | None:
-        if asked.is_set():  # the model plays on where it was
+        if asked.is_set():
             return choosing("reject", [])(params)
         asked.set()
         return None
 
-    async with prompted(agent, model, tmp_path, person) as (host, stage):
+    return person
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_a_call_that_is_given_up_is_cancelled_and_the_agent_goes_on(
+    agent: str, model: Model, tmp_path: Path
+) -> None:
+    asked = anyio.Event()
+    async with prompted(agent, model, tmp_path, asked_once(asked)) as (host, stage):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: host.call("agent.prompt", prompt=AGENTS[agent][2]))
-            with anyio.fail_after(PATIENCE):
-                await asked.wait()
+            tasks.start_soon(lambda: host.call("agent.prompt", prompt=middle(agent)))
+            await wait_for_middle(stage, asked)
             tasks.cancel_scope.cancel()
         result = await host.call("agent.prompt", prompt="Say hello.")
         assert not result.is_error, result
         assert not (stage.work / "made.txt").exists()
 
 
-@pytest.mark.parametrize("agent", ASKING)
-async def test_an_agent_that_dies_while_it_asks_is_started_anew(
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_an_agent_that_dies_in_the_middle_is_started_anew(
     agent: str, model: Model, tmp_path: Path
 ) -> None:
-    killed: list[int] = []
+    asked = anyio.Event()
+    async with prompted(agent, model, tmp_path, asked_once(asked)) as (host, stage):
+        ended: list[str] = []
 
-    def person(params: Any) -> types.ElicitResult | None:
-        if killed:
-            return choosing("reject", [])(params)
-        lines = Path("/proc").glob("[0-9]*/cmdline")
-        wanted = f"{RECORDER}\0{tmp_path}"
-        killed.extend(int(each.parent.name) for each in lines if wanted in each.read_text())
-        os.killpg(os.getpgid(killed[0]), signal.SIGKILL)
-        return None
+        async def call() -> None:
+            ended.append(text(await host.call("agent.prompt", prompt=middle(agent))))
 
-    async with prompted(agent, model, tmp_path, person) as (host, _):
-        result = await host.call("agent.prompt", prompt=AGENTS[agent][2])
-        assert text(result).startswith("DISCONNECTED")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await wait_for_middle(stage, asked)
+            lines = Path("/proc").glob("[0-9]*/cmdline")
+            wanted = f"{RECORDER}\0{tmp_path}"
+            [recorder, *_] = [each.parent.name for each in lines if wanted in each.read_text()]
+            os.killpg(os.getpgid(int(recorder)), signal.SIGKILL)
+        assert ended[0].startswith("DISCONNECTED")
         again = await host.call("agent.prompt", prompt="Say hello.")
         assert not again.is_error, again
