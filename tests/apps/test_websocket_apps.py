@@ -21,11 +21,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from support import puppets
 from support.harness import MODERN, RawHost, accept, hosted, refuse, run, text
 from support.http_server import Reply, serving
 from support.paths import APPS
-from support.sockets import SocketApp, app_at_socket, at_socket, program_at_socket
-from websockets.asyncio.server import ServerConnection
+from support.peer import read_lines
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from abp_bridge.apps import abp, websocket
 from abp_bridge.apps.targets import make_app
@@ -49,6 +51,72 @@ QUESTIONS: dict[str, tuple[Json, Json]] = {
     "elicitation/confirm": ({"message": "Go on?"}, {"confirmed": True}),
     "elicitation/select": ({"prompt": "Tea?", "options": ["tea", "mate"]}, {"selected": "mate"}),
 }
+
+
+@asynccontextmanager
+async def at_socket(
+    handle: Callable[[ServerConnection], Awaitable[None]], **options: Any
+) -> AsyncIterator[str]:
+    """A WebSocket server that handles each connection so: its address."""
+    async with serve(handle, "127.0.0.1", 0, max_size=2**27, **options) as server:
+        scheme = "wss" if "ssl" in options else "ws"
+        yield f"{scheme}://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/abp"
+
+
+@asynccontextmanager
+async def program_at_socket(*command: str) -> AsyncIterator[str]:
+    """A program that speaks ABP on a pipe, of its own for each connection: the address."""
+
+    async def handle(socket: ServerConnection) -> None:
+        async with await anyio.open_process(command, stderr=None) as program:
+            assert program.stdin is not None
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(bring, socket, program)
+                try:
+                    async for message in socket:
+                        assert isinstance(message, str), "a text frame"
+                        assert "\n" not in message, "one message a frame"
+                        await program.stdin.send(message.encode() + b"\n")
+                except ConnectionClosed:
+                    pass
+                await program.stdin.aclose()
+            await program.wait()
+
+    async def bring(socket: ServerConnection, program: anyio.abc.Process) -> None:
+        assert program.stdout is not None
+        try:
+            async for line in read_lines(program.stdout):
+                await socket.send(line.decode())
+        except ConnectionClosed:
+            return
+        await socket.close()
+
+    async with at_socket(handle) as url:
+        yield url
+
+
+class SocketApp(puppets.App):
+    """An app whose every message is the test's, a text frame each."""
+
+    def __init__(self, socket: ServerConnection) -> None:
+        super().__init__(socket, socket.send, socket.close)
+        self.socket = socket
+
+    async def send(self, **message: Json) -> None:
+        await self.write(json.dumps({"jsonrpc": "2.0", **message}))
+
+
+@asynccontextmanager
+async def app_at_socket(
+    play: Callable[[SocketApp], Awaitable[None]], **options: Any
+) -> AsyncIterator[str]:
+    """An app that does `play` on each connection: the address."""
+
+    async def handle(socket: ServerConnection) -> None:
+        await play(SocketApp(socket))
+
+    async with at_socket(handle, **options) as url:
+        yield url
 
 
 @pytest.mark.parametrize("version", [None, MODERN])
@@ -132,7 +200,7 @@ async def test_an_app_that_never_reads_or_closes_holds_nobody_up() -> None:
             call = {"capability": "work", "timeout": 0.2, "params": {"long": "x" * 2**22}}
             result = await host.client.call_tool("abp_call", call)
             assert text(result).startswith("TIMEOUT")
-            assert (await host.status())["apps"]["socket"]["state"]
+            assert (await host.status())["apps"]["puppet"]["state"]
         over.set()
 
 

@@ -4,27 +4,46 @@ account of the run is read back and judged.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import secrets
 import shutil
+import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
+import uvicorn
+from anyio.abc import TaskGroup
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    InboundLadderRejection,
+    classify_inbound_request,
+)
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types.jsonrpc import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 from support import npm
 from support.npm import Package
 from support.puppets import scripted
 
-from .adapter import Adapter
-from .names import SCRIPT
+from .names import SCRIPT, Names
+from .pipe import Exchange, Message, Messages, Pipe, meta
 
 Json = Any
 
@@ -215,3 +234,363 @@ def _node() -> str:
         if (match := re.match(r"v(\d+)\.", version.stdout)) and int(match[1]) >= NODE_NEEDED:
             return found
     return str(npm.program(NODE, CACHE / "node"))
+
+
+# --- stdio bridges over HTTP ----------------------------------------------------------------------
+#
+# The HTTP face of stdio bridges: MCP's Streamable HTTP, as the conformance suite speaks it, onto
+# pipes.
+#
+# Legacy clients (up to 2025-11-25) get a bridge of their own each, which is their session. Modern
+# ones (2026-07-28) have no sessions and share one; or those that can do the same do. What HTTP
+# adds to MCP is done here: sessions, streams, headers and status codes. What a message says is the
+# bridge's; only names are mapped.
+
+PATIENCE = 30.0  # seconds for the bridge to say anything at all about a request
+MODERN = "2026-07-28"
+# What clients can do that the suite gives little time: their bridges are there before them.
+FIRST: tuple[Json, ...] = ({}, {"elicitation": {}})
+_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+class Refusal(Exception):
+    """A request that goes no further: (HTTP status, JSON-RPC code, words)."""
+
+    def __init__(self, status: int, code: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.code = code
+
+
+class Bridge:
+    """One bridge with the fixture app connected, once `prepare` is through."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self.pipe = pipe
+        self.names = Names()
+
+    async def prepare(self, **about: Json) -> None:
+        """Connect the app, and have it tell what the suite reads as resources.
+
+        `about` is the `_meta` of the calls. Raises Refusal.
+        """
+        for name, arguments in (("abp_connect", {}), ("abp_call", {"capability": "prepare"})):
+            answer = await self.answer(
+                "tools/call", {"name": name, "arguments": arguments, "_meta": about}
+            )
+            if answer.get("result", {}).get("isError") is not False:
+                raise Refusal(
+                    502,
+                    INTERNAL_ERROR,
+                    f"the bridge is not ready, {name} gave {json.dumps(answer)}",
+                )
+
+    async def answer(self, method: str, params: Json) -> Json:
+        """The response to a request of the adapter's own."""
+        exchange = self.pipe.ask(
+            {"jsonrpc": "2.0", "id": f"adapter {method}", "method": method, "params": params}
+        )
+        while "method" in (message := await _next(exchange.messages)):
+            pass
+        return message
+
+
+class Server(uvicorn.Server):
+    """Leaves signals to the whole, which ends the suite and the bridges, too."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Adapter:
+    """Serves `command`, which is a stdio MCP server, over HTTP.
+
+    Records of what went over the pipes are in `folder`. `complaints` are what bridges did that a
+    bridge must not do, known when they have ended.
+    """
+
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], folder: Path, *, by_client: bool
+    ) -> None:
+        """`by_client`: each modern client has a bridge of its own, as on stdio: a proxy takes all
+        that is said there for one host's. They are told apart by what they can do.
+        """
+        self._command = command
+        self._by_client = by_client
+        self._env = env
+        self._folder = folder
+        self._serial = count(1)
+        self._sessions: dict[str, Bridge] = {}
+        self._shared: dict[str, Bridge] = {}  # by what its clients can do
+        self._sharing = anyio.Lock()
+        self._tasks: TaskGroup
+        self._pipes: list[Pipe] = []
+
+    @property
+    def complaints(self) -> list[str]:
+        return [f"the bridge {each}" for pipe in self._pipes for each in pipe.complaints]
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        """Its address, on a port of its own; on the way out every bridge ends, and with them what
+        is still being streamed.
+        """
+        route = Route("/mcp", self._guarded, methods=["GET", "POST", "DELETE"])
+        config = uvicorn.Config(
+            Starlette(routes=[route]),
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=5,
+        )
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server = Server(config)
+            async with anyio.create_task_group() as serving:
+                serving.start_soon(server.serve, [listener])
+                async with anyio.create_task_group() as self._tasks:
+                    try:
+                        for able in FIRST if self._by_client else ():
+                            await self._common(able)
+                        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+                    finally:
+                        for pipe in self._pipes:
+                            pipe.close()
+                server.should_exit = True
+
+    async def _start(self, kind: str) -> Bridge:
+        record = self._folder / f"{kind}-{next(self._serial)}.pipe"
+        pipe = Pipe(self._command, self._env, record)
+        self._pipes.append(pipe)
+        await self._tasks.start(pipe.run)
+        return Bridge(pipe)
+
+    # --- HTTP ---
+
+    async def _guarded(self, request: Request) -> Response:
+        """Every request: from this machine only (a page elsewhere may name it as its own host), and
+        an answer in every case.
+        """
+        try:
+            if not _is_local(f"//{request.headers.get('host', '')}") or not _is_local(
+                request.headers.get("origin")
+            ):
+                raise Refusal(403, INVALID_REQUEST, "only this machine may ask")
+            match request.method:
+                case "POST":
+                    return await self._post(request)
+                case "GET":
+                    return await self._listen(request)
+                case "DELETE":
+                    return await self._leave(request)
+            raise Refusal(405, INVALID_REQUEST, "there is POST, GET and DELETE")
+        except Refusal as problem:
+            return _error(None, problem)
+
+    async def _post(self, request: Request) -> Response:
+        try:
+            message = json.loads(await request.body())
+        except ValueError:
+            raise Refusal(400, PARSE_ERROR, "this is no JSON") from None
+        if not isinstance(message, dict):
+            raise Refusal(400, INVALID_REQUEST, "this is no JSON-RPC message")
+        take = self._post_modern if _is_modern(request, message) else self._post_legacy
+        try:
+            return await take(request, message)
+        except Refusal as problem:
+            return _error(message.get("id"), problem)
+
+    # --- legacy: a session is a bridge ---
+
+    async def _post_legacy(self, request: Request, message: Message) -> Response:
+        if message.get("method") == "initialize":
+            session = secrets.token_hex(16)
+            bridge = self._sessions[session] = await self._start("legacy")
+            return await _reply(request, bridge, message, headers={"mcp-session-id": session})
+        bridge = self._session(request)
+        if "method" in message and "id" in message:
+            return await _reply(request, bridge, message)
+        if message.get("method") == "notifications/cancelled":
+            bridge.pipe.cancel_request((message.get("params") or {}).get("requestId"))
+        else:
+            bridge.pipe.send(message)
+        if message.get("method") == "notifications/initialized":
+            await bridge.prepare()
+        return Response(status_code=202)
+
+    def _session(self, request: Request) -> Bridge:
+        id = request.headers.get("mcp-session-id")
+        if id is None:
+            raise Refusal(400, INVALID_REQUEST, "there is no Mcp-Session-Id")
+        if id not in self._sessions:
+            raise Refusal(404, INVALID_REQUEST, "there is no such session")
+        return self._sessions[id]
+
+    async def _listen(self, request: Request) -> Response:
+        """GET: what the bridge says on nobody's account."""
+        if "mcp-session-id" not in request.headers:
+            raise Refusal(405, INVALID_REQUEST, "only a legacy session has such a stream")
+        bridge = self._session(request)
+        if bridge.pipe.rest is not None:
+            raise Refusal(409, INVALID_REQUEST, "the session has its stream already")
+        messages = bridge.pipe.rest = asyncio.Queue()
+
+        async def events() -> AsyncIterator[str]:
+            try:
+                while (message := await messages.get()) is not None:
+                    yield _event(bridge.names.outward(message))
+            finally:
+                bridge.pipe.rest = None
+
+        return _stream(events())
+
+    async def _leave(self, request: Request) -> Response:
+        """DELETE: the session ends, and its bridge with it."""
+        if "mcp-session-id" not in request.headers:
+            raise Refusal(405, INVALID_REQUEST, "only a legacy session can be ended")
+        self._session(request).pipe.close()
+        del self._sessions[request.headers["mcp-session-id"]]
+        return Response(status_code=204)
+
+    # --- modern: one bridge for all, or for all that can do the same ---
+
+    async def _post_modern(self, request: Request, message: Message) -> Response:
+        if "method" not in message:
+            raise Refusal(400, INVALID_REQUEST, "clients send no responses")
+        if "id" not in message:
+            return Response(status_code=202)  # none is defined for HTTP
+        _compare(request, message)
+        able = meta(message).get(CLIENT_CAPABILITIES_META_KEY)
+        bridge = await self._common(able if self._by_client and isinstance(able, Mapping) else {})
+        return await _reply(
+            request,
+            bridge,
+            message,
+            status=lambda code: ERROR_CODE_HTTP_STATUS.get(code, 200),
+            leaving_cancels=True,
+        )
+
+    async def _common(self, able: Json) -> Bridge:
+        name = json.dumps(able)
+        async with self._sharing:
+            if name not in self._shared or self._shared[name].pipe.over:
+                bridge = self._shared[name] = await self._start("modern")
+                await bridge.prepare(
+                    **{PROTOCOL_VERSION_META_KEY: MODERN, CLIENT_CAPABILITIES_META_KEY: able}
+                )
+            return self._shared[name]
+
+
+def _is_local(address: str | None) -> bool:
+    """Whether an address names this machine; no address is no stranger."""
+    try:
+        return address is None or urlsplit(address).hostname in _HOSTS
+    except ValueError:
+        return False
+
+
+def _is_modern(request: Request, message: Message) -> bool:
+    """By the header; without one, by the message.
+
+    A header of a version that nobody knows is not an old one.
+    """
+    version = request.headers.get("mcp-protocol-version")
+    return PROTOCOL_VERSION_META_KEY in meta(message) or (
+        version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+    )
+
+
+def _compare(request: Request, message: Message) -> None:
+    """The headers repeat what the message says (SEP-2243). Raises Refusal; whatever else may be
+    wrong with the message is for the bridge to find.
+    """
+    found = classify_inbound_request(message, headers=dict(request.headers))
+    if isinstance(found, InboundLadderRejection) and found.code == HEADER_MISMATCH:
+        raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: {found.message}")
+
+
+async def _reply(
+    request: Request,
+    bridge: Bridge,
+    message: Message,
+    *,
+    headers: Mapping[str, str] | None = None,
+    status: Callable[[int], int] = lambda code: 200,
+    leaving_cancels: bool = False,
+) -> Response:
+    """What comes of a request: one JSON object if the response is all, else a stream that ends with
+    it. `status` is for a JSON-RPC error code.
+    """
+    exchange = bridge.pipe.ask(bridge.names.inward(message))
+
+    def shown(heard: Message) -> Message:
+        return bridge.names.outward(heard, message if "method" not in heard else None)
+
+    def left() -> None:
+        if leaving_cancels:
+            bridge.pipe.cancel(exchange)
+
+    first = await _first(request, exchange, left)
+    if "method" not in first:
+        return JSONResponse(shown(first), status(first.get("error", {}).get("code", 0)), headers)
+
+    async def events() -> AsyncIterator[str]:
+        try:
+            yield _event(shown(first))
+            while (heard := await exchange.messages.get()) is not None:
+                yield _event(shown(heard))
+        finally:
+            left()
+
+    return _stream(events(), headers)
+
+
+async def _first(request: Request, exchange: Exchange, left: Callable[[], None]) -> Message:
+    """The first thing that the bridge says about a request, while its client waits. Raises
+    Refusal.
+    """
+    refusal = Refusal(499, INTERNAL_ERROR, "the client left")
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            left()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        try:
+            return await _next(exchange.messages)
+        except Refusal as problem:
+            refusal = problem
+        finally:
+            tasks.cancel_scope.cancel()
+    raise refusal
+
+
+async def _next(messages: Messages) -> Message:
+    try:
+        with anyio.fail_after(PATIENCE):
+            message = await messages.get()
+    except TimeoutError:
+        raise Refusal(504, INTERNAL_ERROR, f"the bridge said nothing for {PATIENCE:g} s") from None
+    if message is None:
+        why = "nothing comes of it: the bridge has ended, or the request was cancelled"
+        raise Refusal(502, INTERNAL_ERROR, why)
+    return message
+
+
+def _stream(events: AsyncIterator[str], headers: Mapping[str, str] | None = None) -> Response:
+    return StreamingResponse(
+        events,
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", **(headers or {})},
+    )
+
+
+def _event(message: Message) -> str:
+    return f"event: message\ndata: {json.dumps(message, ensure_ascii=False)}\n\n"
+
+
+def _error(id: Json, problem: Refusal) -> Response:
+    error = {"code": problem.code, "message": str(problem)}
+    return JSONResponse({"jsonrpc": "2.0", "id": id, "error": error}, problem.status)

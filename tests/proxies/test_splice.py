@@ -27,7 +27,6 @@ from support.acp_proxy import (
     spawned,
 )
 from support.harness import PATIENCE, environment
-from support.paths import APPS
 
 from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.multiplex import MAX_UNREAD, InjectedConnection, SharedWriter
@@ -61,6 +60,29 @@ ODD_LINES = [
 ]
 
 
+# An agent that keeps what it hears in one file, and says what is in the other, byte for byte.
+PARROT = """
+import shutil
+import sys
+import threading
+
+heard, says = sys.argv[1:]
+
+
+def listen() -> None:
+    with open(heard, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+
+
+listener = threading.Thread(target=listen)
+listener.start()
+with open(says, "rb") as file:
+    shutil.copyfileobj(file, sys.stdout.buffer)
+sys.stdout.flush()
+listener.join()
+"""
+
+
 @pytest.mark.parametrize(
     "arguments", [[], ["--app", "demo"]], ids=["nothing to look for", "looking"]
 )
@@ -72,7 +94,7 @@ def test_every_line_passes_byte_for_byte(arguments: list[str], tmp_path: Path) -
     words = tmp_path / "stderr"
     with words.open("wb") as errors:
         run = subprocess.Popen(
-            [*ACP, *arguments, "--", sys.executable, APPS / "parrot.py", heard, says],
+            [*ACP, *arguments, "--", sys.executable, "-c", PARROT, heard, says],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-from collections.abc import Iterator
 from random import Random
 from typing import Any, ClassVar
 
@@ -22,13 +20,6 @@ PATIENCE = 2_000.0  # seconds that a server waits for an answer: a bridge takes 
 MAX_ROUNDS = 8  # that a call asks: of more than ten hosts hear an error
 TEXT, YES = {"type": "string"}, {"type": "boolean"}
 CLASSES = ["one of #", "another of #", "a third of #"]
-OURS = (  # what a proxy says itself, or says otherwise
-    "initialize",
-    "elicitation/create",
-    "notifications/cancelled",
-    "notifications/elicitation/complete",
-    "notifications/progress",
-)
 QUESTIONS: list[tuple[Json, Json]] = [  # what each field is, and the answer
     ({"value": {**TEXT, "enum": CLASSES}}, {"value": CLASSES[1]}),
     ({"value": TEXT}, {"value": "a name for #"}),
@@ -248,48 +239,3 @@ SERVED: list[type[Host]] = [
     *(ServedLegacyHost, ServedLegacyHost, ServedMuteHost),
     *(ServedModernHost, ServedModernHost, ServedMuteModernHost),
 ]
-
-
-def wrong_passages(host: Host, server: Server, is_calm: bool) -> Iterator[str]:
-    """What did not pass as it was said: of a modern side, which is translated, what is in a result
-    and the logs, else one by one; and in a calm session, what was said and did not come.
-    """
-    made = [json.dumps(each["content"][0]) for each in server.said]
-    for messages in host.peer.answered.values():
-        for each in messages:
-            content = (each.get("result") or {}).get("content") or []
-            if content and "isError" not in each["result"] and json.dumps(content[0]) not in made:
-                yield f"a result is not the server's: {content[0]}"
-    is_translated = server.is_modern or isinstance(host, ModernHost)
-    passes = _is_log if is_translated else _passes
-    ways = ((host.peer, server.peer), (server.peer, host.peer))
-    for speaker, hearer in ways:
-        said = [_plain(each) for who, each in speaker.lines if who == "host" and passes(each)]
-        for each in map(_plain, filter(passes, hearer.received)):
-            if each in said:
-                said.remove(each)
-            else:
-                yield f"a message is not what was said, or comes twice: {each}"
-        if is_calm and host.hears_logs and not server.crashed:
-            yield from (f"a message does not come: {each}" for each in said if _must_come(each))
-
-
-def _passes(message: Json) -> bool:
-    """Whether a proxy has no business with it."""
-    if message.get("method") in OURS:
-        return False
-    result = message.get("result") or {}
-    return "method" in message or ("action" not in result and "content" not in result)
-
-
-def _is_log(message: Json) -> bool:
-    return bool(message.get("method") == "notifications/message")
-
-
-def _must_come(message: Json) -> bool:
-    """A call may be refused, and an answer may come after its end."""
-    return bool(message.get("method", "tools/call") != "tools/call")
-
-
-def _plain(message: Json) -> Json:
-    return {name: value for name, value in message.items() if name != "jsonrpc"}

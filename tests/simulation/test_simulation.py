@@ -18,15 +18,22 @@ import pytest
 from abp_bridge.rpc.protocol import INTERNAL_ERROR
 
 from .apps import CONTENT
-from .hosts import Host
+from .hosts import Host, ModernHost
 from .person import Asked
-from .servers import Server, wrong_passages
+from .servers import Server
 from .virtual_loop import VirtualLoop
 from .world import MAX_CHECKED, MISJUDGED, SERVER_ENDED, Report, World
 
 Json = Any
 
 NO = {"confirmed": False}
+OURS = (  # what a proxy says itself, or says otherwise
+    "initialize",
+    "elicitation/create",
+    "notifications/cancelled",
+    "notifications/elicitation/complete",
+    "notifications/progress",
+)
 TOGETHER = 50  # seeds of one test
 SEEDS = range(0, 200, TOGETHER)
 FAILED = {  # seeds that failed once -> what that was
@@ -109,7 +116,7 @@ def judge(world: World) -> None:
 
 def _wrong_for_server(world: World, server: Server) -> Iterator[str]:
     """What it was answered that is not so, and what did not pass."""
-    yield from wrong_passages(world.host, server, world.is_calm)
+    yield from _wrong_passages(world.host, server, world.is_calm)
     for each in server.peer.answered.get("nobody's", []):
         yield f"the server is answered what it did not ask: {each}"
     for asked, responses in server.asked:
@@ -269,3 +276,48 @@ def _silent_losses(host: Host, told: int, crashed: int) -> Iterator[str]:
     )
     if told - heard > lost:
         yield f"{told} notices were told, {heard} heard and {lost} counted as lost"
+
+
+def _wrong_passages(host: Host, server: Server, is_calm: bool) -> Iterator[str]:
+    """What did not pass as it was said: of a modern side, which is translated, what is in a result
+    and the logs, else one by one; and in a calm session, what was said and did not come.
+    """
+    made = [json.dumps(each["content"][0]) for each in server.said]
+    for messages in host.peer.answered.values():
+        for each in messages:
+            content = (each.get("result") or {}).get("content") or []
+            if content and "isError" not in each["result"] and json.dumps(content[0]) not in made:
+                yield f"a result is not the server's: {content[0]}"
+    is_translated = server.is_modern or isinstance(host, ModernHost)
+    passes = _is_log if is_translated else _passes
+    ways = ((host.peer, server.peer), (server.peer, host.peer))
+    for speaker, hearer in ways:
+        said = [_plain(each) for who, each in speaker.lines if who == "host" and passes(each)]
+        for each in map(_plain, filter(passes, hearer.received)):
+            if each in said:
+                said.remove(each)
+            else:
+                yield f"a message is not what was said, or comes twice: {each}"
+        if is_calm and host.hears_logs and not server.crashed:
+            yield from (f"a message does not come: {each}" for each in said if _must_come(each))
+
+
+def _passes(message: Json) -> bool:
+    """Whether a proxy has no business with it."""
+    if message.get("method") in OURS:
+        return False
+    result = message.get("result") or {}
+    return "method" in message or ("action" not in result and "content" not in result)
+
+
+def _is_log(message: Json) -> bool:
+    return bool(message.get("method") == "notifications/message")
+
+
+def _must_come(message: Json) -> bool:
+    """A call may be refused, and an answer may come after its end."""
+    return bool(message.get("method", "tools/call") != "tools/call")
+
+
+def _plain(message: Json) -> Json:
+    return {name: value for name, value in message.items() if name != "jsonrpc"}

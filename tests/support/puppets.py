@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -38,30 +38,32 @@ while data := line.recv(65536):
 
 class App:
     """An app whose every line is the test's: `next` is what the bridge told it, `send` what it
-    says.
+    says. `write` takes bytes as they are.
     """
 
-    def __init__(self, stream: anyio.abc.SocketStream) -> None:
-        self._stream = stream
-        self.aclose = stream.aclose
-        self._lines = read_lines(stream)
+    def __init__(
+        self,
+        lines: AsyncIterable[bytes | str],
+        write: Callable[[Any], Awaitable[None]],
+        aclose: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._lines = lines
+        self.write = write
+        self.aclose = aclose
 
     async def next(self, method: str | None = None) -> Json:
-        """The next message from the bridge, or the next with this method; None when there will be
-        no more.
+        """The next message from the bridge, or the next with this method or type; None when there
+        will be no more.
         """
         with anyio.fail_after(PATIENCE):
             async for line in self._lines:
                 message = json.loads(line)
-                if method in (None, message.get("method")):
+                if method in (None, message.get("method"), message.get("type")):
                     return message
         return None
 
     async def send(self, **message: Json) -> None:
         await self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-
-    async def write(self, data: bytes) -> None:
-        await self._stream.send(data)
 
     async def open(self, *capabilities: str, id: str = "puppet") -> None:
         """Answer `initialize` and the listing that follows it."""
@@ -85,7 +87,8 @@ class Puppets:
     async def app(self) -> App:
         """The next that was started."""
         with anyio.fail_after(PATIENCE):
-            self.apps.append(App(await self._listener.accept()))
+            stream = await self._listener.accept()
+        self.apps.append(App(read_lines(stream), stream.send, stream.aclose))
         return self.apps[-1]
 
 

@@ -30,7 +30,6 @@ from support.acp_proxy import (
     write,
 )
 from support.harness import PATIENCE, RawHost
-from support.paths import APPS
 
 from abp_bridge.bridge.session import CLOSE_LIMIT
 from abp_bridge.proxies.carrier import DRAIN
@@ -112,9 +111,29 @@ def test_a_client_that_goes_while_its_agent_reads_nothing_ends_it() -> None:
         assert proxy.wait(PATIENCE) == 0
 
 
+# An agent that will not end by itself, and neither will its child: a file has their ids.
+STUBBORN = """
+import os
+import signal
+import subprocess
+import sys
+import time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open(sys.argv[1] + ".part", "w") as file:
+    file.write(f"{os.getpid()} {child.pid}")
+os.rename(sys.argv[1] + ".part", sys.argv[1])
+sys.stdout.write('{"jsonrpc":"2.0","method":"ready"}\\n')
+sys.stdout.flush()
+time.sleep(600)
+"""
+
+
 @pytest.mark.parametrize("how", ["stdin", "SIGTERM", "SIGINT SIGINT SIGTERM", "SIGHUP"])
 def test_the_end_is_quiet_and_leaves_nobody_behind(how: str, tmp_path: Path) -> None:
-    with spawned(sys.executable, str(APPS / "stubborn.py"), str(tmp_path / "pids")) as proxy:
+    with spawned(sys.executable, "-c", STUBBORN, str(tmp_path / "pids")) as proxy:
         assert proxy.stdout is not None
         proxy.stdout.readline()
         if how == "stdin":
