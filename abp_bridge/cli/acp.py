@@ -22,6 +22,8 @@ from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 if TYPE_CHECKING:
     import argparse
 
+    from anyio.abc import TaskGroup
+
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
     from abp_bridge.proxies.carrier import Side
     from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
@@ -81,24 +83,14 @@ async def _serve(
         endpoint = _make_endpoint(composition) if settings.apps else None
         if endpoint is not None:
             tasks.start_soon(endpoint.run)
-
-        async def carry(agent: Child, stderr: Stderr) -> Side:
-            from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
-
-            try:
-                return await run_proxy(
-                    composition.tap("host")(source, sink),
-                    composition.tap("agent")(agent.stdout, agent.stdin),
-                    prefix=f"abp-{os.urandom(4).hex()}-",
-                    agent_name=label(os.path.basename(command[0])) or "the agent",
-                    make_elicitor=composition.make_elicitor,
-                    page=composition.page,
-                    endpoints=endpoint,
-                )
-            finally:
-                if endpoint is not None:  # the apps end beside the agent
-                    tasks.start_soon(endpoint.close)
-
+        carry = partial(
+            _carry,
+            composition,
+            (source, sink),
+            program=command[0],
+            endpoint=endpoint,
+            tasks=tasks,
+        )
         with serving:
             async with anyio.create_task_group() as running:
                 code = await run_program(
@@ -112,6 +104,36 @@ async def _serve(
             await endpoint.close()
         tasks.cancel_scope.cancel()
     return code
+
+
+async def _carry(
+    composition: Composition,
+    client: tuple[StreamReader, StreamWriter],
+    agent: Child,
+    stderr: Stderr,
+    *,
+    program: str,
+    endpoint: McpEndpoint | None,
+    tasks: TaskGroup,
+) -> Side:
+    """Carry lines until either side ends; from then on the apps end beside the agent, in
+    `tasks`.
+    """
+    from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
+
+    try:
+        return await run_proxy(
+            composition.tap("host")(*client),
+            composition.tap("agent")(agent.stdout, agent.stdin),
+            prefix=f"abp-{os.urandom(4).hex()}-",
+            agent_name=label(os.path.basename(program)) or "the agent",
+            make_elicitor=composition.make_elicitor,
+            page=composition.page,
+            endpoints=endpoint,
+        )
+    finally:
+        if endpoint is not None:
+            tasks.start_soon(endpoint.close)
 
 
 async def _refuse(client: tuple[ByteReader, ByteWriter], command: Sequence[str], why: str) -> None:

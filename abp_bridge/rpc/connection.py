@@ -93,6 +93,29 @@ class ByteReader(Protocol):
         await anyio.sleep_forever()
 
 
+class WrappedReader(ByteReader):
+    """Before another reader: who derives from it owes `receive`, all else is the other's."""
+
+    def __init__(self, reader: ByteReader) -> None:
+        self._reader = reader
+
+    def peer_time(self) -> float:
+        """The other's (`ByteReader.peer_time`)."""
+        return self._reader.peer_time()
+
+    def arrived(self) -> float:
+        """As of the other (`ByteReader.arrived`)."""
+        return self._reader.arrived()
+
+    async def wait_closed(self) -> None:
+        """As the other's end (`ByteReader.wait_closed`)."""
+        await self._reader.wait_closed()
+
+    def close(self) -> None:
+        """Close the other (`ByteReader.close`)."""
+        self._reader.close()
+
+
 class ByteWriter(Protocol):
     """Where a connection's bytes go."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, WrappedReader
 
 LONGEST = 16 * 2**20  # bytes: of a longer line only the beginning is heard
 
@@ -60,30 +60,18 @@ class _Lines:
             self._hear(None, 0)
 
 
-class _Source(ByteReader):
+class _Source(WrappedReader):
     def __init__(self, source: ByteReader, lines: _Lines) -> None:
-        self._source = source
+        super().__init__(source)
         self._lines = lines
 
     async def receive(self) -> bytes:
-        data = await self._source.receive()
+        data = await self._reader.receive()
         if data:
             self._lines.pass_by(data)
         else:
             self._lines.end()
         return data
-
-    def peer_time(self) -> float:
-        return self._source.peer_time()
-
-    def arrived(self) -> float:
-        return self._source.arrived()
-
-    async def wait_closed(self) -> None:
-        await self._source.wait_closed()
-
-    def close(self) -> None:
-        self._source.close()
 
 
 class _Sink(ByteWriter):

@@ -459,7 +459,7 @@ async def test_an_app_over_tls_is_checked(tmp_path: Path) -> None:
         assert "CERTIFICATE_VERIFY_FAILED" in await words_of(url)
         async with hosted("--app", url, env={"SSL_CERT_FILE": str(certificate)}) as host:
             said = text(await host.client.call_tool("abp_connect", {}))
-    assert said.startswith("Connected socket")
+    assert said.startswith("Connected puppet")
 
 
 def certify(folder: Path) -> Path:

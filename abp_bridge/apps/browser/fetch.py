@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
@@ -148,28 +148,30 @@ async def get(
     """
     failed = f"Failed to fetch {what}"
     asked = [("Accept", accept), *_HEADERS]
+    with _named_failures(failed, limit):
+        async with httpcore2.AsyncConnectionPool(network_backend=_Checked(guard)) as pool:
+            for _ in range(MAX_REDIRECTS + 1):
+                url = split(url)._replace(fragment="").geturl()
+                async with pool.stream("GET", url, headers=asked) as response:
+                    headers = {
+                        name.decode("latin-1").lower(): value.decode("latin-1")
+                        for name, value in response.headers
+                    }
+                    if response.status in _REDIRECTS and "location" in headers:
+                        url = _redirect_target(url, headers["location"])
+                        continue
+                    _check_response(response.status, headers, failed)
+                    yield FetchedDocument(url, headers, response.aiter_stream())
+                    return
+            raise AppError(f"{failed}: more than {MAX_REDIRECTS} redirects")
+
+
+@contextmanager
+def _named_failures(failed: str, limit: float) -> Iterator[None]:
+    """Within `limit` seconds, with each problem told as an AppError that begins with `failed`."""
     try:
         with anyio.fail_after(limit):
-            async with httpcore2.AsyncConnectionPool(network_backend=_Checked(guard)) as pool:
-                for _ in range(MAX_REDIRECTS + 1):
-                    url = split(url)._replace(fragment="").geturl()
-                    async with pool.stream("GET", url, headers=asked) as response:
-                        headers = {
-                            name.decode("latin-1").lower(): value.decode("latin-1")
-                            for name, value in response.headers
-                        }
-                        if response.status in (301, 302, 303, 307, 308) and "location" in headers:
-                            url = _redirect_target(url, headers["location"])
-                            continue
-                        if not 200 <= response.status < 300:
-                            raise AppError(f"{failed}: HTTP {response.status}")
-                        if headers.get("content-encoding", "identity") != "identity":
-                            raise AppError(
-                                f"{failed}: its server sent it compressed although asked not to."
-                            )
-                        yield FetchedDocument(url, headers, response.aiter_stream())
-                        return
-                raise AppError(f"{failed}: more than {MAX_REDIRECTS} redirects")
+            yield
     except TimeoutError:
         raise AppError(f"{failed}: not done within {limit:g} s", "TIMEOUT") from None
     except (
@@ -188,6 +190,15 @@ async def get(
         raise AppError(f"{failed}: {problem}", problem.code) from None
 
 
+def _check_response(status: int, headers: Mapping[str, str], failed: str) -> None:
+    """Raises AppError where the document itself does not come."""
+    if not 200 <= status < 300:
+        raise AppError(f"{failed}: HTTP {status}")
+    if headers.get("content-encoding", "identity") != "identity":
+        raise AppError(f"{failed}: its server sent it compressed although asked not to.")
+
+
+_REDIRECTS = (301, 302, 303, 307, 308)
 _HEADERS = (
     ("Accept-Encoding", "identity"),
     ("User-Agent", f"abp-bridge/{VERSION}"),

@@ -21,7 +21,7 @@ from abp_bridge.protocols.mcp.modern import is_enveloped
 from abp_bridge.protocols.mcp.translation import MODERN_REQUESTS, add_envelope
 from abp_bridge.protocols.mcp.versions import ERAS, V2026_07_28, Era
 from abp_bridge.proxies.mcp.era_connection import LONGEST
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, WrappedReader
 from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, dump, is_id
 
@@ -112,12 +112,12 @@ class _Side:
         return heard, said
 
 
-class _Replayed(ByteReader):
+class _Replayed(WrappedReader):
     """What was read already, and then the rest."""
 
     def __init__(self, data: bytes, reader: ByteReader) -> None:
+        super().__init__(reader)
         self._data = data
-        self._reader = reader
 
     async def receive(self) -> bytes:
         data, self._data = self._data, b""
@@ -129,18 +129,6 @@ class _Replayed(ByteReader):
             take(data)
             return True
         return await self._reader.deliver(take)
-
-    def peer_time(self) -> float:
-        return self._reader.peer_time()
-
-    def arrived(self) -> float:
-        return self._reader.arrived()
-
-    async def wait_closed(self) -> None:
-        await self._reader.wait_closed()
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 class _SideReader(ByteReader):

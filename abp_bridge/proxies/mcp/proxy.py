@@ -66,27 +66,8 @@ async def run_proxy(
     ended: Side = "program"
     errors = b""
     async with anyio.create_task_group() as tasks:
-        connection = McpConnection(injected.connection, tasks)
-        elicitor = Heartbeat(LazyElicitor(lambda: make_elicitor(connection)), connection, tasks)
-        calls, origin = Calls(), cache(policy.origin)
-        questions = ServerQuestions(
-            to_us.connection,
-            to_server,
-            elicitor=elicitor,
-            calls=calls,
-            tasks=tasks,
-            origin=origin,
-        )
-        router = Router(
-            connection,
-            injected,
-            to_us.connection,
-            calls=calls,
-            questions=questions,
-            approval=Approval(elicitor, policy.confirm, origin, tasks),
-            heartbeat=elicitor,
-            visits=Visits(elicitor, tasks, origin),
-            policy=policy,
+        router, questions = _make_router(
+            injected, to_us, to_server, tasks, policy=policy, make_elicitor=make_elicitor
         )
         ended = await _carry(
             Direction(host[0], to_server, router.from_host),
@@ -102,6 +83,36 @@ async def run_proxy(
         with suppress(OSError), anyio.move_on_after(DRAIN):
             await to_host.forward_apart(errors)
     return ended
+
+
+def _make_router(
+    injected: InjectedConnection,
+    to_us: InjectedConnection,
+    to_server: SharedWriter,
+    tasks: TaskGroup,
+    *,
+    policy: Policy,
+    make_elicitor: Callable[[McpConnection], ElicitorApi],
+) -> tuple[Router, ServerQuestions]:
+    """Who reads the lines of both sides, and who asks what the server asks among them."""
+    connection = McpConnection(injected.connection, tasks)
+    elicitor = Heartbeat(LazyElicitor(lambda: make_elicitor(connection)), connection, tasks)
+    calls, origin = Calls(), cache(policy.origin)
+    questions = ServerQuestions(
+        to_us.connection, to_server, elicitor=elicitor, calls=calls, tasks=tasks, origin=origin
+    )
+    router = Router(
+        connection,
+        injected,
+        to_us.connection,
+        calls=calls,
+        questions=questions,
+        approval=Approval(elicitor, policy.confirm, origin, tasks),
+        heartbeat=elicitor,
+        visits=Visits(elicitor, tasks, origin),
+        policy=policy,
+    )
+    return router, questions
 
 
 async def _carry(
