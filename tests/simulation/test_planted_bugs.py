@@ -225,11 +225,37 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
 }
 
 
+# Seeds that showed a bug when it was last looked for: they are tried first, to be quick.
+SHOWN = {
+    "a lost answer": 36,
+    "a doubled answer": 16,
+    "a swapped answer": 10,
+    "a race": 46,
+    "an uncounted loss": 52,
+    "a policy that confirms": 25,
+    "an error taken for an answer": 37,
+    "labels that are mixed up": 60,
+    "apps that a proxy forgets": 214,
+    "a server's lost answer": 19,
+    "a server's doubled answer": 19,
+    "a race at a proxy": 19,
+    "a race between eras": 59,
+    "an uncounted loss at a proxy": 19,
+    "an uncounted loss between eras": 59,
+    "an accept that a proxy invents": 23,
+    "an accept that a proxy cuts": 19,
+    "a result that a proxy changes": 23,
+    "a torn file": 8,
+    "a secret written down": 17,
+}
+
+
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug: str) -> None:
     plant, words = PLANTED[bug]
     with plant():
-        found = next((seed for seed in range(ENOUGH) if _shows(run(seed), words)), None)
+        seeds = [SHOWN.get(bug, 0), *range(ENOUGH)]
+        found = next((seed for seed in seeds if _shows(run(seed), words)), None)
     assert found is not None, f"{ENOUGH} seeds do not show {bug}"
     assert not _shows(run(found), words), f"seed {found} shows {bug} without it"
 
