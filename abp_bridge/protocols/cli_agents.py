@@ -36,6 +36,7 @@ from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.json_lines import JsonLines
 
 MAX_ANSWER = 4 * 2**20  # characters of all messages of one turn: a model that goes on and on
+MAX_CALLS = 10_000  # tools called in one turn, which all stand in its answer
 SHORT = 500  # characters of an agent's own words in an error
 _BY_STATUS = {
     401: AgentErrorCode.AUTH_REQUIRED,
@@ -175,6 +176,9 @@ class CliTurn:
     def call(self, id: str, name: str, arguments: JsonValue) -> Chunk:
         """A tool begins; one that began already is not counted again."""
         self._calls.setdefault(id, ToolCall(id, name, as_object(arguments)))
+        if len(self._calls) > MAX_CALLS:
+            words = f"it calls more than {MAX_CALLS:,} tools in one turn"
+            self.failure = AgentError(AgentErrorCode.TRUNCATED, words)
         return Chunk(ChunkKind.TOOL_START, name, {"id": id, "arguments": as_object(arguments)})
 
     def fail(self, words: JsonValue, code: AgentErrorCode = AgentErrorCode.FAILED) -> None:
