@@ -180,7 +180,7 @@ class Program:
             calls: Which of the host's calls it may belong to.
             destructive: Whether a yes is presumed to do what cannot be undone.
         """
-        from abp_bridge.protocols.mcp.asked import decode_question, encode_answer
+        from abp_bridge.protocols.mcp.server_elicitation import decode_question, encode_answer
 
         def decode(id: str) -> Question:
             return decode_question(

@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.bridge.routing import Routing
-from abp_bridge.bridge.validation import Witness, ask_on
+from abp_bridge.bridge.validation import AnswerAttribution, ask_on
 from abp_bridge.core.event import (
     AttemptEvent,
     InputRequestEvent,
@@ -66,7 +66,7 @@ class Elicitor:
         Args:
             providers: Everybody who can be asked.
             limit: Seconds that a person has whose app sets no time.
-            min_human_latency: Seconds that a person needs to read anything (`Witness`).
+            min_human_latency: Seconds that a person needs to read anything (`AnswerAttribution`).
             observe: Is told what happens to each question.
             files: Looks at the files that apps name; without it none is read.
         """
@@ -75,7 +75,7 @@ class Elicitor:
         self._files = files
         self._observe = observe
         self._limit = limit
-        self._witness = Witness(min_human_latency)
+        self._attribution = AnswerAttribution(min_human_latency)
         self._scopes: dict[str, anyio.CancelScope] = {}
 
     async def ask(self, question: Question) -> Answer:
@@ -151,7 +151,7 @@ class Elicitor:
             self._observe(AttemptEvent(now(), question.id, name))
             try:
                 answer = await ask_on(
-                    self._providers, question, attempt, self._witness, self._observe
+                    self._providers, question, attempt, self._attribution, self._observe
                 )
             except (SurfaceUnsupportedError, RemoteProtocolError) as problem:
                 logger.debug("%s: %s could not ask (%s)", question.id, name, type(problem).__name__)

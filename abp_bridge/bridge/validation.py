@@ -14,8 +14,8 @@ from abp_bridge.core.entries import walk
 from abp_bridge.core.event import Observer
 from abp_bridge.core.evidence import (
     SIMILAR,
-    Circumstances,
-    Glimpse,
+    Evidence,
+    Observation,
     Verdict,
     is_preset,
     judge,
@@ -50,7 +50,7 @@ _MACHINES = {
 }
 
 
-class Witness:
+class AnswerAttribution:
     """Says who gave each answer of one host, and remembers them for the next.
 
     Args:
@@ -60,7 +60,7 @@ class Witness:
 
     def __init__(self, shortest_reading: float) -> None:
         self._shortest_reading = shortest_reading
-        self._before: deque[Glimpse] = deque(maxlen=SIMILAR - 1)
+        self._before: deque[Observation] = deque(maxlen=SIMILAR - 1)
         self._answered = -inf  # when the last of them came, by the loop's clock in seconds
 
     def judge(
@@ -76,7 +76,7 @@ class Witness:
             response.content,
             by_buttons=variant.surface is Surface.ACP_PERMISSION,
         )
-        seen = Glimpse(response.seconds or 0.0, preset, response.exact)
+        seen = Observation(response.seconds or 0.0, preset, response.exact)
         machine = _MACHINES.get(variant.surface)
         if machine is None and question.kind is Kind.SAMPLING:
             machine = AnsweredBy.MODEL
@@ -90,7 +90,7 @@ class Witness:
         reading = reading_time(question, self._shortest_reading)
         may_be_unattended = variant.may_dismiss_unattended and response.outcome is Outcome.CANCELLED
         return judge(
-            Circumstances(
+            Evidence(
                 seen,
                 by_hand,
                 machine,
@@ -107,7 +107,7 @@ async def ask_on(
     provider: InputProvider,
     question: Question,
     attempt: Attempt,
-    witness: Witness,
+    attribution: AnswerAttribution,
     observe: Observer,
 ) -> Answer:
     """Ask `question` on the surface of `attempt`.
@@ -119,7 +119,7 @@ async def ask_on(
         provider: Who has the surface.
         question: What is asked.
         attempt: Where, and how.
-        witness: Says who answered.
+        attribution: Says who answered.
         observe: Is told of each step that the surface shows.
 
     Returns:
@@ -132,7 +132,7 @@ async def ask_on(
     started = now()
     response, route = await _Exchange(provider, observe).ask(question, attempt)
     variant = response.variant or attempt.variant
-    verdict = witness.judge(question, variant, response, started)
+    verdict = attribution.judge(question, variant, response, started)
     answer = Answer(
         response.outcome,
         verdict.answered_by,

@@ -32,7 +32,7 @@ SLOWEST_READER = 5  # shortest times: nobody is asked to stare at a text
 
 
 @dataclass(frozen=True, slots=True)
-class Glimpse:
+class Observation:
     """What is seen of one answer.
 
     Attributes:
@@ -49,8 +49,8 @@ class Glimpse:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
-    """Under which an answer was given.
+class Evidence:
+    """What there is to tell who gave an answer.
 
     Attributes:
         seen: The answer.
@@ -64,14 +64,14 @@ class Circumstances:
         before: What this host answered before, oldest first.
     """
 
-    seen: Glimpse
+    seen: Observation
     by_hand: bool = False
     machine: AnsweredBy | None = None
     said: AnsweredBy | None = None
     interactive: bool | None = None
     may_be_unattended: bool = False
     reading: float = 0.0
-    before: Sequence[Glimpse] = ()
+    before: Sequence[Observation] = ()
 
 
 class Verdict(NamedTuple):
@@ -85,24 +85,24 @@ class Verdict(NamedTuple):
 class _Row(NamedTuple):
     evidence: str
     answered_by: AnsweredBy | None  # None: the machine, or who the host says
-    fits: Callable[[Circumstances], object]
+    fits: Callable[[Evidence], object]
     reason: str = ""
 
 
-def _alike(at: Circumstances) -> Sequence[Glimpse]:
-    return [*at.before, at.seen][-SIMILAR:]
+def _alike(given: Evidence) -> Sequence[Observation]:
+    return [*given.before, given.seen][-SIMILAR:]
 
 
-def _is_steady(at: Circumstances) -> bool:
-    last = _alike(at)
+def _is_steady(given: Evidence) -> bool:
+    last = _alike(given)
     times = [each.seconds for each in last]
     longest = max(times)
     known = len(times) == SIMILAR and longest < inf and all(each.exact for each in last)
     return known and longest - min(times) <= min(STEADY * longest, JITTER)
 
 
-def _is_always_preset(at: Circumstances) -> bool:
-    last = _alike(at)
+def _is_always_preset(given: Evidence) -> bool:
+    last = _alike(given)
     return len(last) == SIMILAR and all(each.preset for each in last)
 
 
@@ -110,41 +110,41 @@ _BY_ITSELF = "The host answered by itself"
 _NOBODY = "no person was asked"
 
 _ROWS = (
-    _Row("machine-surface", None, lambda at: at.machine),
+    _Row("machine-surface", None, lambda given: given.machine),
     _Row(
         "host-says",
         None,
-        lambda at: at.said,
+        lambda given: given.said,
         "The host itself says that no person answered.",
     ),
-    _Row("own-surface", AnsweredBy.PERSON, lambda at: at.by_hand),
+    _Row("own-surface", AnsweredBy.PERSON, lambda given: given.by_hand),
     _Row(
         "headless-host",
         AnsweredBy.HOST_POLICY,
-        lambda at: at.interactive is False,
+        lambda given: given.interactive is False,
         f"{_BY_ITSELF}, as this one does; {_NOBODY}.",
     ),
     _Row(
         "faster-than-reading",
         AnsweredBy.HOST_POLICY,
-        lambda at: at.seen.seconds < at.reading,
+        lambda given: given.seen.seconds < given.reading,
         f"{_BY_ITSELF} in {{took}}; {_NOBODY}.",
     ),
     _Row(
         "steady-latency",
         AnsweredBy.HOST_POLICY,
-        lambda at: at.reading and _is_steady(at),
+        lambda given: given.reading and _is_steady(given),
         f"{_BY_ITSELF}, after {{took}} each time; {_NOBODY}.",
     ),
     _Row(
         "maybe-headless",
         AnsweredBy.UNKNOWN,
-        lambda at: at.reading and at.may_be_unattended,
+        lambda given: given.reading and given.may_be_unattended,
         "The host dismisses by itself what nobody is there to see; nobody knows whether a person"
         " did.",
     ),
-    _Row("interactive-host", AnsweredBy.PERSON, lambda at: at.interactive),
-    _Row("not-measured", AnsweredBy.PERSON, lambda at: not at.reading),
+    _Row("interactive-host", AnsweredBy.PERSON, lambda given: given.interactive),
+    _Row("not-measured", AnsweredBy.PERSON, lambda given: not given.reading),
     _Row(
         "always-preset",
         AnsweredBy.HOST_POLICY,
@@ -154,21 +154,21 @@ _ROWS = (
     _Row(
         "preset",
         AnsweredBy.UNKNOWN,
-        lambda at: at.seen.preset,
+        lambda given: given.seen.preset,
         "The host took the default or the first choice; nobody knows whether a person did.",
     ),
-    _Row("reading-time", AnsweredBy.PERSON, lambda at: True),
+    _Row("reading-time", AnsweredBy.PERSON, lambda given: True),
 )
 
 EVIDENCE = tuple(row.evidence for row in _ROWS)
 
 
-def judge(at: Circumstances) -> Verdict:
+def judge(given: Evidence) -> Verdict:
     """Who answered under these circumstances, by the first row that fits."""
-    row = next(row for row in _ROWS if row.fits(at))
-    answered_by = row.answered_by or at.machine or at.said
+    row = next(row for row in _ROWS if row.fits(given))
+    answered_by = row.answered_by or given.machine or given.said
     assert answered_by is not None, "only a row that names somebody has no name of its own"
-    return Verdict(answered_by, row.evidence, row.reason and _tell(row.reason, at.seen.seconds))
+    return Verdict(answered_by, row.evidence, row.reason and _tell(row.reason, given.seen.seconds))
 
 
 def _tell(reason: str, seconds: float) -> str:

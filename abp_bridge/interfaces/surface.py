@@ -25,7 +25,7 @@ class SurfaceResponse:
         content: By field name, as it came: the bridge validates it.
         seconds: The time that a host took by itself, for a step as most were (`median`); None
             where the person answered on a surface of their own.
-        exact: Whether that time is the answer's own (`evidence.Glimpse`).
+        exact: Whether that time is the answer's own (`evidence.Observation`).
         variant: Of the host, where it answered what was asked on another surface.
         answered_by: Who answered, as the host itself says, where that was no person.
     """

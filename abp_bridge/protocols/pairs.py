@@ -16,8 +16,8 @@ from abp_bridge.core.question import Question
 from abp_bridge.protocols.abp import decode_question as decode_abp
 from abp_bridge.protocols.abp.agent_questions import encode_request
 from abp_bridge.protocols.acp.permission import decode_permission
-from abp_bridge.protocols.mcp.asked import decode_question as decode_elicitation
 from abp_bridge.protocols.mcp.sampling import decode_sampling
+from abp_bridge.protocols.mcp.server_elicitation import decode_question as decode_elicitation
 
 ABP, MCP, ACP = "an ABP app", "an MCP server", "an ACP agent"
 PRESUMED = "an MCP server whose tool may destroy, or an ACP agent's form"

@@ -20,7 +20,7 @@ from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, Session
 from abp_bridge.core.question import Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.protocols.mcp.asked import server_outcome
+from abp_bridge.protocols.mcp.server_elicitation import server_outcome
 
 if TYPE_CHECKING:
     from abp_bridge.core.json_value import JsonObject

@@ -13,8 +13,8 @@ from support.paths import ROOT
 
 from abp_bridge.core.evidence import (
     EVIDENCE,
-    Circumstances,
-    Glimpse,
+    Evidence,
+    Observation,
     is_preset,
     judge,
     needs_proof,
@@ -24,99 +24,115 @@ from abp_bridge.core.question import AnsweredBy, Choice, Field, FieldType, Kind,
 
 Json = Any
 PERSON, POLICY, UNKNOWN = AnsweredBy.PERSON, AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN
-SLOW, PRESET = Glimpse(3.0, preset=False), Glimpse(3.0, preset=True)
+SLOW, PRESET = Observation(3.0, preset=False), Observation(3.0, preset=True)
 READING = 0.5
 TIMER = "steady-latency"
 
 
-def glimpses(*seconds: float, preset: bool = False, exact: bool = True) -> list[Glimpse]:
-    return [Glimpse(each, preset, exact) for each in seconds]
+def observed(*seconds: float, preset: bool = False, exact: bool = True) -> list[Observation]:
+    return [Observation(each, preset, exact) for each in seconds]
 
 
 HOST = {
     # interactive, before, seen -> who, by which row
     "headless, however slow": (False, [], SLOW, POLICY, "headless-host"),
-    "at once": (True, [], Glimpse(0.001, preset=False), POLICY, "faster-than-reading"),
-    "before it can be read": (None, [], Glimpse(0.49, preset=False), POLICY, "faster-than-reading"),
-    "a timer": (True, glimpses(0.72, 0.71), Glimpse(0.73, preset=False), POLICY, "steady-latency"),
-    "two alike": (True, glimpses(0.72), Glimpse(0.73, preset=False), PERSON, "interactive-host"),
-    "a person's times": (True, glimpses(0.9, 1.4), SLOW, PERSON, "interactive-host"),
-    "a slow timer": (None, glimpses(30.01, 30.02), Glimpse(30.0, preset=False), POLICY, TIMER),
+    "at once": (True, [], Observation(0.001, preset=False), POLICY, "faster-than-reading"),
+    "before it can be read": (
+        None,
+        [],
+        Observation(0.49, preset=False),
+        POLICY,
+        "faster-than-reading",
+    ),
+    "a timer": (
+        True,
+        observed(0.72, 0.71),
+        Observation(0.73, preset=False),
+        POLICY,
+        "steady-latency",
+    ),
+    "two alike": (
+        True,
+        observed(0.72),
+        Observation(0.73, preset=False),
+        PERSON,
+        "interactive-host",
+    ),
+    "a person's times": (True, observed(0.9, 1.4), SLOW, PERSON, "interactive-host"),
+    "a slow timer": (None, observed(30.01, 30.02), Observation(30.0, preset=False), POLICY, TIMER),
     "a slow person, three times": (
         True,
-        glimpses(71.1, 71.2),
-        Glimpse(71.2, preset=False),
+        observed(71.1, 71.2),
+        Observation(71.2, preset=False),
         PERSON,
         "interactive-host",
     ),
     "three rounds that a host ended by its clock": (
         None,
-        glimpses(300.0, 300.0, exact=False),
-        Glimpse(300.0, preset=False, exact=False),
+        observed(300.0, 300.0, exact=False),
+        Observation(300.0, preset=False, exact=False),
         PERSON,
         "reading-time",
     ),
     "one such round among them": (
         True,
-        [*glimpses(300.0), *glimpses(300.0, exact=False)],
-        Glimpse(300.0, preset=False),
+        [*observed(300.0), *observed(300.0, exact=False)],
+        Observation(300.0, preset=False),
         PERSON,
         "interactive-host",
     ),
     "such a round, before it can be read": (
         True,
         [],
-        Glimpse(0.001, preset=False, exact=False),
+        Observation(0.001, preset=False, exact=False),
         POLICY,
         "faster-than-reading",
     ),
-    "one was taken down": (True, glimpses(0.9, inf), SLOW, PERSON, "interactive-host"),
+    "one was taken down": (True, observed(0.9, inf), SLOW, PERSON, "interactive-host"),
     "what stood there, by a person": (True, [], PRESET, PERSON, "interactive-host"),
     "what stood there, by nobody knows whom": (None, [], PRESET, UNKNOWN, "preset"),
     "what stood there, each time": (
         None,
-        glimpses(0.9, 1.7, preset=True),
+        observed(0.9, 1.7, preset=True),
         PRESET,
         POLICY,
         "always-preset",
     ),
     "what stood there, this time": (
         None,
-        [*glimpses(0.9), *glimpses(1.7, preset=True)],
+        [*observed(0.9), *observed(1.7, preset=True)],
         PRESET,
         UNKNOWN,
         "preset",
     ),
-    "something chosen": (None, glimpses(0.9, 1.7, preset=True), SLOW, PERSON, "reading-time"),
+    "something chosen": (None, observed(0.9, 1.7, preset=True), SLOW, PERSON, "reading-time"),
 }
 
 
 @pytest.mark.parametrize("case", HOST)
 def test_a_hosts_answer(case: str) -> None:
     interactive, before, seen, who, row = HOST[case]
-    verdict = judge(
-        Circumstances(seen, interactive=interactive, reading=READING, before=tuple(before))
-    )
+    verdict = judge(Evidence(seen, interactive=interactive, reading=READING, before=tuple(before)))
     assert (verdict.answered_by, verdict.evidence) == (who, row)
     assert bool(verdict.reason) == (who is not PERSON)
 
 
 def test_a_policys_reason_says_how_long_it_took() -> None:
-    quick = judge(Circumstances(Glimpse(0.0012, preset=False), reading=READING))
+    quick = judge(Evidence(Observation(0.0012, preset=False), reading=READING))
     assert quick.reason == "The host answered by itself in 1.2 ms; no person was asked."
-    steady = Circumstances(Glimpse(2.0, preset=False), reading=READING, before=glimpses(2.01, 1.98))
+    steady = Evidence(Observation(2.0, preset=False), reading=READING, before=observed(2.01, 1.98))
     assert "after 2.0 s each time" in judge(steady).reason
 
 
 @pytest.mark.parametrize("machine", [AnsweredBy.MODEL, AnsweredBy.SCRIPT])
 def test_a_machines_surface_is_no_persons_however_it_looks(machine: AnsweredBy) -> None:
-    verdict = judge(Circumstances(SLOW, by_hand=True, machine=machine, interactive=True))
+    verdict = judge(Evidence(SLOW, by_hand=True, machine=machine, interactive=True))
     assert verdict == (machine, "machine-surface", "")
 
 
 def test_by_hand_is_a_persons_however_fast() -> None:
-    at_once = Glimpse(0.0, preset=True)
-    verdict = judge(Circumstances(at_once, by_hand=True, interactive=False, reading=READING))
+    at_once = Observation(0.0, preset=True)
+    verdict = judge(Evidence(at_once, by_hand=True, interactive=False, reading=READING))
     assert verdict == (PERSON, "own-surface", "")
 
 
@@ -124,20 +140,20 @@ def test_by_hand_is_a_persons_however_fast() -> None:
 def test_a_dismissal_by_a_host_that_dismisses_by_itself_is_nobody_knows_whose(
     interactive: bool | None,
 ) -> None:
-    at = Circumstances(SLOW, interactive=interactive, may_be_unattended=True, reading=READING)
+    at = Evidence(SLOW, interactive=interactive, may_be_unattended=True, reading=READING)
     who, evidence, reason = judge(at)
     assert (who, evidence) == (UNKNOWN, "maybe-headless")
     assert "nobody knows whether a person did" in reason
 
 
 def test_where_nobody_measures_a_host_is_taken_at_its_word() -> None:
-    verdict = judge(Circumstances(Glimpse(0.0, preset=True), before=glimpses(0.0, 0.0)))
+    verdict = judge(Evidence(Observation(0.0, preset=True), before=observed(0.0, 0.0)))
     assert verdict == (PERSON, "not-measured", "")
 
 
 @pytest.mark.parametrize("said", [AnsweredBy.MODEL, AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN])
 def test_a_host_that_says_that_no_person_answered_is_believed(said: AnsweredBy) -> None:
-    verdict = judge(Circumstances(SLOW, said=said, interactive=True))
+    verdict = judge(Evidence(SLOW, said=said, interactive=True))
     assert (verdict.answered_by, verdict.evidence) == (said, "host-says")
     assert "no person answered" in verdict.reason
 
@@ -237,7 +253,7 @@ def test_a_refusal_never_stood_there() -> None:
 
 def test_what_a_button_stood_for_is_called_a_choice() -> None:
     """A button has a place, and nothing that stood there."""
-    seen = Circumstances(Glimpse(3.0, preset=True), reading=READING)
+    seen = Evidence(Observation(3.0, preset=True), reading=READING)
     assert judge(seen).reason.startswith("The host took the default or the first choice")
 
 

@@ -15,7 +15,7 @@ from abp_bridge.core.menu import MIN_STEPS, Menu, MenuResult, Step, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.mcp.asked import decode_form
+from abp_bridge.protocols.mcp.server_elicitation import decode_form
 
 Json = Any
 

@@ -29,12 +29,12 @@ from abp_bridge.protocols.acp import agent, permission
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2 as acp2
 from abp_bridge.protocols.mcp import (
-    asked,
     elicitation,
     model_messages,
     modern,
     sampling,
     server,
+    server_elicitation,
     translation,
 )
 from abp_bridge.protocols.mcp.client import decode_capabilities
@@ -57,8 +57,10 @@ def question(raw: Json) -> None:
 
 
 def form(raw: Json) -> None:
-    ask(found := asked.decode_question(raw, id="q", origin="o"), raw)
-    asked.encode_answer(found, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content={"value": raw}))
+    ask(found := server_elicitation.decode_question(raw, id="q", origin="o"), raw)
+    server_elicitation.encode_answer(
+        found, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content={"value": raw})
+    )
 
 
 def ask(found: Question, raw: Json) -> None:

@@ -25,8 +25,8 @@ from abp_bridge.core.question import (
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import AgentAnswer, decode_response, encode_request
-from abp_bridge.protocols.mcp.asked import decode_question as decode_elicitation
 from abp_bridge.protocols.mcp.sampling import decode_sampling
+from abp_bridge.protocols.mcp.server_elicitation import decode_question as decode_elicitation
 
 Json = Any
 

@@ -18,7 +18,7 @@ from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
 from abp_bridge.protocols.acp.permission import encode_permission
 from abp_bridge.protocols.acp.v1 import encode_form as encode_acp_form
-from abp_bridge.protocols.mcp import asked, elicitation, model_messages, sampling
+from abp_bridge.protocols.mcp import elicitation, model_messages, sampling, server_elicitation
 from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, find_pair
 
 Json = Any
@@ -108,7 +108,7 @@ def told(who: str, question: Question, answer: Answer) -> Json:
         return sampling.encode_sampled(answer)
     return {
         word: each
-        for word, each in asked.encode_answer(question, answer).items()
+        for word, each in server_elicitation.encode_answer(question, answer).items()
         if word != "_meta"
     }
 

@@ -18,7 +18,7 @@ from abp_bridge.core.question import AnsweredBy, Outcome
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.interfaces.surface import SurfaceResponse
-from abp_bridge.protocols.mcp import asked
+from abp_bridge.protocols.mcp import server_elicitation
 from abp_bridge.proxies import byte_edit, splice
 from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
 from abp_bridge.proxies.mcp.modern_host import ModernHost
@@ -46,7 +46,7 @@ _answer = ServerQuestions._answer
 _handle = ServerQuestions._handle
 _keep_lines = splice.keep_lines
 _on_server_notification = ModernHost._on_server_notification
-_encode_answer = asked.encode_answer
+_encode_answer = server_elicitation.encode_answer
 
 
 def _lose_an_answer(self: JsonRpcConnection, id: Json, result: Json, *more: Json) -> None:
@@ -206,11 +206,11 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         "a message does not come",
     ),
     "an accept that a proxy invents": (
-        _plant(asked, "encode_answer", _invent_an_accept),
+        _plant(server_elicitation, "encode_answer", _invent_an_accept),
         SERVERS + " has an answer that nobody gave",
     ),
     "an accept that a proxy cuts": (
-        _plant(asked, "encode_answer", _cut_an_accept),
+        _plant(server_elicitation, "encode_answer", _cut_an_accept),
         SERVERS + " has an answer that nobody gave",
     ),
     "a result that a proxy changes": (

@@ -308,7 +308,7 @@ class Demo:
     ) -> types.ElicitResult | types.ErrorData:
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
-        from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
+        from abp_bridge.protocols.mcp.server_elicitation import decode_form, encode_reply
 
         number = next(self._numbers)
         id = f"question-{number}"

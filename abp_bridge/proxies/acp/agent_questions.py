@@ -18,7 +18,7 @@ from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
+from abp_bridge.protocols.mcp.server_elicitation import decode_form, encode_reply
 from abp_bridge.proxies.elicitor import ElicitorApi
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.errors import respond_internal_error

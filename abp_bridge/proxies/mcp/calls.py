@@ -85,7 +85,7 @@ class Calls:
         """What is known of the tool `name`."""
         return self.tools.get(name) or Tool(name)
 
-    def carriers(self) -> Sequence[str]:
+    def calls_in_flight(self) -> Sequence[str]:
         """The ids of the calls that a question may belong to now, the newest first."""
         return [str(id) for id in reversed(self.open)]
 

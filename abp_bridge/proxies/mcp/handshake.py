@@ -58,9 +58,9 @@ def can_be_asked(host: McpClientInfo) -> bool:
 def refusal(why: JsonValue) -> str:
     """What the host is told in place of the server's answer where nobody can be asked."""
     return (
-        f"abp-bridge mcp reaches nobody who could answer this server's questions: {why}."
-        " Without a person it would do what it should ask for. Mend that, or give --tty DEVICE or"
-        " --questions-api PORT; or --without-person to run it all the same, with every question"
+        f"this server's questions reach nobody who could answer them: {why}. Without a person it"
+        " would do what it should ask for. Mend that, or start abp-bridge mcp with --tty DEVICE or"
+        " --questions-api PORT; or with --without-person to run it all the same, every question"
         " answered 'cancel'."
     )
 

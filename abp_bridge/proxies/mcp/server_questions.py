@@ -104,7 +104,7 @@ class ServerQuestions:
         link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
         self._open[id] = question = _OpenQuestion(
             anyio.CancelScope(),
-            self._calls.carriers(),
+            self._calls.calls_in_flight(),
             self._calls.tools_called(),
             self._calls.are_harmless(),
             link,
@@ -126,7 +126,7 @@ class ServerQuestions:
         """The host needs this call no more: what may be asked for it, and for none that is still
         open, is cancelled.
         """
-        others = self._calls.carriers()
+        others = self._calls.calls_in_flight()
         for question in self._open.values():
             if call in question.calls and set(question.calls).isdisjoint(others):
                 question.scope.cancel()
@@ -171,7 +171,10 @@ class ServerQuestions:
 
     async def _ask(self, params: JsonObject, asked: _OpenQuestion) -> JsonObject:
         """Ask by the ladder: the result of the `elicitation/create` that has these parameters."""
-        from abp_bridge.protocols.mcp.asked import decode_question, encode_answer  # once needed
+        from abp_bridge.protocols.mcp.server_elicitation import (  # once needed
+            decode_question,
+            encode_answer,
+        )
 
         self._serial += 1
         try:

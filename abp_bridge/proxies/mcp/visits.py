@@ -109,7 +109,10 @@ class Visits:
     async def _visit(self, id: Id, link: JsonObject, tools: Sequence[str]) -> str:
         """Why the person did not go there; empty if they did."""
         from abp_bridge.core.question import Outcome
-        from abp_bridge.protocols.mcp.asked import decode_link, server_outcome  # once needed
+        from abp_bridge.protocols.mcp.server_elicitation import (  # once needed
+            decode_link,
+            server_outcome,
+        )
 
         self._serial += 1
         try:

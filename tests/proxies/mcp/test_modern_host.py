@@ -19,7 +19,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.hosts.mcp import tool_calls
 from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 from abp_bridge.interfaces.surface import SurfaceResponse
-from abp_bridge.protocols.mcp.asked import decode_form
+from abp_bridge.protocols.mcp.server_elicitation import decode_form
 from abp_bridge.proxies.mcp.modern_host import ModernHost
 from abp_bridge.rpc.pipe import MemoryPipe, write_all
 

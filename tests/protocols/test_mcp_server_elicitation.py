@@ -25,8 +25,13 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.mcp.asked import decode_form, decode_question, encode_answer, encode_reply
 from abp_bridge.protocols.mcp.elicitation import Action, decode_reply, encode_form
+from abp_bridge.protocols.mcp.server_elicitation import (
+    decode_form,
+    decode_question,
+    encode_answer,
+    encode_reply,
+)
 from abp_bridge.protocols.schema_fields import ACKNOWLEDGE, decode_choices
 
 Json = Any
