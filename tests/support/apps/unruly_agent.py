@@ -14,23 +14,10 @@ from typing import Any
 Json = Any
 
 LOG, HOW = sys.argv[1], "".join(sys.argv[2:])
-OPTIONS = [
-    {"optionId": "go", "name": "Go", "kind": "allow_once"},
-    {"optionId": "no", "name": "No", "kind": "reject_once"},
-]
-LEAVE: Json = {"sessionId": "u-1", "toolCall": {"toolCallId": "t", "title": "Do it"}}
+_TABLE: Json = json.loads(Path(__file__).with_name("unruly.json").read_text())["agent"]
+LEAVE: Json = _TABLE["leave"]
+ENDS: Json = _TABLE["ends"]  # of prompts that do no more
 MIB = 2**20
-ENDS: dict[str, Json] = {
-    "malformed": {"result": ["no", "object"]},
-    "error": {"error": {"code": -32602, "message": "bad", "data": {"why": 1}}},
-    "odd error": {"error": "broken"},
-    "sign in": {"error": {"code": -32000, "message": "Authentication required"}},
-    "nothing": {"result": {}},
-    **{
-        reason: {"result": {"stopReason": reason}}
-        for reason in ("tired", "refusal", "max_tokens", "cancelled")
-    },
-}
 answers: dict[Json, Json] = {}
 
 
@@ -75,6 +62,13 @@ def end(id: Json, reason: Json = "end_turn") -> None:
     write(id=id, result={"stopReason": reason})
 
 
+def babble() -> None:
+    print("Thinking...", flush=True)
+    print("[1, 2]", flush=True)
+    for message in _TABLE["babble"]:
+        write(**message)
+
+
 def prompt(id: Json, words: str) -> None:
     match words:
         case _ if words in ENDS:
@@ -86,33 +80,19 @@ def prompt(id: Json, words: str) -> None:
             until("session/cancel")
             end(id, "cancelled")
         case "babble":
-            print("Thinking...", flush=True)
-            print("[1, 2]", flush=True)
-            write(id={"no": "id"}, method="session/request_permission", params={})
-            write(id="unknown", result={})
-            write(method="_vendor/news", params={"a": 1})
-            update("plan_of_tomorrow", x=1)
-            update("notice", severity="error", title="Disk", description="is full")
-            write(method="session/update", params=["none"])
-            write(method="session/update", params={"update": "none"})
+            babble()
             say("said")
             end(id)
         case "ask oddly":
-            asked = [
-                {},
-                {"options": "none", "toolCall": 1},
-                {**LEAVE, "options": []},
-                {**LEAVE, "options": [{"name": "no id"}, 5]},
-            ]
-            for number, params in enumerate(asked):
+            for number, params in enumerate(_TABLE["odd"]):
                 ask(number, params)
-            say(json.dumps([answer(number) for number in range(len(asked))]))
+            say(json.dumps([answer(number) for number in range(4)]))
             ask("f", {"message": 5}, "elicitation/create")
             ask("t", {"sessionId": "u-1", "command": "rm"}, "terminal/create")
             say(json.dumps([answer("f"), answer("t")]))
             end(id)
         case "retract":
-            ask("r", {**LEAVE, "options": OPTIONS})
+            ask("r", LEAVE)
             while not Path(f"{LOG}.go").exists():  # nobody can tell it while it plays
                 time.sleep(0.01)
             write(method="$/cancel_request", params={"requestId": "r"})
@@ -120,11 +100,11 @@ def prompt(id: Json, words: str) -> None:
             end(id)
         case "ask late":
             until("session/cancel")
-            ask("late", {**LEAVE, "options": OPTIONS})
+            ask("late", LEAVE)
             answer("late")
             end(id, "cancelled")
         case "leave":
-            ask("q", {**LEAVE, "options": OPTIONS})
+            ask("q", LEAVE)
             answer("q")
         case "hang":
             pass

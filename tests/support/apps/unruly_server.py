@@ -4,40 +4,19 @@ does what its name says; what it hears is appended to `LOG`.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 Json = Any
 
-PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
+_TABLE: Json = json.loads(Path(__file__).with_name("unruly.json").read_text())["server"]
+TOOLS: list[Json] = _TABLE["tools"]
+ENDS: Json = _TABLE["ends"]  # of calls that do no more
+ASKED: Json = _TABLE["asked"]
 SCHEMA = {"type": "object"}
-TOOLS: list[Json] = [
-    {
-        "name": "wipe",
-        "title": "Wipe it all",
-        "description": "Wipes.",
-        "inputSchema": {"type": "object", "properties": {"what": {"type": "string"}}},
-        "outputSchema": {"type": "object", "properties": {"gone": {"type": "integer"}}},
-        "annotations": {"destructiveHint": True, "readOnlyHint": False, "x-own": 1},
-    },
-    {"name": "look", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
-    *({"name": name, "inputSchema": SCHEMA} for name in ("die", "hang", "malformed", "nothing")),
-    *({"name": name, "inputSchema": SCHEMA} for name in ("image", "both", "fail", "error")),
-    *(
-        {"name": name, "inputSchema": SCHEMA}
-        for name in ("grow", "babble", "secret", "leave", "retract")
-    ),
-    {"name": "no\x1bname", "inputSchema": "none"},
-    {"inputSchema": SCHEMA},
-    "nothing",
-]
-ASKED = {
-    "secret": {"password": {"type": "string", "title": "Password"}},
-    "leave": {"confirm": {"type": "boolean"}},
-}
 answers: dict[Json, Json] = {}
 
 
@@ -65,20 +44,8 @@ def call(id: Json, name: str, log: str) -> None:
             os._exit(7)
         case "hang":
             return
-        case "malformed":
-            write(id=id, result=["no", "object"])
-        case "nothing":
-            write(id=id, result={"x": 1})
-        case "image":
-            picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
-            link = {"type": "resource_link", "uri": "file:///x", "name": "x"}
-            write(id=id, result={"content": [picture, link]})
-        case "both":
-            write(id=id, result=text('{"a": [1, 2]}', structuredContent={"a": [1, 2]}))
-        case "fail":
-            write(id=id, result=text("No such table", isError=True))
-        case "error":
-            write(id=id, error={"code": -32602, "message": "bad", "data": {"why": 1}})
+        case _ if name in ENDS:
+            write(id=id, **ENDS[name])
         case "grow":
             TOOLS.append({"name": "grown", "inputSchema": SCHEMA})
             TOOLS[0] = {**TOOLS[0], "description": "Wipes more."}
