@@ -8,7 +8,7 @@ is open at the end is cancelled before the server hears of the end, for it takes
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,10 +36,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+OpenAddress = Callable[[str], Awaitable[bool]]
+
 LIST_LIMIT = 10.0  # seconds for all pages of a list
 MAX_PAGES = 100  # of one list: a server that pages without an end
 BEAT = 20.0  # seconds between signs of life to a server that counts its person's time
 SOON = 0.05  # seconds before a round without questions is tried again
+
+SIGN_IN = "This server wants you to sign in. Your browser comes back to the bridge."
+SIGN_IN_TIME = 1_000.0  # seconds for the question, ten minutes, and then the browser, five
 
 NOBODY = -1  # the code of a sampling that was refused, as MCP's page on it has it
 
@@ -49,7 +54,8 @@ class McpApp:
 
     Args:
         origin: What people are told asks them: its command or address.
-        connect: Starts or reaches it, for as long as its block lasts.
+        connect: Starts or reaches it, for as long as its block lasts; it is given what sends the
+            person to an address, to sign in.
         modern_first: Which era is tried first.
         roots: The folders that the person named.
         tap: Overhears what is said on its pipes.
@@ -60,7 +66,7 @@ class McpApp:
     def __init__(
         self,
         origin: str,
-        connect: Callable[[], AbstractAsyncContextManager[Pipes]],
+        connect: Callable[[OpenAddress], AbstractAsyncContextManager[Pipes]],
         *,
         modern_first: bool = False,
         roots: Sequence[str] = (),
@@ -82,6 +88,8 @@ class McpApp:
         self._calls: dict[str, bool] = {}  # the running ones; whether each destroys nothing
         self._subscribed: dict[str, None] = {}
         self._listening: anyio.CancelScope | None = None
+        self._clock: anyio.CancelScope | None = None  # of the handshake, as long as that lasts
+        self._was_sent = False  # to sign in, during that
 
     # --- App ---
 
@@ -95,15 +103,16 @@ class McpApp:
         """
         async with (
             self._program.open(listener),
-            self._connect() as pipes,
+            self._connect(self._sign_in) as pipes,
             self._begin(pipes) as session,
             anyio.create_task_group() as tasks,
         ):
             self._tasks = tasks
             tasks.start_soon(self._program.watch, pipes)
-            async with self._program.greeting(pipes, "MCP", START_LIMIT):
+            async with self._program.greeting(pipes, "MCP", START_LIMIT) as self._clock:
                 await session.negotiate(modern_first=self._modern_first)
                 opened = await self._describe(session)
+            self._clock = None
             for member in self._lists:
                 self._stale[member] = anyio.Event()
                 tasks.start_soon(self._list_again, session, member)
@@ -193,6 +202,19 @@ class McpApp:
         tools = self._lists.get("tools", [])
         self._tools = {as_text(as_object(each).get("name")) for each in tools}
         return server.decode_tools(tools, self._server)
+
+    async def _sign_in(self, address: str) -> bool:
+        """Ask the person to sign in at this address of the server's, once for the handshake, which
+        has the time for it: whether they went there.
+        """
+        if self._clock is not None:
+            if self._was_sent:
+                return False
+            self._was_sent = True
+            self._clock.deadline += SIGN_IN_TIME
+        question = {"mode": "url", "message": SIGN_IN, "url": address, "elicitationId": "sign-in"}
+        answer = await self._program.elicit(question, (), destructive=False)
+        return answer["action"] == "accept"
 
     # --- calls ---
 

@@ -96,8 +96,10 @@ class Program:
             self.listener = None
 
     @asynccontextmanager
-    async def greeting(self, pipes: Pipes, protocol: str, limit: float) -> AsyncIterator[None]:
-        """Bounds the handshake, and says why there was none.
+    async def greeting(
+        self, pipes: Pipes, protocol: str, limit: float
+    ) -> AsyncIterator[anyio.CancelScope]:
+        """Bounds the handshake, by the scope that it yields, and says why there was none.
 
         Args:
             pipes: Where it is spoken to.
@@ -108,8 +110,8 @@ class Program:
             AppError: It does not answer, or refuses.
         """
         try:
-            with anyio.fail_after(limit):
-                yield
+            with anyio.fail_after(limit) as clock:
+                yield clock
         except TimeoutError:
             raise AppError(
                 f"{self.origin} did not answer within {limit:g} s. Does it speak {protocol}?"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from abp_bridge.core.command_line import show_target
 from abp_bridge.interfaces.app import App, AppError
@@ -14,6 +15,7 @@ from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import BUILT_IN, Settings, describe_wrong_target
 
 if TYPE_CHECKING:
+    from abp_bridge.apps.mcp import OpenAddress
     from abp_bridge.apps.program import Pipes
 
 
@@ -78,7 +80,7 @@ def _server(target: str, settings: Settings, tap: Tap) -> App:
     from abp_bridge.rpc.subprocess import spawn
 
     words = _words(target)
-    return McpApp(show_target(target), lambda: spawn(words), roots=settings.roots, tap=tap)
+    return McpApp(show_target(target), lambda _: spawn(words), roots=settings.roots, tap=tap)
 
 
 def _agent(target: str, settings: Settings, tap: Tap) -> App:
@@ -92,10 +94,17 @@ def _agent(target: str, settings: Settings, tap: Tap) -> App:
 def _server_over_http(target: str, settings: Settings, tap: Tap) -> App:
     from abp_bridge.apps.mcp import McpApp
 
-    def connect() -> AbstractAsyncContextManager[Pipes]:
-        from abp_bridge.clients.mcp import connect
+    url = target.partition("+")[2]
 
-        return connect(target.partition("+")[2])
+    @asynccontextmanager
+    async def connect(open_address: OpenAddress) -> AsyncIterator[Pipes]:
+        from abp_bridge.clients.mcp import connect
+        from abp_bridge.clients.oauth import sign_in
+
+        has_password = "@" in urlsplit(url).netloc  # which is sent in its place
+        auth = None if has_password else await sign_in(url, open_address)
+        async with connect(url, auth=auth) as server:
+            yield server
 
     roots = settings.roots
     return McpApp(show_target(target), connect, modern_first=True, roots=roots, tap=tap)

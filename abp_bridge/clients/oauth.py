@@ -55,7 +55,7 @@ async def sign_in(
 
     Args:
         url: The server's endpoint.
-        open_browser: Sends the person to an address.
+        open_browser: Sends the person to an address; False says that they did not go.
     """
     store = await anyio.to_thread.run_sync(TokenStore, url)  # a keyring may take its time
     callback = _Callback(store, open_browser)
@@ -223,7 +223,9 @@ class _Callback:
             raise OAuthFlowError(
                 f"the port {self._port}, which the browser comes back to, is taken"
             ) from problem
-        await self._open_browser(url)
+        if await self._open_browser(url) is False:
+            self._server.close()
+            raise OAuthFlowError("nobody went there to sign in")
 
     async def wait(self) -> AuthorizationCodeResult:
         """What the browser brings, within `SIGN_IN_LIMIT`."""

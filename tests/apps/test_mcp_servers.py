@@ -18,6 +18,7 @@ from support.acp_harness import FORM, client
 from support.apps.exotic_server import SAMPLING
 from support.harness import MODERN, PATIENCE, RawHost, accept, hosted, refuse, text
 from support.paths import APPS
+from support.sign_in_server import sign_in_server
 from support.sql_server import sql_server
 from support.visitor import Browser
 
@@ -229,6 +230,35 @@ async def test_where_there_is_one_it_is(exotic: tuple[str, Path], version: str |
 
     async with hosted("--app", exotic[0], sampling=model, version=version) as host:
         assert structured(await host.call("caps"))["caps"] == {**FORMS, "sampling": {}}
+
+
+@pytest.mark.parametrize("action", ["accept", "decline"])
+async def test_a_person_is_sent_to_sign_in_to_a_server_over_http(
+    tmp_path: Path, action: str
+) -> None:
+    asked: list[types.ElicitRequestURLParams] = []
+
+    async def person(params: Any) -> types.ElicitResult:
+        assert isinstance(params, types.ElicitRequestURLParams)
+        asked.append(params)
+        if action == "accept":
+            await anyio.to_thread.run_sync(Browser().open, params.url)
+        return refuse(action)(params)
+
+    env = {
+        "XDG_DATA_HOME": str(tmp_path),
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
+    }
+    with sign_in_server() as server:
+        async with hosted("--app", f"mcp+{server.url}", answer=person, env=env) as host:
+            said = text(await host.client.call_tool("abp_connect", {}))
+        assert server.granted == (["authorization_code"] if action == "accept" else [])
+    words = "signing in failed: nobody went there to sign in"
+    assert (words in said) is (action == "decline")
+    assert len(asked) == 1
+    assert asked[0].url.startswith(f"{server.here}/authorize")
+    assert "wants you to sign in" in asked[0].message
+    assert "secret" not in said
 
 
 async def test_roots_are_the_persons(exotic: tuple[str, Path], tmp_path: Path) -> None:
