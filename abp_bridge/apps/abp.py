@@ -16,12 +16,12 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
-from abp_bridge.apps.program import END_LIMIT, Pipes, Program
+from abp_bridge.apps.program import END_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import AppError, AppListener
+from abp_bridge.interfaces.app import AppListener
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
@@ -42,7 +42,7 @@ LIST_LIMIT = 10.0  # seconds for `capabilities/list`
 MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 
 
-class AbpApp:
+class AbpApp(ProgramApp):
     """An app that is reached when it is opened, and ends when the block does.
 
     Args:
@@ -53,8 +53,6 @@ class AbpApp:
         tap: Overhears what is said on its pipes.
     """
 
-    renders = False
-
     def __init__(
         self,
         origin: str,
@@ -64,17 +62,14 @@ class AbpApp:
         warnings: tuple[str, ...] = (),
         tap: Tap = unobserved_stream,
     ) -> None:
-        self.origin = origin
+        super().__init__(origin, "app", tap)
         self._connect = connect
         self._place = place
         self._warnings = warnings
-        self._tap = tap
         self._binding = Binding()
         self._connection: JsonRpcConnection | None = None
-        self._program = Program(self.origin, "app")
         # the app's requests that are being answered
         self._questions: dict[Id, anyio.CancelScope] = {}
-        self._tasks: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
@@ -128,12 +123,6 @@ class AbpApp:
             with suppress(RemoteError, ConnectionClosedError):
                 await self._request("capabilities/cancel", {"callId": call, "reason": reason})
 
-    async def wait_idle(self) -> None:
-        """Nothing tells when a process's turn is over: what it has written is read in the loop's
-        next turn (`App.wait_idle`).
-        """
-        await anyio.lowlevel.checkpoint()
-
     async def capabilities(self) -> CapabilityList:
         """Ask for `capabilities/list` (`App.capabilities`), for `LIST_LIMIT` at most; who has no
         such method has named them all before.
@@ -147,10 +136,6 @@ class AbpApp:
             except (ConnectionClosedError, RemoteProtocolError) as problem:
                 return CapabilityList.failure(str(problem))
         return CapabilityList.failure()
-
-    async def render_pdf(self) -> bytes:
-        """A program has no page (`App.render_pdf`): always raises AppError."""
-        raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
 
     async def _request(self, method: str, params: JsonObject) -> JsonValue:
         assert self._connection is not None, "the app is open"

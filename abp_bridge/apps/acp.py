@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.apps.program import END_LIMIT, START_LIMIT, Pipes, Program
+from abp_bridge.apps.program import END_LIMIT, START_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.notice import Progress
@@ -45,7 +45,7 @@ class _Running:
     cancelled: bool = False
 
 
-class AcpApp:
+class AcpApp(ProgramApp):
     """An agent that is started when the app is opened.
 
     Args:
@@ -55,8 +55,6 @@ class AcpApp:
         tap: Overhears what is said on its pipes.
     """
 
-    renders = False
-
     def __init__(
         self,
         origin: str,
@@ -65,13 +63,10 @@ class AcpApp:
         roots: Sequence[str] = (),
         tap: Tap = unobserved_stream,
     ) -> None:
-        self.origin = origin
+        super().__init__(origin, "agent", tap)
         self._connect = connect
         self._roots = [str(Path(root).absolute()) for root in roots]
-        self._tap = tap
-        self._program = Program(origin, "agent")
         self._session: AgentSession | None = None
-        self._tasks: anyio.abc.TaskGroup | None = None
         self._commands: list[JsonValue] = []
         self._offered = agent.decode_commands([])
         self._running: _Running | None = None
@@ -130,19 +125,9 @@ class AcpApp:
         with anyio.move_on_after(END_LIMIT):
             await running.ended.wait()
 
-    async def wait_idle(self) -> None:
-        """Nothing tells when an agent has asked all it asks at once: what it has written is read in
-        the loop's next turn (`App.wait_idle`).
-        """
-        await anyio.lowlevel.checkpoint()
-
     async def capabilities(self) -> CapabilityList:
         """What the agent offered last (`App.capabilities`): it says so itself."""
         return self._offered
-
-    async def render_pdf(self) -> bytes:
-        """An agent has no page (`App.render_pdf`): always raises AppError."""
-        raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
 
     # --- from the beginning to the end ---
 
@@ -216,14 +201,6 @@ class AcpApp:
             self._on_update(as_object(params.get("update")))
         else:
             self._program.tell(server.decode_notice(method, params))
-
-    def on_malformed(self, reason: str) -> None:
-        """Tell the listener of it (`AgentListener.on_malformed`)."""
-        self._program.on_malformed(reason)
-
-    def on_end(self) -> None:
-        """Have the listener told (`AgentListener.on_end`)."""
-        self._program.ended.set()
 
     @property
     def _turn(self) -> agent.Turn:

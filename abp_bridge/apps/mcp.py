@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.apps.program import CANCEL, MAX_OPEN, START_LIMIT, Pipes, Program
+from abp_bridge.apps.program import CANCEL, MAX_OPEN, START_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.question import Outcome
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import AppError, AppListener, only_error
+from abp_bridge.interfaces.app import AppListener, only_error
 from abp_bridge.protocols.abp import PROGRESS, decode_progress
 from abp_bridge.protocols.mcp import server
 from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
@@ -49,7 +49,7 @@ SIGN_IN_TIME = 1_000.0  # seconds for the question, ten minutes, and then the br
 NOBODY = -1  # the code of a sampling that was refused, as MCP's page on it has it
 
 
-class McpApp:
+class McpApp(ProgramApp):
     """A server that is connected when the app is opened.
 
     Args:
@@ -61,8 +61,6 @@ class McpApp:
         tap: Overhears what is said on its pipes.
     """
 
-    renders = False
-
     def __init__(
         self,
         origin: str,
@@ -72,14 +70,11 @@ class McpApp:
         roots: Sequence[str] = (),
         tap: Tap = unobserved_stream,
     ) -> None:
-        self.origin = origin
+        super().__init__(origin, "server", tap)
         self._connect = connect
         self._modern_first = modern_first
         self._roots = [Path(root).absolute() for root in roots]
-        self._tap = tap
-        self._program = Program(origin, "server")
         self._session: ServerSession | None = None
-        self._tasks: anyio.abc.TaskGroup | None = None
         self._server: JsonObject = {}  # its capabilities, as it declared them
         self._lists: dict[str, list[JsonValue]] = {}  # its entries, as they were listed last
         self._stale: dict[str, anyio.Event] = {}
@@ -146,21 +141,11 @@ class McpApp:
     async def cancel(self, call: str, reason: str) -> None:
         """Nothing more to say (`App.cancel`): the SDK told the server when `call` was cancelled."""
 
-    async def wait_idle(self) -> None:
-        """Nothing tells when a server's turn is over: what it has written is read in the loop's
-        next turn (`App.wait_idle`).
-        """
-        await anyio.lowlevel.checkpoint()
-
     async def capabilities(self) -> CapabilityList:
         """What the server listed last (`App.capabilities`): it is listed again when it says that
         there is something else.
         """
         return self._offered
-
-    async def render_pdf(self) -> bytes:
-        """A server has no page (`App.render_pdf`): always raises AppError."""
-        raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
 
     # --- from the beginning to the end ---
 
@@ -381,14 +366,6 @@ class McpApp:
             listener.on_notice(server.decode_notice(method, params))
         elif (progress := decode_progress(params)) is not None:
             listener.on_progress(progress)
-
-    def on_malformed(self, reason: str) -> None:
-        """Tell the listener of it (`ServerListener.on_malformed`)."""
-        self._program.on_malformed(reason)
-
-    def on_end(self) -> None:
-        """Have the listener told (`ServerListener.on_end`)."""
-        self._program.ended.set()
 
     # --- questions ---
 

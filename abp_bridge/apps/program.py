@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 
 from abp_bridge.core.capability import CallResult, failed
 from abp_bridge.core.json_value import JsonObject, as_text
@@ -22,6 +23,7 @@ from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
 from abp_bridge.rpc.subprocess import Child
+from abp_bridge.rpc.tap import Tap
 
 logger = logging.getLogger(__name__)
 
@@ -249,3 +251,39 @@ class Program:
             f"this {self._what} asked its user something, nobody answered, and was told 'cancel'"
         )
         self.tell_error("ELICITATION_FAILED", f"{words}: {label(reason, 1_000)}")
+
+
+class ProgramApp:
+    """What the apps on a program's pipes share, whatever is spoken there (`App`).
+
+    Args:
+        origin: What people are told asks them: its command or address.
+        what: What it is: an app, a server, an agent.
+        tap: Overhears what is said on its pipes.
+    """
+
+    renders = False
+
+    def __init__(self, origin: str, what: str, tap: Tap) -> None:
+        self.origin = origin
+        self._tap = tap
+        self._program = Program(origin, what)
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    async def wait_idle(self) -> None:
+        """Nothing tells when a process's turn is over: what it has written is read in the loop's
+        next turn (`App.wait_idle`).
+        """
+        await anyio.lowlevel.checkpoint()
+
+    async def render_pdf(self) -> bytes:
+        """A program has no page (`App.render_pdf`): always raises AppError."""
+        raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
+
+    def on_malformed(self, reason: str) -> None:
+        """Tell the listener of a line that is no message (`ProgramListener.on_malformed`)."""
+        self._program.on_malformed(reason)
+
+    def on_end(self) -> None:
+        """Have the listener told (`ProgramListener.on_end`)."""
+        self._program.ended.set()

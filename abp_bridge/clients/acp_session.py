@@ -41,6 +41,7 @@ from abp_bridge.clients.lines import (
     NO_MESSAGE,
     MessageReader,
     MessageWriter,
+    ProgramListener,
     as_error,
 )
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
@@ -62,7 +63,7 @@ OFFERED = ClientCapabilities(
 )
 
 
-class AgentListener(Protocol):
+class AgentListener(ProgramListener, Protocol):
     """Who takes what an agent asks and tells."""
 
     async def on_request(self, method: str, params: JsonObject) -> JsonObject:
@@ -75,18 +76,6 @@ class AgentListener(Protocol):
         Raises:
             RemoteError: It is answered with this error.
         """
-        ...
-
-    def on_notification(self, method: str, params: JsonObject) -> None:
-        """The agent told something; in the order in which it came, before later answers."""
-        ...
-
-    def on_malformed(self, reason: str) -> None:
-        """The agent sent a line that is no message."""
-        ...
-
-    def on_end(self) -> None:
-        """The agent says no more."""
         ...
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -27,6 +27,22 @@ MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 MAX_WAITING = 1_000  # messages for a program that does not read; then who sends waits
 FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
 NO_MESSAGE = "it is no message of JSON-RPC"
+
+
+class ProgramListener(Protocol):
+    """Who takes what a program tells."""
+
+    def on_notification(self, method: str, params: JsonObject) -> None:
+        """It told something; in the order in which it came, before later answers."""
+        ...
+
+    def on_malformed(self, reason: str) -> None:
+        """It sent a line that is no message."""
+        ...
+
+    def on_end(self) -> None:
+        """It says no more."""
+        ...
 
 
 class MessageReader:

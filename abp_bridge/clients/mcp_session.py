@@ -38,6 +38,7 @@ from abp_bridge.clients.lines import (
     NO_MESSAGE,
     MessageReader,
     MessageWriter,
+    ProgramListener,
     as_error,
 )
 from abp_bridge.core.json_value import JsonObject, as_object
@@ -64,7 +65,7 @@ LOG_LEVEL = "info"  # the least that is wanted of a server's log: what a person 
 Beat = Callable[[float], Awaitable[None]]
 
 
-class ServerListener(Protocol):
+class ServerListener(ProgramListener, Protocol):
     """Who takes what a server asks and tells."""
 
     async def on_request(self, method: str, params: JsonObject, beat: Beat) -> JsonObject | None:
@@ -81,18 +82,6 @@ class ServerListener(Protocol):
         Raises:
             RemoteError: It is answered with this error.
         """
-        ...
-
-    def on_notification(self, method: str, params: JsonObject) -> None:
-        """The server told something; in the order in which it came, before later answers."""
-        ...
-
-    def on_malformed(self, reason: str) -> None:
-        """The server sent a line that is no message."""
-        ...
-
-    def on_end(self) -> None:
-        """The server says no more."""
         ...
 
 
