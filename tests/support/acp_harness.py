@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import acp.schema as types
@@ -29,35 +30,13 @@ FORM: Json = {"elicitation": {"form": {}}}
 
 # --- the referee ----------------------------------------------------------------------------------
 
-PARAMS: dict[str, Any] = {
-    "session/request_permission": types.RequestPermissionRequest,
-    "session/update": types.SessionNotification,
-    "elicitation/create": types.CreateElicitationRequest,
-    "elicitation/complete": types.CompleteElicitationNotification,
-    "$/cancel_request": types.CancelRequestNotification,
-    "fs/read_text_file": types.ReadTextFileRequest,
-    "initialize": types.InitializeRequest,
-    "session/new": types.NewSessionRequest,
-    "session/load": types.LoadSessionRequest,
-    "session/resume": types.ResumeSessionRequest,
-    "session/fork": types.ForkSessionRequest,
-    "session/prompt": types.PromptRequest,
-    "session/cancel": types.CancelNotification,
-}
-RESULTS: dict[str, Any] = {
-    "initialize": types.InitializeResponse,
-    "session/new": types.NewSessionResponse,
-    "session/prompt": types.PromptResponse,
-    "session/load": types.LoadSessionResponse,
-    "session/resume": types.ResumeSessionResponse,
-    "session/fork": types.ForkSessionResponse,
-    "session/list": types.ListSessionsResponse,
-    "session/close": types.CloseSessionResponse,
-    "session/delete": types.DeleteSessionResponse,
-    "session/set_mode": types.SetSessionModeResponse,
-    "session/request_permission": types.RequestPermissionResponse,
-    "elicitation/create": types.CreateElicitationResponse,
-}
+_TYPES = json.loads(Path(__file__).with_name("acp_types.json").read_text())
+PARAMS: dict[str, Any]
+RESULTS: dict[str, Any]
+PARAMS, RESULTS = (
+    {method: getattr(types, name) for method, name in _TYPES[part].items()}
+    for part in ("params", "results")
+)
 
 
 @cache

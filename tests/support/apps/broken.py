@@ -26,36 +26,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 Json = Any
-TOWARDS_THE_APP = (
-    "double",
-    "odd",
-    "mumble",
-    "same-id",
-    "invent",
-    "orphan",
-    "killed",
-    "spare",
-    "again",
-)
-YES = {
-    "success": True,
-    "data": {"confirmed": True},
-    "metadata": {
-        "answeredBy": "person",
-        "route": "mcp-form (as options, the safe one first)",
-        "latencyMs": 0,
-        "outcome": "accepted",
-        "evidence": "not-measured",
-    },
-}
-RESULT = {
-    "jsonrpc": "2.0",
-    "id": 2,
-    "result": {"content": [{"type": "text", "text": "answered"}], "isError": False},
-}
+_TABLE: Json = json.loads(Path(__file__).with_name("broken.json").read_text())
+TOWARDS_THE_APP, YES, RESULT = (_TABLE[name] for name in ("towards_the_app", "yes", "result"))
 CUT_PAGE = """
 import sys
 import abp_bridge.surfaces.page.controls as controls
