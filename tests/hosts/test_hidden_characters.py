@@ -260,9 +260,13 @@ async def test_nothing_unseen_reaches_an_mcp_host(
     assert unseen(capfd.readouterr().err) == []
 
 
-@parts
-async def test_nothing_unseen_is_in_what_an_app_says_of_itself(part: int, tmp_path: Path) -> None:
-    openings = [*planted(OPENED)][part::PARTS]
+async def test_nothing_unseen_is_in_what_an_app_says_of_itself(tmp_path: Path) -> None:
+    tools = [
+        {**each, "name": f"run{n}"} if each.get("name") == TOOL["name"] else each
+        for n, each in enumerate(planted(TOOL))
+    ]
+    plain = {**OPENED, "capabilities": ["plain"]}
+    openings = [*planted(plain), {**OPENED, "capabilities": [TOOL, *tools]}]
     async with (
         puppets(tmp_path) as made,
         hosted("--app", made.target) as host,

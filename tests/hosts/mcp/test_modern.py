@@ -1029,12 +1029,12 @@ async def test_a_host_that_does_not_count_the_persons_time_waits() -> None:
     """Codex stops its clock while it shows a question."""
 
     async def slowly(params: Any) -> types.ElicitResult:
-        await anyio.sleep(0.6)
+        await anyio.sleep(2.0)  # longer than the patience, which the bridge's own time must not be
         return YES
 
     info = types.Implementation(name="codex-mcp-client", version="0.169.0")
     async with hosted(
-        "--app", "demo", answer=slowly, client_info=info, env={"ABP_HOST_PATIENCE": "300"}
+        "--app", "demo", answer=slowly, client_info=info, env={"ABP_HOST_PATIENCE": "1500"}
     ) as host:
         await host.client.call_tool("abp_connect", {})  # the host waits for the app to start, too
         assert (await host.ask("elicitation/confirm", message="Book?"))["data"] == {
