@@ -403,7 +403,8 @@ class AppPage:
                 if self._listener is not None:
                     response = await handle_elicitation(request, self._listener, self.origin, scope)
             finally:
-                self._questions.pop(id, None)
+                if self._questions.get(id) is scope:  # a page that was loaded again counts anew
+                    del self._questions[id]
                 if not reply.done():
                     reply.set_result(response)
 
