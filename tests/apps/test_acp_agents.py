@@ -131,32 +131,40 @@ async def test_a_prompt_returns_what_the_agent_said_why_it_stopped_and_what_it_t
 
 
 @pytest.mark.parametrize("version", [None, MODERN])
-@pytest.mark.parametrize("option", OPTIONS, ids=[each["optionId"] for each in OPTIONS])
 async def test_a_permission_goes_back_by_the_id_of_the_option_that_was_chosen(
-    heard: Heard, version: str | None, option: Json
+    heard: Heard, version: str | None
 ) -> None:
+    ids = [each["optionId"] for each in OPTIONS]
     asked: list[types.ElicitRequestFormParams] = []
 
     def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
         asked.append(params)
-        return accept(answer=option["optionId"])(params)
+        return accept(answer=ids[len(asked) - 1])(params)
 
     app = target("sdk", heard.log)
     async with hosted("--app", app, answer=person, version=version) as host:
-        result = await host.call("agent.prompt", prompt=steps(permit("edit")))
-    assert json.loads(said(result)) == selected(option["optionId"])
-    [form] = asked
-    assert "sdk_agent.py heard asks: " in form.message
-    assert "rm -r /tmp/x" in form.message
-    listed = form.requested_schema["properties"]["answer"]["oneOf"]
-    assert [each["const"] for each in listed] == [each["optionId"] for each in OPTIONS]
+        for id in ids:
+            result = await host.call("agent.prompt", prompt=steps(permit("edit")))
+            assert json.loads(said(result)) == selected(id)
+    assert len(asked) == len(ids)
+    for form in asked:
+        assert "sdk_agent.py heard asks: " in form.message
+        assert "rm -r /tmp/x" in form.message
+        listed = form.requested_schema["properties"]["answer"]["oneOf"]
+        assert [each["const"] for each in listed] == ids
 
 
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_no_choice_is_a_cancel_and_never_an_option(heard: Heard, action: str) -> None:
-    async with hosted("--app", target("sdk", heard.log), answer=refuse(action)) as host:
-        result = await host.call("agent.prompt", prompt=steps(permit()))
-    assert json.loads(said(result)) == CANCELLED
+async def test_no_choice_is_a_cancel_and_never_an_option(heard: Heard) -> None:
+    actions = iter(["decline", "cancel"])
+
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        return refuse(next(actions))(params)
+
+    async with hosted("--app", target("sdk", heard.log), answer=person) as host:
+        for _ in range(2):
+            result = await host.call("agent.prompt", prompt=steps(permit()))
+            assert json.loads(said(result)) == CANCELLED
+    assert [*actions] == []
 
 
 async def test_nobody_to_ask_is_a_cancel_and_is_told(heard: Heard) -> None:
@@ -166,12 +174,8 @@ async def test_nobody_to_ask_is_a_cancel_and_is_told(heard: Heard) -> None:
         assert "this agent asked its user something, nobody answered" in str(result.content[-1])
 
 
-@pytest.mark.parametrize(
-    ("kind", "safe"), [("execute", "r-1"), ("delete", "r-1"), ("move", "r-1"), ("read", None)]
-)
-async def test_what_may_destroy_stands_on_the_option_that_rejects(
-    heard: Heard, kind: str, safe: str | None
-) -> None:
+async def test_what_may_destroy_stands_on_the_option_that_rejects(heard: Heard) -> None:
+    safe = {"execute": "r-1", "delete": "r-1", "move": "r-1", "read": None}
     asked: list[types.ElicitRequestFormParams] = []
 
     def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
@@ -179,9 +183,11 @@ async def test_what_may_destroy_stands_on_the_option_that_rejects(
         return accept(answer="r-2")(params)
 
     async with hosted("--app", target("sdk", heard.log), answer=person) as host:
-        result = await host.call("agent.prompt", prompt=steps(permit(kind)))
-    assert json.loads(said(result)) == selected("r-2")
-    assert asked[0].requested_schema["properties"]["answer"].get("default") == safe
+        for kind in safe:
+            result = await host.call("agent.prompt", prompt=steps(permit(kind)))
+            assert json.loads(said(result)) == selected("r-2")
+    stands = [each.requested_schema["properties"]["answer"].get("default") for each in asked]
+    assert stands == [*safe.values()]
 
 
 async def test_a_person_sees_what_the_agent_wants_to_do_whole(heard: Heard) -> None:
@@ -262,18 +268,20 @@ async def test_an_agent_behind_an_editor_of_the_official_sdk(heard: Heard) -> No
 
 
 @pytest.mark.parametrize("version", [None, MODERN])
-@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
-async def test_a_form_is_asked_and_its_outcome_goes_back(
-    heard: Heard, version: str | None, action: str
-) -> None:
-    given = accept(s="hello") if action == "accept" else refuse(action)
+async def test_a_form_is_asked_and_its_outcome_goes_back(heard: Heard, version: str | None) -> None:
+    given = iter([accept(s="hello"), refuse("decline"), refuse("cancel")])
+
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        return next(given)(params)
+
     schema = {"type": "object", "properties": {"s": {"type": "string"}}, "required": ["s"]}
     form = {"elicit": {"mode": "form", "message": "Which?", "requestedSchema": schema}}
     app = target("sdk", heard.log)
-    async with hosted("--app", app, answer=given, version=version) as host:
-        answer = json.loads(said(await host.call("agent.prompt", prompt=steps(form))))
-    assert answer["action"] == action
-    assert answer.get("content") == ({"s": "hello"} if action == "accept" else None)
+    async with hosted("--app", app, answer=person, version=version) as host:
+        for action in ("accept", "decline", "cancel"):
+            answer = json.loads(said(await host.call("agent.prompt", prompt=steps(form))))
+            assert answer["action"] == action
+            assert answer.get("content") == ({"s": "hello"} if action == "accept" else None)
 
 
 async def test_an_address_is_opened_by_the_person(heard: Heard) -> None:
