@@ -49,7 +49,7 @@ class Composition:
 
     Args:
         settings: What the person set.
-        command: What the process was started as, for the recording: `serve` or `acp`.
+        command: What the process was started as, for the recording: `serve`, `acp` or `mcp`.
         tasks: Where the page's server and the sessions live.
     """
 

@@ -105,7 +105,7 @@ class ParkedCall:
     Attributes:
         waiters: The requests that wait for it now, the newest last.
         pending: The questions that wait to be taken to the host, by key.
-        unheard_progress: The newest report, where it came while nobody waited.
+        pending_progress: The newest report, where it came while nobody waited.
         ended: What makes its result for a request, once it is over.
     """
 
