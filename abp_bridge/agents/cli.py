@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from abp_bridge.core.agent_turn import (
+    NO_SETTINGS,
     AgentError,
     AgentErrorCode,
     AgentMessage,
     AgentResponse,
     Cost,
+    ModelSettings,
     Usage,
 )
 from abp_bridge.core.sanitize import label
@@ -119,10 +121,12 @@ class CliAgent:
         messages: Sequence[AgentMessage],
         *,
         on_chunk: OnChunk = ignore_chunk,
+        settings: ModelSettings = NO_SETTINGS,
         timeout: float,
     ) -> AgentResponse:
         """Run it once, to its end (`AgentProtocol.send`)."""
-        return await self._run(session, messages, on_chunk, timeout, resumes=False)
+        response = await self._run(session, messages, on_chunk, timeout, resumes=False)
+        return replace(response, ignored=settings.given)
 
     async def resume(
         self,
@@ -130,6 +134,7 @@ class CliAgent:
         messages: Sequence[AgentMessage],
         *,
         on_chunk: OnChunk = ignore_chunk,
+        settings: ModelSettings = NO_SETTINGS,
         timeout: float,
     ) -> tuple[str, AgentResponse]:
         """Run it once more, in its own session (`AgentProtocol.resume`); one that another process
@@ -137,7 +142,8 @@ class CliAgent:
         """
         if session not in self._sessions:
             await self.start(StartOptions(session_id=session))
-        return session, await self._run(session, messages, on_chunk, timeout, resumes=True)
+        response = await self._run(session, messages, on_chunk, timeout, resumes=True)
+        return session, replace(response, ignored=settings.given)
 
     async def stop(self, session: str) -> None:
         """End its process, with all that it started (`AgentProtocol.stop`)."""

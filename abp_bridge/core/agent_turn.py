@@ -29,15 +29,32 @@ class AgentErrorCode(enum.StrEnum):
     SESSION_UNKNOWN = "SESSION_UNKNOWN"  # there is nothing to go on with
     PROTOCOL = "PROTOCOL"  # it says what its protocol has not
     AGENT_DIED = "AGENT_DIED"
+    NETWORK = "NETWORK"  # its model cannot be reached
     FAILED = "FAILED"  # it says itself that it failed, in words only
 
 
 class AgentError(AbpBridgeError):
-    """A turn that brought no answer; `code` says why."""
+    """A turn that brought no answer.
 
-    def __init__(self, code: AgentErrorCode, message: str) -> None:
+    Attributes:
+        code: Why.
+        retry_after: Seconds after which it may be tried again, where it said so.
+        partial: What came before the limit of tokens that was asked for, marked as such: no whole
+            answer, and nothing else ever has one.
+    """
+
+    def __init__(
+        self,
+        code: AgentErrorCode,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        partial: AgentResponse | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.retry_after = retry_after
+        self.partial = partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +63,36 @@ class AgentMessage:
 
     role: Role
     content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """What a turn asks of the model; None and empty leave it to the agent.
+
+    An agent that cannot keep one of them names it in `AgentResponse.ignored`.
+
+    Attributes:
+        max_tokens: How many tokens the answer may have.
+        temperature: As the model's API has it.
+        stop_sequences: Words that end the answer.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of those that were set, as MCP has them."""
+        named = {
+            "maxTokens": self.max_tokens is not None,
+            "temperature": self.temperature is not None,
+            "stopSequences": bool(self.stop_sequences),
+        }
+        return tuple(name for name, given in named.items() if given)
+
+
+NO_SETTINGS = ModelSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +144,8 @@ class AgentResponse:
         tool_calls: The tools that it called on the way, in order.
         usage: What it took, where that is said.
         stop_reason: Why it stopped, in the agent's own word.
+        model: The model that answered, by the agent's own name of it; empty where it says none.
+        ignored: The settings that it could not keep (`ModelSettings.given`).
         metadata: What else it said of itself.
     """
 
@@ -104,6 +153,8 @@ class AgentResponse:
     tool_calls: Sequence[ToolCall] = ()
     usage: Usage | None = None
     stop_reason: str | None = None
+    model: str = ""
+    ignored: tuple[str, ...] = ()
     metadata: JsonObject = field(default_factory=dict)
 
 

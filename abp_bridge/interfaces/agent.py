@@ -10,7 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, Chunk, Cost, Usage
+from abp_bridge.core.agent_turn import (
+    NO_SETTINGS,
+    AgentMessage,
+    AgentResponse,
+    Chunk,
+    Cost,
+    ModelSettings,
+    Usage,
+)
 
 Transport = Literal["llm", "local_agent"]
 OnChunk = Callable[[Chunk], None]
@@ -84,6 +92,7 @@ class AgentProtocol(Protocol):
         messages: Sequence[AgentMessage],
         *,
         on_chunk: OnChunk = ignore_chunk,
+        settings: ModelSettings = NO_SETTINGS,
         timeout: float,
     ) -> AgentResponse:
         """One turn, the first of its session or one that needs nothing of those before.
@@ -92,6 +101,7 @@ class AgentProtocol(Protocol):
             session: The session's id.
             messages: What it is sent, the last one of the user's.
             on_chunk: Gets each piece as it comes.
+            settings: What is asked of the model; what it ignores its answer says.
             timeout: Seconds for the whole turn.
 
         Raises:
@@ -105,6 +115,7 @@ class AgentProtocol(Protocol):
         messages: Sequence[AgentMessage],
         *,
         on_chunk: OnChunk = ignore_chunk,
+        settings: ModelSettings = NO_SETTINGS,
         timeout: float,
     ) -> tuple[str, AgentResponse]:
         """A turn that knows those before it (`send`): the session's id from now on, and its answer.

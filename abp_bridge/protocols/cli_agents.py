@@ -159,7 +159,7 @@ class CliTurn:
             raise AgentError(AgentErrorCode.REFUSED, label(content or "it says no more", SHORT))
         calls = tuple(self._calls.values())
         metadata: JsonObject = {"earlierMessages": messages[:-1]} if messages[1:] else {}
-        return AgentResponse(content, calls, self.usage, self.stop_reason, metadata)
+        return AgentResponse(content, calls, self.usage, self.stop_reason, metadata=metadata)
 
     # --- for the dialects ---
 

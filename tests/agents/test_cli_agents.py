@@ -17,7 +17,8 @@ import pytest
 from support.harness import PATIENCE, run
 
 from abp_bridge.agents.cli import CliAgent
-from abp_bridge.core.agent_turn import AgentError, AgentMessage, Chunk, Cost, Usage
+from abp_bridge.agents.targets import make_agent
+from abp_bridge.core.agent_turn import AgentError, AgentMessage, Chunk, Cost, ModelSettings, Usage
 from abp_bridge.interfaces.agent import AgentProtocol, StartOptions
 from abp_bridge.protocols.cli_agents import DIALECTS
 
@@ -254,3 +255,18 @@ def test_one_is_tried_from_a_shell(path: Path, case: str) -> None:
     ended = run("agents", *arguments)
     assert (ended.returncode, words in ended.stdout + ended.stderr) == (code, True), ended
     assert "Traceback" not in ended.stderr
+
+
+async def test_what_is_asked_of_the_model_and_cannot_be_kept_is_named(agent: CliAgent) -> None:
+    session = await agent.start(StartOptions())
+    wanted = ModelSettings(max_tokens=5, stop_sequences=("end",))
+    response = await agent.send(session, user("Tell me"), settings=wanted, timeout=PATIENCE)
+    assert response.ignored == ("maxTokens", "stopSequences")
+
+
+def test_a_model_is_named_by_its_kind(path: Path) -> None:
+    assert isinstance(make_agent("cli:claude", str(path)), CliAgent)
+    with pytest.raises(AgentError, match="cli: and one of claude"):
+        make_agent("cli:clade", str(path))
+    with pytest.raises(AgentError, match="'claude' is no model: write cli:NAME"):
+        make_agent("claude", str(path))

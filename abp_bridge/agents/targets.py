@@ -1,0 +1,39 @@
+"""MODEL -> the agent behind it; each kind is loaded only when one of its kind is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
+from abp_bridge.interfaces.agent import AgentProtocol
+
+MODELS = "cli:NAME"
+
+
+def make_agent(model: str, folder: str) -> AgentProtocol:
+    """The agent that `model` names, of which nothing runs yet.
+
+    Args:
+        model: As `MODELS` has it.
+        folder: Where sessions without a workspace have theirs; who made it removes it.
+
+    Raises:
+        AgentError: It names none, or its kind is not installed.
+    """
+    for scheme, make in _KINDS.items():
+        if model.startswith(scheme):
+            return make(model.removeprefix(scheme), folder)
+    raise AgentError(AgentErrorCode.NOT_AVAILABLE, f"{model[:200]!r} is no model: write {MODELS}")
+
+
+def _cli(name: str, folder: str) -> AgentProtocol:
+    from abp_bridge.agents.cli import CliAgent
+    from abp_bridge.protocols.cli_agents import DIALECTS
+
+    if name not in DIALECTS:
+        words = f"there is no agent cli:{name[:80]}: write cli: and one of {', '.join(DIALECTS)}"
+        raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
+    return CliAgent(DIALECTS[name], folder)
+
+
+_KINDS: Mapping[str, Callable[[str, str], AgentProtocol]] = {"cli:": _cli}
