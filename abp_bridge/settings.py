@@ -110,6 +110,14 @@ def _read_url(text: str) -> str:
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
+def _read_budget(text: str) -> str:
+    """A budget. Raises ValueError."""
+    from abp_bridge.core.model_budget import parse_budget
+
+    parse_budget(text)
+    return text
+
+
 def _read_bool(text: str) -> bool:
     word = text.strip().lower()
     if word not in (*_TRUE, *_FALSE):
@@ -438,6 +446,29 @@ class Settings:
         group=_WHO,
         replayable="plain",
     )
+    model: str | None = _setting(
+        None,
+        variable="ABP_MODEL",
+        flag="--model",
+        commands=ASKING,
+        metavar="MODEL",
+        group=_WHO,
+        help=(
+            "a model of yours that answers what is asked of a model (sampling) where the host has"
+            " none: `cli:claude`, `acp:COMMAND`, `openai:NAME` ... 'abp-bridge agents' lists them."
+            " You approve what it is sent"
+        ),
+    )
+    model_budget: str | None = _setting(
+        None,
+        variable="ABP_MODEL_BUDGET",
+        flag="--model-budget",
+        commands=ASKING,
+        metavar="AMOUNT",
+        group=_WHO,
+        read=_read_budget,
+        help="what its answers may cost in a session: 2USD, 100000tokens",
+    )
     ask_on: tuple[str, ...] = _setting(
         (),
         variable="ABP_ASK_ON",
@@ -450,7 +481,7 @@ class Settings:
         shown="all that are set up, in this order",
         replayable="plain",
         help=(
-            "ask on these only, in this order: mock,host,terminal,questions-api,page,model as"
+            "ask on these only, in this order: mock,host,terminal,questions-api,page,agent,model as"
             " far as they are set up"
         ),
     )
@@ -598,6 +629,7 @@ _SURFACES = {
     "terminal": "tty",
     "questions-api": "questions_api",
     "page": "page",
+    "agent": "model",
     "model": "ask_model",
 }
 # What sets up such a surface, as a person gives it.

@@ -20,6 +20,7 @@ from abp_bridge.core.question import (
     FieldType,
     Kind,
     Outcome,
+    Permission,
     Question,
 )
 from abp_bridge.core.sanitize import escape, label, message
@@ -100,7 +101,7 @@ def make_question(
         tools=(capability.name,),
         destructive=capability.destructive,
         presumed=capability.presumed,
-        permits_call=True,
+        permits=Permission.CALL,
         uncut="" if shown == whole else whole,
     )
 

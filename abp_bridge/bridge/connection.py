@@ -275,6 +275,11 @@ class AppConnection:
         for call in calls:
             call.on_progress(progress)
 
+    def on_model_progress(self, question: Question, words: str) -> None:
+        """A model answers `question`: the hosts of its calls hear how far it is."""
+        for call in filter(None, map(self.calls.get, question.calls)):
+            call.on_progress(Progress(None, 0.0, status=words))
+
     def on_disconnect(self, reason: str) -> None:
         """Leave the session, and end what is open (`AppListener.on_disconnect`)."""
         self._reason = reason

@@ -76,7 +76,7 @@ class Routing:
         """
         there = {variant.surface for variant in self._variants}
         ways = [words for surface, words in _PERSONS_OWN.items() if surface not in there]
-        if self._fallback is None or not self._question.permits_call or not ways:
+        if self._fallback is None or not self._question.permits or not ways:
             return self._fallback
         reason = f"{self._fallback.reason} To be asked yourself, set up {' or '.join(ways)}."
         return replace(self._fallback, reason=reason)

@@ -338,6 +338,11 @@ class Bridge:
         """Put a question to the person; exactly one answer comes back."""
         return await self._elicitor.ask(question)
 
+    def on_model_progress(self, question: Question, words: str) -> None:
+        """A model answers `question`: its calls' host hears how far it is, in words."""
+        for connection in self._apps.values():
+            connection.on_model_progress(question, words)
+
     async def _roots(self, question: Question) -> Sequence[str]:
         return [*self._settings.roots, *await self.host.roots(question.calls)]
 

@@ -79,7 +79,7 @@ class AnswerAttribution:
         seen = Observation(response.seconds or 0.0, preset, response.exact)
         machine = _MACHINES.get(variant.surface)
         if machine is None and question.kind is Kind.SAMPLING:
-            machine = AnsweredBy.MODEL
+            machine = response.answered_by if _is_refused(variant, response) else AnsweredBy.MODEL
         before = tuple(self._before)
         if machine is None and not by_hand:
             if asked < self._answered:  # shown together: each waited for the same first answer
@@ -101,6 +101,11 @@ class AnswerAttribution:
                 before,
             )
         )
+
+
+def _is_refused(variant: SurfaceVariant, response: SurfaceResponse) -> bool:
+    """Whether an agent was not asked, or its answer was kept back."""
+    return variant.surface is Surface.AGENT and response.outcome is not Outcome.ACCEPTED
 
 
 async def ask_on(
@@ -142,6 +147,7 @@ async def ask_on(
         latency=now() - started,
         reason=verdict.reason or _REASONS.get(response.outcome, ""),
         unchecked=_unsupported_keywords(question),
+        metadata=response.metadata,
     )
     own = variant.surface is Surface.MOCK  # the person's own words, written down before
     proven = own or verdict.answered_by is AnsweredBy.PERSON

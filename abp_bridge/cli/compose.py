@@ -17,12 +17,13 @@ from abp_bridge.settings import Settings
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from abp_bridge.agents.surface import AgentSurface
     from abp_bridge.bridge import Bridge
     from abp_bridge.bridge.elicitor import Elicitor
     from abp_bridge.bridge.providers import Providers
     from abp_bridge.core.event import Observer, SessionEvent
     from abp_bridge.core.matrix import Surface
-    from abp_bridge.core.question import Question
+    from abp_bridge.core.question import Answer, Question
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.hosts.mcp.parked_call import FindParked
     from abp_bridge.hosts.mcp.session import McpSession
@@ -40,8 +41,14 @@ if TYPE_CHECKING:
     from abp_bridge.trace.recorder import Recorder
 
     SendLink = Callable[[Question, PageLink], Awaitable[SurfaceResponse]]
+    AskPerson = Callable[[Question], Awaitable[Answer]]
+    OnModelProgress = Callable[[Question, str], None]
 
 logger = logging.getLogger(__name__)
+
+
+def ignore_progress(question: Question, words: str) -> None:
+    """Nobody is told how far a model's answer is."""
 
 
 class Composition:
@@ -88,14 +95,22 @@ class Composition:
             from abp_bridge.trace.recorded_apps import record_app
 
             make = partial(record_app, recorder=self._recorder)
-        return Bridge(
+
+        async def ask(question: Question) -> Answer:
+            return await bridge.ask(question)
+
+        def on_progress(question: Question, words: str) -> None:
+            bridge.on_model_progress(question, words)
+
+        bridge = Bridge(
             self.settings,
             host,
             tasks or self._tasks,
             lambda target, named: make(target, named, self.settings),
-            providers=self._make_providers(host),
+            providers=self._make_providers(host, ask, on_progress),
             observe=self._observe,
         )
+        return bridge
 
     def make_mcp_session(
         self, connection: McpConnection, begin: Callable[[Host], SessionApi]
@@ -116,12 +131,16 @@ class Composition:
         """Who asks the questions of a session of `host` that has no apps."""
         from abp_bridge.bridge.elicitor import Elicitor
 
-        return Elicitor(
-            self._make_providers(host),
+        async def ask(question: Question) -> Answer:
+            return await elicitor.ask(question)
+
+        elicitor = Elicitor(
+            self._make_providers(host, ask),
             limit=self.settings.question_timeout,
             min_human_latency=self.settings.min_human_latency,
             observe=self._observe,
         )
+        return elicitor
 
     def make_mcp_elicitor(self, connection: McpConnection, find_parked: FindParked) -> Elicitor:
         """Who asks the questions of a server in front of the host of `connection`, with one of its
@@ -131,8 +150,21 @@ class Composition:
 
         return self.make_elicitor(McpSurfaces(connection, self.page, find_parked))
 
-    def _make_providers(self, host: HostSurfaces) -> Providers:
-        return make_providers(self.settings, host, host.send_link, self.page, self._tasks)
+    def _make_providers(
+        self,
+        host: HostSurfaces,
+        ask: AskPerson,
+        on_progress: OnModelProgress = ignore_progress,
+    ) -> Providers:
+        return make_providers(
+            self.settings,
+            host,
+            host.send_link,
+            self.page,
+            self._tasks,
+            ask=ask,
+            on_progress=on_progress,
+        )
 
     @cached_property
     def _observe(self) -> Observer:
@@ -178,11 +210,23 @@ def make_providers(
     send_link: SendLink,
     page: PageServer,
     tasks: TaskGroup,
+    *,
+    ask: AskPerson,
+    on_progress: OnModelProgress = ignore_progress,
 ) -> Providers:
     """Who can be asked in a session of `host`, which sends its person to the page by `send_link`.
     Notifications are sent in `tasks`.
 
     What the process has once (its terminal, its answers) is the same in each.
+
+    Args:
+        settings: What the person set up.
+        host: The host's own surfaces.
+        send_link: Has the host send its person to the page.
+        page: The bridge's own page.
+        tasks: Where notifications are sent.
+        ask: Asks the person by all of these: what a model is sent needs their approval.
+        on_progress: Is told how far a model's answer is.
     """
     from abp_bridge.bridge.providers import Providers
     from abp_bridge.core.matrix import Surface, order_of
@@ -206,7 +250,27 @@ def make_providers(
             page,
             alone=settings.page == "off",
         )
+    if settings.model is not None:
+        own[Surface.AGENT] = _make_agent_surface(settings, ask, on_progress)
     return Providers(host, own, order_of(settings.ask_on))
+
+
+def _make_agent_surface(
+    settings: Settings, ask: AskPerson, on_progress: OnModelProgress
+) -> AgentSurface:
+    from abp_bridge.agents.surface import AgentSurface
+    from abp_bridge.agents.targets import make_agent
+    from abp_bridge.core.model_budget import parse_budget
+
+    budget = settings.model_budget
+    return AgentSurface(
+        str(settings.model),
+        make_agent,
+        ask,
+        budget=None if budget is None else parse_budget(budget),
+        limit=settings.question_timeout,
+        on_progress=on_progress,
+    )
 
 
 @cache

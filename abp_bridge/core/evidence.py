@@ -20,6 +20,7 @@ from abp_bridge.core.question import (
     FieldType,
     Kind,
     Outcome,
+    Permission,
     Question,
 )
 from abp_bridge.core.schema import json_equal
@@ -227,13 +228,13 @@ def _presets(question: Question, asked: Field, by_buttons: bool) -> list[JsonVal
 
 
 def needs_proof(question: Question, outcome: Outcome, content: JsonObject) -> bool:
-    """Whether such an answer counts only on proof of a person: a yes to what cannot be undone, a
-    file or consent to read one, a secret.
+    """Whether such an answer counts only on proof of a person: a yes to what cannot be undone, to a
+    model's being asked, a file or consent to read one, a secret.
     """
     if outcome is not Outcome.ACCEPTED:
         return False
     said = content.get(question.fields[0].name) if _is_yes_or_no(question) else None
-    if question.destructive:
+    if question.destructive or question.permits is Permission.SAMPLING:
         return said is not False and not _stays_safe(question, content)
     if question.consents:
         return said is True

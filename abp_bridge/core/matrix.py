@@ -32,6 +32,7 @@ class Surface(enum.Enum):
     PAGE = "page"
     QUESTIONS_API = "questions-api"
     MOCK = "mock"
+    AGENT = "agent"
     MODEL = "model"
 
 
@@ -44,6 +45,7 @@ ORDER = (
     Surface.TERMINAL.value,
     Surface.QUESTIONS_API.value,
     Surface.PAGE.value,
+    Surface.AGENT.value,
     Surface.MODEL.value,
 )
 
@@ -154,6 +156,7 @@ def refusal(why: str) -> Cell:
 _SAFE_FIRST = downgrade("as options, the safe one first")
 _ENTRIES = downgrade("one entry after the other")  # by `entries.walk`
 _ONLY_SAMPLING = refusal("this surface asks a model, not the person")
+_APPROVED = Cell(Support.NATIVE, "with the person's approval")
 _OUT_OF_BAND = Cell(Support.OUT_OF_BAND, "on a page of the bridge's own")
 _OWN_ADDRESS = Cell(Support.NATIVE, "the address itself")
 _NO_PROOF = refusal("a model cannot confirm what cannot be undone")
@@ -252,6 +255,9 @@ MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Cell]] = {
     (Surface.QUESTIONS_API, ""): _QUESTIONS_API,
     (Surface.MOCK, ""): dict.fromkeys(QuestionShape, NATIVE),
     (Surface.MODEL, ""): _MODEL,
+    (Surface.AGENT, ""): (
+        dict.fromkeys(QuestionShape, _ONLY_SAMPLING) | {QuestionShape.SAMPLING: _APPROVED}
+    ),
     (Surface.MCP_SAMPLING, ""): (
         dict.fromkeys(QuestionShape, _ONLY_SAMPLING) | {QuestionShape.SAMPLING: NATIVE}
     ),
@@ -381,7 +387,8 @@ def question_cell(question: Question, variant: SurfaceVariant) -> Cell:
     whole = find_cell(asked, variant)
     if whole.asks and question.link and variant.surface is Surface.MCP_URL:
         return _OWN_ADDRESS
-    if whole.asks and question.destructive and variant.surface is Surface.MODEL:
+    needs_proof = question.destructive or question.permits
+    if whole.asks and needs_proof and variant.surface is Surface.MODEL:
         return _NO_PROOF  # whatever its fields are: the answer would not count
     if variant.surface is Surface.ACP_PERMISSION and whole.asks and (reason := obstacle(question)):
         return refusal(reason)

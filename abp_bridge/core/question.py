@@ -51,6 +51,13 @@ class Kind(enum.Enum):
     SAMPLING = "sampling/create"
 
 
+class Permission(enum.Enum):
+    """What a question of the bridge's own asks its person to permit."""
+
+    CALL = "call"  # that a capability, or a tool, is called
+    SAMPLING = "sampling"  # that a model is sent something, or that its answer leaves
+
+
 class FieldType(enum.Enum):
     """What can be filled into a field, and so which control asks for it."""
 
@@ -127,7 +134,7 @@ class Question:
             annotations say otherwise.
         link: The address that the app asks the person to open, safe to show; it may let in
             whoever has it.
-        permits_call: Whether it is the bridge's own, for approval of the call that it belongs to.
+        permits: What a yes permits, where it is the bridge's own question; None for an app's.
         timeout: The person's time in seconds; None for the session's usual one.
         whole: What the app's schema says of the fields together.
         note: A remark of the bridge's own, to be shown with it.
@@ -148,7 +155,7 @@ class Question:
     destructive: bool = False
     presumed: bool = False
     link: str = ""
-    permits_call: bool = False
+    permits: Permission | None = None
     timeout: float | None = None
     whole: Schema = field(default_factory=dict)
     note: str = ""
@@ -165,15 +172,15 @@ class Question:
 
     @property
     def asker(self) -> str:
-        """Who asks, as it is shown: the bridge for approval of a call, else the app's origin."""
-        return BRIDGE if self.permits_call else self.origin
+        """Who asks, as it is shown: the bridge for a permission, else the app's origin."""
+        return BRIDGE if self.permits else self.origin
 
     @property
     def quoted(self) -> str:
         """Its message as it stands beside the bridge's own lines: where the app's words have
         several, each begins with a mark that none of those has.
         """
-        if self.consents or "\n" not in self.message:
+        if self.permits or self.consents or "\n" not in self.message:
             return self.message
         return "\n".join(f"> {line}".rstrip() for line in self.message.split("\n"))
 
@@ -206,7 +213,7 @@ class Question:
         """Whether it asks for consent: to make a call, or to read a file that the app named and not
         for the file itself.
         """
-        return self.permits_call or (
+        return self.permits is Permission.CALL or (
             self.kind is Kind.RESOURCE
             and [each.type for each in self.fields] == [FieldType.BOOLEAN]
         )
@@ -254,7 +261,7 @@ class Answer:
     `evidence` is the row of `evidence.EVIDENCE` that says who answered; `route` names the surface
     and what it did (`mcp-form`, `mcp-form (as text)`); `latency` is in seconds from asking to
     answering; `reason` is for the app's developer; `unchecked` names schema keywords that nobody
-    checked.
+    checked; `metadata` is what the surface has to say of it besides.
     """
 
     outcome: Outcome
@@ -265,6 +272,7 @@ class Answer:
     latency: float = 0.0
     reason: str = ""
     unchecked: tuple[str, ...] = ()
+    metadata: JsonObject = field(default_factory=dict)
 
 
 def validate_answer(

@@ -28,6 +28,7 @@ class SurfaceResponse:
         exact: Whether that time is the answer's own (`evidence.Observation`).
         variant: Of the host, where it answered what was asked on another surface.
         answered_by: Who answered, as the host itself says, where that was no person.
+        metadata: What the surface has to say of the answer, for who asked.
     """
 
     outcome: Outcome
@@ -36,6 +37,7 @@ class SurfaceResponse:
     exact: bool = True
     variant: SurfaceVariant | None = None
     answered_by: AnsweredBy | None = None
+    metadata: JsonObject = field(default_factory=dict)
 
 
 def median(seconds: Sequence[float]) -> float:

@@ -90,7 +90,7 @@ class AuditLog:
         self, question: Question, answer: Answer, times: tuple[float, float]
     ) -> JsonObject:
         outcome, message = server_outcome(question, answer), question.message
-        if question.permits_call:  # without what the call is made with, which may be secret
+        if question.permits:  # without what the call is made with, which may be secret
             message = message.partition("\n\n")[0]
         asked, ended = (datetime.fromtimestamp(each, UTC).isoformat() for each in times)
         described: JsonObject = {

@@ -24,7 +24,7 @@ from abp_bridge.core.matrix import (
     since,
     usable,
 )
-from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
+from abp_bridge.core.question import Choice, Field, FieldType, Kind, Permission, Question
 
 Json = Any
 
@@ -291,7 +291,7 @@ SHAPES: dict[str, tuple[Question, QuestionShape]] = {
     "a file": (asked(Field("file", FieldType.FILE, {}), kind=Kind.RESOURCE), QuestionShape.FILE),
     "consent to read one": (asked(YES, kind=Kind.RESOURCE), QuestionShape.FILE_CONSENT),
     "leave for a call": (
-        replace(asked(YES, kind=Kind.CONFIRM), permits_call=True, destructive=True),
+        replace(asked(YES, kind=Kind.CONFIRM), permits=Permission.CALL, destructive=True),
         QuestionShape.FILE_CONSENT,
     ),
     "a task for a model": (asked(kind=Kind.SAMPLING), QuestionShape.SAMPLING),

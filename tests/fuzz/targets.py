@@ -218,7 +218,7 @@ def edit(line: bytes, message: JsonObject) -> None:
         found = as_object(byte_edit.read(byte_edit.put(line, ("params", "x"), 1)))
         assert as_object(found["params"])["x"] == 1 if has_room else found == message
         byte_edit.add(line, ("result", "content"), {})
-        handshake.announce(line, as_object(message.get("params")), has_roots=True)
+        handshake.announce(line, as_object(message.get("params")), has_roots=True, can_sample=True)
 
 
 def wire(data: bytes) -> None:

@@ -22,6 +22,7 @@ from abp_bridge.core.question import (
     FieldType,
     Kind,
     Outcome,
+    Permission,
     Question,
 )
 from abp_bridge.trace.audit import AuditLog
@@ -94,8 +95,8 @@ def resolved(name: str, content: Json, **more: Json) -> InputResolvedEvent:
 @pytest.mark.parametrize(("said", "outcome"), [(True, "accepted"), (False, "declined")])
 def test_a_no_is_a_no(said: bool, outcome: str, tmp_path: Path) -> None:
     file = tmp_path / "audit"
-    for permits in (True, False):
-        AuditLog(str(file)).observe(resolved("q", {"confirmed": said}, permits_call=permits))
+    for permits in (Permission.CALL, None):
+        AuditLog(str(file)).observe(resolved("q", {"confirmed": said}, permits=permits))
     for each in lines(file):
         assert (each["outcome"], "answer" in each) == (outcome, said)
 

@@ -4,6 +4,7 @@ the questions. What a question is and what counts as an answer is the bridge's t
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from abp_bridge.cli.compose import make_providers, terminal
 from abp_bridge.cli.event_log import log_event
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.core.matrix import SurfaceVariant
+from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Outcome, Question
 from abp_bridge.core.sanitize import label
@@ -26,6 +27,8 @@ from abp_bridge.log import print_message
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page.surface import LazyPageServer
 from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
+
+logger = logging.getLogger(__name__)
 
 THANKS = 1.0  # seconds for the browser that answered to get the page that says so
 DOTS = "••••••"  # in the place of a secret, however long it is
@@ -36,12 +39,13 @@ def choose_surfaces(settings: Settings, on: str | None) -> Settings:
     """`settings` with those surfaces set up that are asked on: `on`, one of `SURFACES`, or all that
     there are.
     """
+    model = () if settings.model is None else (Surface.AGENT.value,)
     terminals = settings.tty or controlling() or (CONTROLLING if on else None)
     return replace(
         settings,
         tty=terminals,  # also for the page's code
         page="link",
-        ask_on=(on,) if on else (),
+        ask_on=(on, *model) if on else (),
     )
 
 
@@ -65,7 +69,15 @@ class Person:
         self._terminal = None if settings.tty is None else terminal(settings.tty)
         self._page = LazyPageServer(tasks, settings.page_port)
         self._elicitor = Elicitor(
-            make_providers(settings, _NoHost(), self._send_link, self._page, tasks),
+            make_providers(
+                settings,
+                _NoHost(),
+                self._send_link,
+                self._page,
+                tasks,
+                ask=self._ask_person,
+                on_progress=self._on_model_progress,
+            ),
             limit=settings.question_timeout,
             min_human_latency=settings.min_human_latency,
             files=FileAccess(self._granted),
@@ -120,6 +132,12 @@ class Person:
         """Show it, in a line."""
         total = "" if progress.total is None else f" of {progress.total:g}"
         self._say(label(f"{progress.value:g}{total}  {progress.message}"))
+
+    async def _ask_person(self, question: Question) -> Answer:
+        return await self._elicitor.ask(question)
+
+    def _on_model_progress(self, question: Question, words: str) -> None:
+        logger.info("%s", words)
 
     def on_disconnect(self, reason: str) -> None:
         """Its questions are still answered: a pipeline closes its end when it has asked."""

@@ -100,7 +100,8 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
     if answer.evidence:
         metadata["evidence"] = answer.evidence
     if answer.outcome is Outcome.ACCEPTED:
-        return {"success": True, "data": _data(question, answer.content), "metadata": metadata}
+        data = _data(question, answer.content)
+        return {"success": True, "data": data, "metadata": {**answer.metadata, **metadata}}
     code, retryable, cancelled, words = _FAILURES[answer.outcome]
     return {
         "success": False,

@@ -13,6 +13,7 @@ from abp_bridge.core.question import Answer, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 
 MAX_TASK = 32_000  # characters of what a model is asked, where no host is given the whole request
+ABOUT = "abp-bridge/model"  # in `_meta`: what an answer took, and what was not kept
 SAMPLED = "message"  # the member of an answer's content that has a host's whole result
 
 
@@ -76,6 +77,8 @@ def encode_sampled(answer: Answer) -> dict[str, JsonValue]:
     it was no host of MCP.
     """
     if whole := as_object(answer.content.get(SAMPLED)):
-        return dict(whole)
+        if not answer.metadata:
+            return dict(whole)
+        return {**whole, "_meta": {ABOUT: answer.metadata, **as_object(whole.get("_meta"))}}
     text = as_text(answer.content.get("result"))
     return {"role": "assistant", "content": {"type": "text", "text": text}, "model": "unknown"}

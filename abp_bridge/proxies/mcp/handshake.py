@@ -16,15 +16,16 @@ ELICITATION: JsonObject = {"form": {}, "url": {}}  # half of the servers look fo
 _CAPABILITIES = ("params", "capabilities")
 
 
-def announce(line: bytes, params: JsonObject, *, has_roots: bool) -> bytes:
-    """The host's `initialize` as the server gets it: with our elicitation, and with roots where
-    there are some of ours and the host has none, and no elicitation as a task. Nothing else changes
+def announce(line: bytes, params: JsonObject, *, has_roots: bool, can_sample: bool) -> bytes:
+    """The host's `initialize` as the server gets it: with our elicitation, with roots and sampling
+    where these are ours and the host has none, and no elicitation as a task. Nothing else changes
     but the client's name.
 
     Args:
         line: The line.
         params: What it says.
         has_roots: Whether the person named folders for who asks.
+        can_sample: Whether the person named a model for who asks.
     """
     if not isinstance(params.get("capabilities"), dict):  # `[]` of an empty one, from PHP
         line = byte_edit.put(line, _CAPABILITIES, {})
@@ -35,6 +36,8 @@ def announce(line: bytes, params: JsonObject, *, has_roots: bool) -> bytes:
         line = byte_edit.put(line, (*_CAPABILITIES, "tasks", "requests"), rest)
     if has_roots and not declares_roots(params):
         line = byte_edit.put(line, (*_CAPABILITIES, "roots"), {})
+    if can_sample and not declares_sampling(params):
+        line = byte_edit.put(line, (*_CAPABILITIES, "sampling"), {})
     name = as_text(as_object(params.get("clientInfo")).get("name"))
     return byte_edit.put(line, ("params", "clientInfo", "name"), name_of(name)) if name else line
 
@@ -47,6 +50,11 @@ def name_of(host: str) -> str:
 def declares_roots(params: JsonObject) -> bool:
     """Whether the host itself has roots."""
     return isinstance(as_object(params.get("capabilities")).get("roots"), dict)
+
+
+def declares_sampling(params: JsonObject) -> bool:
+    """Whether the host itself has a model for its servers."""
+    return isinstance(as_object(params.get("capabilities")).get("sampling"), dict)
 
 
 def can_be_asked(host: McpClientInfo) -> bool:

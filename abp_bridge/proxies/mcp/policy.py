@@ -20,6 +20,7 @@ class Policy:
         overhear: Gets what the server says that is no message.
         confirm: Before which tools a person is asked.
         roots: Folders for a server whose host has none.
+        can_sample: Whether a model of the person's answers a server whose host has none.
     """
 
     origin: Callable[[], str]
@@ -28,3 +29,4 @@ class Policy:
     overhear: Callable[[bytes], object]
     confirm: Collection[str] = ()
     roots: Sequence[Path] = ()
+    can_sample: bool = False

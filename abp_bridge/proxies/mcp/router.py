@@ -30,6 +30,7 @@ from abp_bridge.proxies.mcp.ambiguity import (
     may_respond,
     misleading_name,
 )
+from abp_bridge.proxies.mcp.server_questions import ELICITATION, SAMPLING
 from abp_bridge.proxies.splice import LineFilter
 from abp_bridge.rpc.protocol import (
     INTERNAL_ERROR,
@@ -116,6 +117,7 @@ class Router:
         self._visits = visits
         self._policy = policy
         self._serves_roots = False
+        self._samples = False  # whether a model of the person's answers the server
         self._refusal = _NOT_BEGUN  # why the server is not begun
         self._marks = (b"tools", b'"initialize"', b"/discover", injected.mark, b"cancelled")
         self._answerable: dict[Id, None] = {}  # the server's requests that the host has got
@@ -258,7 +260,10 @@ class Router:
             return self._refuse_all(line, id, params)
         self._serves_roots = bool(self._policy.roots) and not handshake.declares_roots(params)
         self._expect(id, self._on_initialized)
-        return handshake.announce(line, params, has_roots=bool(self._policy.roots))
+        self._samples = self._policy.can_sample and not handshake.declares_sampling(params)
+        return handshake.announce(
+            line, params, has_roots=bool(self._policy.roots), can_sample=self._policy.can_sample
+        )
 
     def _on_initialized(self, line: bytes, response: JsonObject) -> bytes:
         version = as_object(response.get("result")).get("protocolVersion")
@@ -394,6 +399,8 @@ class Router:
             return True
         if self._serves_roots and b"roots" in data:
             return True
+        if self._samples and b"sampling" in data:
+            return True
         if self._questions.is_asking and b"cancelled" in data:
             return True
         return self._heartbeat.is_on and b"notifications/progress" in data
@@ -453,7 +460,8 @@ class Router:
         could be a question to a more generous reader: those are asked by us only. That one is
         dropped, and the log says so.
         """
-        if b"elicitation" not in line and not is_escaped(line):
+        asks = b"elicitation" in line or (self._samples and b"sampling" in line)
+        if not asks and not is_escaped(line):
             return line
         logger.error("a line of the server's cannot be read, and may ask something: it is dropped")
         return b""
@@ -501,9 +509,16 @@ class Router:
 
     async def _elicit(self, id: JsonValue, params: JsonObject) -> bool:
         if is_id(id):
-            await self._questions.take(id, params)
+            await self._questions.take(id, ELICITATION, params)
         else:
             logger.error("the server asks without an id that could be answered: nobody is asked")
+        return True
+
+    async def _sample(self, id: JsonValue, params: JsonObject) -> bool:
+        """A model of the person's answers, where the host has none."""
+        if not (self._samples and is_id(id)):
+            return False
+        await self._questions.take(id, SAMPLING, params)
         return True
 
     async def _list_roots(self, id: JsonValue, params: JsonObject) -> bool:
@@ -560,6 +575,7 @@ _FROM_HOST: dict[str, Callable[[Router, bytes, JsonValue, JsonObject], bytes]] =
 # Whether the line is taken, and goes no further.
 _FROM_SERVER: dict[str, Callable[[Router, JsonValue, JsonObject], Awaitable[bool]]] = {
     "elicitation/create": Router._elicit,
+    "sampling/createMessage": Router._sample,
     "roots/list": Router._list_roots,
     "notifications/cancelled": Router._withdraw,
     "notifications/progress": Router._learn_progress,

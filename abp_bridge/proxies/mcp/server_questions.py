@@ -1,7 +1,9 @@
-"""A server's own questions: each is asked by the ladder and answered exactly once, whatever comes.
+"""A server's own questions, to the person or to a model of theirs: each is asked by the ladder and
+answered exactly once, whatever comes.
 
-A server takes an error, and the end of its input, for "cannot ask", and goes on: so there is no
-error here, and what is still open at the end is cancelled before the server hears of the end.
+A server takes an error, and the end of its input, for "cannot ask", and goes on: so a person's
+cancel is no error, and what is still open at the end is ended before the server hears of the end. A
+model that does not answer is one, as MCP has it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from abp_bridge.rpc.protocol import MAX_DEPTH, Id, dump, is_id
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.core.question import Answer
+    from abp_bridge.core.question import Answer, Question
     from abp_bridge.proxies.elicitor import ElicitorApi
     from abp_bridge.proxies.mcp.calls import Calls
     from abp_bridge.proxies.multiplex import SharedWriter
@@ -34,13 +36,15 @@ logger = logging.getLogger(__name__)
 MAX_OPEN = 100  # questions of the server's at once: each holds a task and a card
 BEAT = 20.0  # seconds between signs of life to a server that counts its person's time
 
-CANCEL: JsonObject = {"action": "cancel"}
+ELICITATION, SAMPLING = "elicitation/create", "sampling/createMessage"
+NO_ANSWER = -1  # the code of a sampling that was refused, as MCP's page on it has it
 
 
 @dataclass(slots=True)
 class _OpenQuestion:
     """A question that is asked: what ends it, and what it may belong to, as it was when it came."""
 
+    method: str
     scope: anyio.CancelScope
     calls: Sequence[str]
     tools: Sequence[str]
@@ -88,8 +92,10 @@ class ServerQuestions:
         """Whether a question is open."""
         return bool(self._open)
 
-    async def take(self, id: Id, params: JsonObject) -> None:
-        """Ask what an `elicitation/create` asks. Waits only while the server reads no answers."""
+    async def take(self, id: Id, method: str, params: JsonObject) -> None:
+        """Ask what the server asks by `ELICITATION` or `SAMPLING`. Waits only while the server
+        reads no answers.
+        """
         if id in self._open:
             logger.warning("the server asks twice with the id %s: only once it is answered", id)
             return
@@ -97,12 +103,12 @@ class ServerQuestions:
         too_deep = "it is nested too deeply" if is_deeper(params, MAX_DEPTH) else ""
         ended = "its host has left" if self._ended else ""
         if problem := ended or too_many or too_deep:
-            self._refuse(problem)
-            self._answer(id, CANCEL)
+            self._answer(id, self._refuse(method, problem))
             await self._connection.sent()
             return
         link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
         self._open[id] = question = _OpenQuestion(
+            method,
             anyio.CancelScope(),
             self._calls.calls_in_flight(),
             self._calls.tools_called(),
@@ -146,64 +152,67 @@ class ServerQuestions:
         self._ended = True
         for id, question in self._open.items():
             question.scope.cancel()
-            self._writer.write_last(_encode(id, CANCEL))
+            self._writer.write_last(_encode(id, _ended(question.method, "its host has left")))
         self._open.clear()
 
-    def _answer(self, id: Id, result: JsonObject) -> None:
-        self._connection.forward(_encode(id, result))
+    def _answer(self, id: Id, response: JsonObject) -> None:
+        self._connection.forward(_encode(id, response))
 
     async def _handle(self, id: Id, params: JsonObject, asked: _OpenQuestion) -> None:
-        result = CANCEL
+        response = _ended(asked.method, "the question was taken back, or asking it failed")
         beating: anyio.CancelScope | None = None
         if is_id(token := as_object(params.get("_meta")).get("progressToken")):
             beating = anyio.CancelScope()
             self._tasks.start_soon(self._show_life, token, beating)
         try:
             with asked.scope:
-                result = await self._ask(params, asked)
+                response = await self._ask(params, asked)
         except Exception:
             logger.exception("a question of the server's is cancelled: asking it failed")
         if beating is not None:
             beating.cancel()
         if self._open.get(id) is asked:  # else it was taken back, or all has ended
             del self._open[id]
-            self._answer(id, result)
+            self._answer(id, response)
 
     async def _ask(self, params: JsonObject, asked: _OpenQuestion) -> JsonObject:
-        """Ask by the ladder: the result of the `elicitation/create` that has these parameters."""
-        from abp_bridge.protocols.mcp.server_elicitation import (  # once needed
-            decode_question,
-            encode_answer,
-        )
-
+        """Ask by the ladder: the result, or the error, of the request with these parameters."""
         self._serial += 1
         try:
-            question = decode_question(
-                params,
-                id=f"server-{self._serial}",
-                origin=self._origin(),
-                calls=asked.calls,
-                destructive=not asked.harmless,
-            )
+            question = self._decode(params, asked)
         except RemoteProtocolError as problem:
-            self._refuse(f"{problem}")
-            return CANCEL
+            return self._refuse(asked.method, f"{problem}")
         answer = await self._elicitor.ask(replace(question, tools=tuple(asked.tools)))
-        self._note(answer)
-        return encode_answer(question, answer)
+        self._note(asked.method, answer)
+        return _encode_answer(asked.method, question, answer)
 
-    def _refuse(self, problem: str) -> None:
-        logger.warning("a question of the server's is cancelled: %s", problem)
-        self._calls.note(_tell(problem))
+    def _decode(self, params: JsonObject, asked: _OpenQuestion) -> Question:
+        id, origin = f"server-{self._serial}", self._origin()
+        if asked.method == SAMPLING:
+            from abp_bridge.protocols.mcp.sampling import decode_sampling  # once needed
 
-    def _note(self, answer: Answer) -> None:
+            return replace(decode_sampling(params, id=id, origin=origin), calls=tuple(asked.calls))
+        from abp_bridge.protocols.mcp.server_elicitation import decode_question
+
+        destructive = not asked.harmless
+        return decode_question(
+            params, id=id, origin=origin, calls=asked.calls, destructive=destructive
+        )
+
+    def _refuse(self, method: str, problem: str) -> JsonObject:
+        """What is not asked: how it ends."""
+        logger.warning("a question of the server's is not asked (%s): %s", method, problem)
+        self._calls.note(_tell(method, problem))
+        return _ended(method, problem)
+
+    def _note(self, method: str, answer: Answer) -> None:
         """Who called is told where nobody answered: else it takes the cancel for a person's."""
         from abp_bridge.core.question import AnsweredBy, Outcome
 
         nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
         if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
             logger.warning("nobody answered what the server asked: %s", answer.reason)
-            self._calls.note(_tell(answer.reason or "What came back did not fit."))
+            self._calls.note(_tell(method, answer.reason or "What came back did not fit."))
 
     async def _show_life(self, token: Id, beating: anyio.CancelScope) -> None:
         with beating:
@@ -213,10 +222,33 @@ class ServerQuestions:
                 self._connection.notify("notifications/progress", params, key=("progress", token))
 
 
-def _encode(id: Id, result: JsonObject) -> bytes:
-    return dump({"jsonrpc": "2.0", "id": id, "result": result})
+def _encode(id: Id, response: JsonObject) -> bytes:
+    return dump({"jsonrpc": "2.0", "id": id, **response})
 
 
-def _tell(reason: str) -> str:
+def _encode_answer(method: str, question: Question, answer: Answer) -> JsonObject:
+    if method == SAMPLING:
+        from abp_bridge.core.question import Outcome
+        from abp_bridge.protocols.mcp.sampling import encode_sampled
+
+        if answer.outcome is Outcome.ACCEPTED:
+            return {"result": encode_sampled(answer)}
+        return _ended(method, answer.reason or answer.outcome.value)
+    from abp_bridge.protocols.mcp.server_elicitation import encode_answer
+
+    return {"result": encode_answer(question, answer)}
+
+
+def _ended(method: str, why: str) -> JsonObject:
+    """The response to what nobody answered."""
+    if method == SAMPLING:
+        words = label(f"no model answered: {why}", 1_000)
+        return {"error": {"code": NO_ANSWER, "message": words}}
+    return {"result": {"action": "cancel"}}
+
+
+def _tell(method: str, reason: str) -> str:
     words = "this server asked its user something, nobody answered, and it was told 'cancel'."
+    if method == SAMPLING:
+        words = "this server asked a model something, none answered, and it was told so."
     return f"abp-bridge: {words} {label(reason, 1_000)}"

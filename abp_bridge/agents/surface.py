@@ -1,0 +1,224 @@
+"""Asks a model that the person configured, with the person's approval of what it is sent: the one
+surface that answers sampling where the host cannot.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from itertools import count
+
+import anyio
+
+from abp_bridge.core import model_approval
+from abp_bridge.core.agent_turn import AgentError, AgentErrorCode, AgentResponse, Chunk, ChunkKind
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.model_approval import Decision, Review
+from abp_bridge.core.model_budget import Budget, Spending
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.sanitize import message
+from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
+from abp_bridge.interfaces.surface import (
+    HostTimeoutError,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
+from abp_bridge.protocols.mcp.model_request import (
+    ModelRequest,
+    decode_request,
+    describe_response,
+    encode_response,
+)
+from abp_bridge.protocols.mcp.sampling import is_servers_own
+
+AT_ONCE = 2  # turns: each may be a process, and an app that is allowed everything asks in a loop
+MAX_ANSWER = 50_000  # characters, which the person can be shown
+_LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
+_NO_PERSON = "no person approved what it would be sent"
+
+AskPerson = Callable[[Question], Awaitable[Answer]]
+MakeAgent = Callable[[str, str], AgentProtocol]
+OnProgress = Callable[[Question, str], None]
+
+
+class AgentSurface:
+    """Implements `InputProvider` and `Locatable` with one model.
+
+    Args:
+        model: Its name, as the person gave it.
+        make_agent: (that name, a folder for its sessions) -> the agent, of which nothing runs yet.
+        ask_person: Asks the person, by whatever else can ask.
+        budget: What it may cost; None for no limit.
+        limit: Seconds for a turn where who asks names none.
+        on_progress: Is told how far an answer is, in words.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        make_agent: MakeAgent,
+        ask_person: AskPerson,
+        *,
+        budget: Budget | None,
+        limit: float,
+        on_progress: OnProgress,
+    ) -> None:
+        self._model = model
+        self._make_agent = make_agent
+        self._ask_person = ask_person
+        self._limit = limit
+        self._on_progress = on_progress
+        self._spending = Spending(budget)
+        self._turns = anyio.Semaphore(AT_ONCE)
+        self._allowed: set[str] = set()  # the apps all of whose requests are approved
+        self._serial = count(1)
+
+    @property
+    def place(self) -> str:
+        """The model, and what it took so far (`Locatable.place`)."""
+        return f"{self._model}: {self._spending}"
+
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        """One that never changes (`InputProvider.variants`)."""
+        return [SurfaceVariant(Surface.AGENT)]
+
+    async def ask(
+        self,
+        question: Question,
+        variant: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
+        """Have the person approve, the model answer, and the person see that if they wish
+        (`InputProvider.ask`).
+        """
+        request = decode_request(question)
+        self._check_budget()
+        decision, by = await self._approve(question, request)
+        if decision is Decision.REFUSE:
+            return SurfaceResponse(Outcome.DECLINED, answered_by=by)
+        async with self._turns:
+            self._check_budget()
+            response = await self._run(question, request)
+        text = response.content or ""
+        if decision is Decision.REVIEW:
+            reviewed, by = await self._review(question, message(text, 2 * MAX_ANSWER))
+            if reviewed is None:
+                return SurfaceResponse(Outcome.DECLINED, answered_by=by)
+            text = reviewed
+        cost = response.usage.cost if response.usage else None
+        ignored = (*request.ignored, *response.ignored)
+        return SurfaceResponse(
+            Outcome.ACCEPTED,
+            encode_response(question, response, text, self._model),
+            metadata=describe_response(response, cost, self._model, ignored)
+            | ({"edited": True} if text != response.content else {}),
+        )
+
+    # --- the person ---
+
+    async def _approve(
+        self, question: Question, request: ModelRequest
+    ) -> tuple[Decision, AnsweredBy]:
+        """What was decided, and by whom."""
+        if question.origin in self._allowed:
+            return Decision.SEND, AnsweredBy.PERSON
+        asked = model_approval.make_approval(
+            self._name(question, "approval"), question, self._model, request.words
+        )
+        answer = self._proven(await self._ask_person(asked))
+        decision = model_approval.read_decision(answer)
+        if decision is Decision.SEND_ALL:
+            self._allowed.add(question.origin)
+        return decision, answer.answered_by
+
+    async def _review(self, question: Question, text: str) -> tuple[str | None, AnsweredBy]:
+        """What goes to the app, None where it is kept back, and who said so."""
+        editable = True
+        while True:
+            asked = model_approval.make_review(
+                self._name(question, "review"), question, self._model, text, editable=editable
+            )
+            answer = self._proven(await self._ask_person(asked))
+            review = model_approval.read_review(answer)
+            if review is not Review.EDIT:
+                return (text if review is Review.PASS else None), answer.answered_by
+            edit = model_approval.make_edit(self._name(question, "edit"), question, text)
+            answer = await self._ask_person(edit)
+            if answer.outcome is Outcome.ACCEPTED and answer.answered_by in _PERSONS:
+                return str(answer.content[model_approval.ANSWER]), answer.answered_by
+            editable = answer.outcome is not Outcome.UNSUPPORTED
+
+    def _proven(self, answer: Answer) -> Answer:
+        """`answer`, where somebody gave it."""
+        if answer.outcome is Outcome.TIMED_OUT:
+            raise HostTimeoutError(f"{_NO_PERSON} in time: {answer.reason}")
+        if answer.answered_by not in _PERSONS:
+            raise SurfaceUnsupportedError(f"{_NO_PERSON}: {answer.reason}", lasting=False)
+        return answer
+
+    def _name(self, question: Question, what: str) -> str:
+        return f"{question.id}-{what}-{next(self._serial)}"
+
+    # --- the model ---
+
+    def _check_budget(self) -> None:
+        if why := self._spending.obstacle:
+            raise SurfaceUnsupportedError(why, lasting=False)
+
+    async def _run(self, question: Question, request: ModelRequest) -> AgentResponse:
+        """One turn of a new session, of which nothing stays."""
+        with tempfile.TemporaryDirectory(prefix="abp-model-", ignore_cleanup_errors=True) as folder:
+            try:
+                agent = self._make_agent(self._model, folder)
+                session = await agent.start(StartOptions())
+                try:
+                    response = await agent.send(
+                        session,
+                        request.messages,
+                        on_chunk=self._report(question),
+                        settings=request.settings,
+                        timeout=question.timeout or self._limit,
+                    )
+                finally:
+                    await agent.stop(session)
+            except AgentError as problem:
+                response = self._salvage(question, problem)
+        cost = agent.estimate_cost(response)
+        self._spending.add(response, cost)
+        if response.usage is not None:
+            response = replace(response, usage=replace(response.usage, cost=cost))
+        if not response.content or len(response.content) > MAX_ANSWER:
+            what = f"more than {MAX_ANSWER:,} characters" if response.content else "without text"
+            raise SurfaceUnsupportedError(f"{self._model} answered {what}", lasting=False)
+        return response
+
+    def _salvage(self, question: Question, problem: AgentError) -> AgentResponse:
+        """What came before the limit of tokens, for who takes such an answer: a server, which is
+        told that it is cut. Everybody else gets none.
+        """
+        if problem.partial is not None and is_servers_own(question.request):
+            return problem.partial
+        if problem.code is AgentErrorCode.TIMEOUT:
+            raise HostTimeoutError(f"{self._model} brought no answer: {problem}") from None
+        again = f" (again after {problem.retry_after:g} s)" if problem.retry_after else ""
+        raise SurfaceUnsupportedError(
+            f"{self._model} brought no answer ({problem.code}): {problem}{again}",
+            lasting=problem.code in _LASTING,
+        ) from None
+
+    def _report(self, question: Question) -> OnChunk:
+        written = 0
+
+        def on_chunk(chunk: Chunk) -> None:
+            nonlocal written
+            if chunk.kind == ChunkKind.TEXT:
+                written += len(chunk.text)
+                self._on_progress(question, f"{self._model} has written {written:,} characters")
+
+        return on_chunk
+
+
+_PERSONS = (AnsweredBy.PERSON, AnsweredBy.SCRIPT)

@@ -1,0 +1,137 @@
+"""What the person is asked before a model of theirs is sent what an app wants of it, and before its
+answer leaves: the questions, and what was decided.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    Choice,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Permission,
+    Question,
+)
+from abp_bridge.core.sanitize import label, message
+
+DECISION, ANSWER = "decision", "answer"
+
+
+class Decision(enum.Enum):
+    """What the person decided; the value is what a host sends for it."""
+
+    REFUSE = "refuse"
+    SEND = "send"
+    REVIEW = "review"  # send it, and show them the answer before it leaves
+    SEND_ALL = "send-all"  # and whatever else this app sends in this session
+
+
+class Review(enum.Enum):
+    """What becomes of an answer that the person has seen; the value is what a host sends for it."""
+
+    KEEP = "keep"
+    PASS = "pass"  # noqa: S105 - no password
+    EDIT = "edit"
+
+
+def make_approval(id: str, asked: Question, model: str, sent: str) -> Question:
+    """The question whether `model` may be sent something.
+
+    Args:
+        id: The question's own.
+        asked: What the app asks of a model.
+        model: The person's own name of the model.
+        sent: The words that it would be sent, all of them, safe to show.
+    """
+    app = label(asked.origin)
+    labels = {
+        Decision.REFUSE: "Do not send it",
+        Decision.SEND: "Send it",
+        Decision.REVIEW: "Send it, and show me the answer first",
+        Decision.SEND_ALL: f"Send it, and all that {app} sends in this session",
+    }
+    words = f"May this be sent to {label(model)}? The answer goes back to {app}."
+    return _make_select(id, asked, [words, _quote(sent)], labels)
+
+
+def make_review(id: str, asked: Question, model: str, answer: str, *, editable: bool) -> Question:
+    """The question what becomes of a model's `answer`; `editable`, where it can be changed."""
+    app = label(asked.origin)
+    labels = {
+        Review.KEEP: "Keep it back",
+        Review.PASS: f"Pass it on to {app}",
+        Review.EDIT: "Change it first",
+    }
+    if not editable:
+        del labels[Review.EDIT]
+    words = f"{label(model)} answered. May this go to {app}?"
+    return _make_select(id, asked, [words, _quote(answer)], labels)
+
+
+def make_edit(id: str, asked: Question, answer: str) -> Question:
+    """The question what goes to the app in place of a model's `answer`."""
+    field = Field(
+        ANSWER, FieldType.TEXT, {"type": "string", "default": answer}, "Answer", default=answer
+    )
+    words = f"What you write here goes to {label(asked.origin)} as the model's answer."
+    return _make(id, asked, Kind.INPUT, words, field)
+
+
+def read_decision(answer: Answer) -> Decision:
+    """What was decided: nothing is sent unless a person said so, now or in an answers file."""
+    return Decision(_chosen(answer, Decision.REFUSE.value))
+
+
+def read_review(answer: Answer) -> Review:
+    """What becomes of the model's answer: it is kept back unless somebody said otherwise."""
+    return Review(_chosen(answer, Review.KEEP.value))
+
+
+def _chosen(answer: Answer, safe: str) -> object:
+    mine = answer.answered_by in (AnsweredBy.PERSON, AnsweredBy.SCRIPT)
+    accepted = answer.outcome is Outcome.ACCEPTED and mine
+    return answer.content.get(DECISION) if accepted else safe
+
+
+def _make_select(
+    id: str,
+    asked: Question,
+    paragraphs: list[str],
+    labels: Mapping[Decision, str] | Mapping[Review, str],
+) -> Question:
+    values = [each.value for each in labels]
+    field = Field(
+        DECISION,
+        FieldType.CHOICE,
+        {"enum": values, "default": values[0]},
+        "Decision",
+        default=values[0],
+        choices=tuple(Choice(each.value, each.value, words) for each, words in labels.items()),
+    )
+    return _make(id, asked, Kind.SELECT, "\n\n".join(paragraphs), field)
+
+
+def _make(id: str, asked: Question, kind: Kind, whole: str, field: Field) -> Question:
+    shown = message(whole)
+    return Question(
+        id,
+        kind,
+        shown,
+        (field,),
+        asked.origin,
+        calls=asked.calls,
+        tools=asked.tools,
+        permits=Permission.SAMPLING,
+        uncut="" if shown == whole else whole,
+    )
+
+
+def _quote(words: str) -> str:
+    """Words of others, each line with a mark that no line of the bridge's own has."""
+    return "\n".join(f"> {line}".rstrip() for line in words.split("\n"))
