@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
 # What a fixture may give for a setting: a plain word, a file or files in its folder, any text, or a
 # stand-in. What has no such kind is refused.
-Replayable = Literal["plain", "file", "files", "text", "app", "terminal", "port", "page"]
+Replayable = Literal["plain", "file", "files", "text", "app", "model", "terminal", "port", "page"]
 
 BRIDGE = ("serve", "acp")
 PROXIED = (*BRIDGE, "mcp")
@@ -453,6 +453,7 @@ class Settings:
         commands=ASKING,
         metavar="MODEL",
         group=_WHO,
+        replayable="model",
         help=(
             "a model of yours that answers what is asked of a model (sampling) where the host has"
             " none: `cli:claude`, `acp:COMMAND`, `openai:NAME` ... 'abp-bridge agents' lists them."
@@ -466,6 +467,7 @@ class Settings:
         commands=ASKING,
         metavar="AMOUNT",
         group=_WHO,
+        replayable="plain",
         read=_read_budget,
         help="what its answers may cost in a session: 2USD, 100000tokens",
     )

@@ -34,6 +34,7 @@ from abp_bridge.protocols.mcp.model_request import (
 from abp_bridge.protocols.mcp.sampling import is_servers_own
 
 AT_ONCE = 2  # turns: each may be a process, and an app that is allowed everything asks in a loop
+INTERVAL = 1.0
 MAX_ANSWER = 50_000  # characters, which the person can be shown
 _LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
 _NO_PERSON = "no person approved what it would be sent"
@@ -53,6 +54,7 @@ class AgentSurface:
         budget: What it may cost; None for no limit.
         limit: Seconds for a turn where who asks names none.
         on_progress: Is told how far an answer is, in words.
+        interval: Seconds between two such reports.
     """
 
     def __init__(
@@ -64,12 +66,14 @@ class AgentSurface:
         budget: Budget | None,
         limit: float,
         on_progress: OnProgress,
+        interval: float = INTERVAL,
     ) -> None:
         self._model = model
         self._make_agent = make_agent
         self._ask_person = ask_person
         self._limit = limit
         self._on_progress = on_progress
+        self._interval = interval
         self._spending = Spending(budget)
         self._turns = anyio.Semaphore(AT_ONCE)
         self._allowed: set[str] = set()  # the apps all of whose requests are approved
@@ -210,12 +214,13 @@ class AgentSurface:
         ) from None
 
     def _report(self, question: Question) -> OnChunk:
-        written = 0
+        written, told = 0, anyio.current_time()
 
         def on_chunk(chunk: Chunk) -> None:
-            nonlocal written
-            if chunk.kind == ChunkKind.TEXT:
-                written += len(chunk.text)
+            nonlocal written, told
+            written += len(chunk.text) if chunk.kind == ChunkKind.TEXT else 0
+            if anyio.current_time() - told >= self._interval:
+                told = anyio.current_time()
                 self._on_progress(question, f"{self._model} has written {written:,} characters")
 
         return on_chunk

@@ -156,7 +156,6 @@ def refusal(why: str) -> Cell:
 _SAFE_FIRST = downgrade("as options, the safe one first")
 _ENTRIES = downgrade("one entry after the other")  # by `entries.walk`
 _ONLY_SAMPLING = refusal("this surface asks a model, not the person")
-_APPROVED = Cell(Support.NATIVE, "with the person's approval")
 _OUT_OF_BAND = Cell(Support.OUT_OF_BAND, "on a page of the bridge's own")
 _OWN_ADDRESS = Cell(Support.NATIVE, "the address itself")
 _NO_PROOF = refusal("a model cannot confirm what cannot be undone")
@@ -240,6 +239,10 @@ _MODEL: dict[QuestionShape, Cell] = dict.fromkeys(
     QuestionShape.SAMPLING: refusal("this asks the person through the model"),
 }
 
+_SAMPLING: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, _ONLY_SAMPLING) | {
+    QuestionShape.SAMPLING: NATIVE
+}
+
 MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Cell]] = {
     (Surface.MCP_FORM, "2025-06-18"): _FORM_2025_06_18,
     (Surface.MCP_FORM, "2025-11-25"): _FORM_2025_11_25,
@@ -255,12 +258,8 @@ MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Cell]] = {
     (Surface.QUESTIONS_API, ""): _QUESTIONS_API,
     (Surface.MOCK, ""): dict.fromkeys(QuestionShape, NATIVE),
     (Surface.MODEL, ""): _MODEL,
-    (Surface.AGENT, ""): (
-        dict.fromkeys(QuestionShape, _ONLY_SAMPLING) | {QuestionShape.SAMPLING: _APPROVED}
-    ),
-    (Surface.MCP_SAMPLING, ""): (
-        dict.fromkeys(QuestionShape, _ONLY_SAMPLING) | {QuestionShape.SAMPLING: NATIVE}
-    ),
+    (Surface.MCP_SAMPLING, ""): _SAMPLING,
+    (Surface.AGENT, ""): _SAMPLING,
 }
 
 # Since which version of its protocol a host can have a surface; a column with a version of its own

@@ -53,6 +53,10 @@ _BY_VARIABLE: Mapping[Replayable, Rule] = {
         rf"(?:stdio|mcp|acp):\{{{_APP}\}}|demo",
         "an app must be a stand-in, stdio:{app}, mcp:{app} or acp:{app}, or demo",
     ),
+    "model": _rule(
+        rf"cli:[a-z]+|acp:\{{{_APP}\}}",
+        "a model must be a stand-in, acp:{app}, or cli:NAME, which says what is in NAME.jsonl",
+    ),
     "terminal": _rule(re.escape(TERMINAL), "it must be {tty}"),
     "port": _rule(re.escape(PORT), "it must be {port}"),
     "page": _rule("off|link|", "it must be off or link: a replay opens no browser"),

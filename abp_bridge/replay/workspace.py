@@ -8,11 +8,12 @@ It starts nothing itself.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -82,6 +83,9 @@ class Workspace:
         folder.mkdir()
         for party in self.parties:
             self._stands[f"{{{party}}}"] = self._add_stand_in(folder, party, "")
+        self._programs = folder / "programs"
+        self._programs.mkdir()
+        write_models((*self._head.run, *self._head.env.values()), self.folder, self._programs)
         folder = folder / BROWSER
         folder.mkdir()
         self._browser = self._add_stand_in(folder, BROWSER, 'printf "%s\\n" "$1" | ')
@@ -89,8 +93,7 @@ class Workspace:
     def _add_stand_in(self, folder: Path, party: str, says: str) -> str:
         path = folder / stand_in.program_name(party)
         command = [sys.executable, "-IS", str(stand_in.__file__), self.socket, party]
-        path.write_text(f"#!/bin/sh\n{says}{'' if says else 'exec '}{shlex.join(command)}\n")
-        path.chmod(0o700)
+        _write_program(path, f"{says}{'' if says else 'exec '}{shlex.join(command)}")
         return str(path)
 
     def command(self, bridge: Sequence[str]) -> list[str]:
@@ -106,6 +109,7 @@ class Workspace:
             if name not in _DESKTOP and (not name.startswith("ABP_") or name in _KEPT)
         }
         kept["BROWSER"] = shlex.quote(self._browser)
+        kept["PATH"] = os.pathsep.join((str(self._programs), environ.get("PATH", os.defpath)))
         kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
         return kept | {name: self._fill(value, str) for name, value in self._head.env.items()}
 
@@ -117,3 +121,24 @@ class Workspace:
             lambda found: quote(self._stands[found[0]]) if found[0] in self._stands else found[0],
             word,
         )
+
+
+def write_models(words: Iterable[str], folder: str, programs: Path) -> None:
+    """Make the programs that stand for a fixture's models, where these are command lines: each says
+    what is in its file.
+
+    Args:
+        words: What the bridge is started with: `cli:NAME` is a model.
+        folder: Where the fixture's files are: `NAME.jsonl` is what that one says.
+        programs: Where the programs go: a folder for the PATH.
+    """
+    for word in (part for each in words for part in each.split("=")):
+        if re.fullmatch("cli:[a-z]+", word):
+            name = word.removeprefix("cli:")
+            said = shlex.quote(os.path.join(folder, f"{name}.jsonl"))
+            _write_program(programs / name, f"cat >/dev/null; exec cat {said}")
+
+
+def _write_program(path: Path, command: str) -> None:
+    path.write_text(f"#!/bin/sh\n{command}\n")
+    path.chmod(0o700)

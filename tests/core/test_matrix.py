@@ -144,9 +144,10 @@ CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
         }
     ),
     SurfaceVariant(Surface.MCP_URL): PAGE,
-    SurfaceVariant(Surface.MCP_SAMPLING): (
+    **dict.fromkeys(
+        (SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.AGENT)),
         dict.fromkeys(QuestionShape, "no: this surface asks a model, not the person")
-        | {QuestionShape.SAMPLING: "native"}
+        | {QuestionShape.SAMPLING: "native"},
     ),
     SurfaceVariant(Surface.ACP_FORM): FORM | {QuestionShape.FILE: "no: ACP forms carry no files"},
     SurfaceVariant(Surface.ACP_URL): PAGE,
@@ -413,7 +414,7 @@ def test_a_surface_that_refuses_everything_is_not_usable() -> None:
 
 
 def test_without_a_word_of_the_person_the_usual_order_holds() -> None:
-    assert order_of([]) == ("mock", "host", "terminal", "questions-api", "page", "model")
+    assert order_of([]) == ("mock", "host", "terminal", "questions-api", "page", "agent", "model")
 
 
 def test_the_persons_own_order_is_the_whole_order() -> None:

@@ -68,7 +68,7 @@ def cases() -> Iterator[Case]:
     for (surface, version), row in MATRIX.items():
         for name, shapes in _grouped(surface, version, list(row)):
             yield _cells(surface, version, name, shapes)
-        if surface is not Surface.MCP_SAMPLING:
+        if surface not in (Surface.MCP_SAMPLING, Surface.AGENT):
             yield _hinted(surface, version)
     yield from _pointers()
     yield _without()
@@ -147,6 +147,10 @@ def _cells(surface: Surface, version: str, name: str, shapes: list[QuestionShape
     files = {path: text for each in asked for path, text in each.files.items()}
     if surface is Surface.MOCK:
         files["answers.json"] = json.dumps([_written(shape) for shape in shapes])
+    written: tuple[str, ...] = ()
+    if surface is Surface.AGENT and name != "refused":
+        files["answers.json"] = json.dumps([{"match": "May this be sent", "value": "send"}])
+        written = ("--answers", "{folder}/answers.json")
     reads = ("--root", "{folder}") if QuestionShape.FILE_CONSENT in shapes else ()
     cell = {"surface": surface.value, "version": version}
     return replace(
@@ -156,8 +160,8 @@ def _cells(surface: Surface, version: str, name: str, shapes: list[QuestionShape
         proves=[{**cell, "shape": shape.value} for shape in shapes],
         steps=[{"ask": each.request} for each in asked],
         person=person(*asked),
-        files=files,
-        arguments=(*spoken.arguments, *reads),
+        files={**spoken.files, **files},
+        arguments=(*spoken.arguments, *reads, *written),
         asked=asked,
     )
 

@@ -16,6 +16,8 @@ from support.abp_agent import EnvelopePeer
 from support.paths import APPS, ROOT
 from support.puppets import trip
 
+from abp_bridge.replay.workspace import write_models
+
 from .beside import BESIDE
 from .cases import Case
 from .person import LINK, Filled
@@ -39,6 +41,9 @@ class Bridge(EnvelopePeer):
             (folder / name).write_text(text)
         self.beside = BESIDE[case.beside](case, str(folder))
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        (programs := folder / "programs").mkdir()
+        write_models(case.arguments, str(folder), programs)
+        kept["PATH"] = f"{programs}:{kept['PATH']}"
         self.speaks_envelopes = case.protocol == "envelope"
         app = trip(folder, case.steps)
         if case.app:

@@ -31,6 +31,7 @@ from abp_bridge.protocols.acp import v2 as acp2
 from abp_bridge.protocols.mcp import (
     elicitation,
     model_messages,
+    model_request,
     modern,
     sampling,
     server,
@@ -167,6 +168,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     lambda raw: describe(server.decode_notice(str(raw), as_object(raw))),
     changes,
     sampling.decode_whole,
+    lambda raw: model_request.decode_request(sampling.decode_sampling(raw, id="q", origin="o")),
     lambda raw: decode_capabilities(raw, V2025_11_25),
     of_object(eras),
     of_object(agent.decode_info),

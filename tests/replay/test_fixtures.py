@@ -394,6 +394,7 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
     Surface.MODEL: {"in the model's words": by_the_model},
     Surface.ABP: {"": by_abp, "as a confirm": by_abps_confirm},
     Surface.MCP_SAMPLING: {"": lambda shown: len(shown.samplings) == 1 and not shown.forms},
+    Surface.AGENT: {"": lambda shown: shown.nothing},
 }
 
 
@@ -523,6 +524,7 @@ TREATED = {
         Surface.QUESTIONS_API,
         Surface.MOCK,
         Surface.MCP_SAMPLING,
+        Surface.AGENT,
     },
     Support.OUT_OF_BAND: {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE},
 }
@@ -597,7 +599,9 @@ def test_what_is_suggested_and_described_has_a_fixture_wherever_it_is_shown() ->
         for (surface, version), row in HINTS.items()
         for hint in row
     }
-    assert set(HINTS) == {column for column in MATRIX if column[0] is not Surface.MCP_SAMPLING}
+    assert set(HINTS) == {
+        column for column in MATRIX if column[0] not in (Surface.MCP_SAMPLING, Surface.AGENT)
+    }
 
 
 DEFAULT, ABOUT = Hint.DEFAULT, Hint.DESCRIPTION

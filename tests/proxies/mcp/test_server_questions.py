@@ -10,7 +10,7 @@ import pytest
 
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.proxies.mcp.calls import Calls
-from abp_bridge.proxies.mcp.server_questions import MAX_OPEN, ServerQuestions
+from abp_bridge.proxies.mcp.server_questions import ELICITATION, MAX_OPEN, ServerQuestions
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
@@ -85,7 +85,7 @@ async def test_a_server_that_counts_gets_signs_of_life_until_it_has_its_answer()
     person = Person()
     async with anyio.create_task_group() as tasks:
         questions, sink = await started(tasks, Calls(), person, beat=0.001)
-        await questions.take(7, {**FORM, "_meta": {"progressToken": 0}})
+        await questions.take(7, ELICITATION, {**FORM, "_meta": {"progressToken": 0}})
         beats = await sink.until(3)
         assert [each["method"] for each in beats[:3]] == ["notifications/progress"] * 3
         values = [each["params"]["progress"] for each in beats[:3]]
@@ -103,7 +103,7 @@ async def test_who_counts_nothing_hears_nothing(token: Json) -> None:
     person = Person()
     async with anyio.create_task_group() as tasks:
         questions, sink = await started(tasks, Calls(), person, beat=0)
-        await questions.take(7, {**FORM, "_meta": {"progressToken": token}})
+        await questions.take(7, ELICITATION, {**FORM, "_meta": {"progressToken": token}})
         while not person.asked:
             await anyio.lowlevel.checkpoint()
         person.answering.set()
@@ -133,7 +133,7 @@ async def test_a_question_is_as_destructive_as_the_worst_call_it_may_belong_to(
         calls.begin(number, {"name": tool})
     async with anyio.create_task_group() as tasks:
         questions, _ = await started(tasks, calls, person)
-        await questions.take(0, FORM)
+        await questions.take(0, ELICITATION, FORM)
         while not person.asked:
             await anyio.lowlevel.checkpoint()
         (asked,) = person.asked
@@ -146,11 +146,11 @@ async def test_what_is_too_much_is_cancelled_and_nothing_is_asked_twice() -> Non
     async with anyio.create_task_group() as tasks:
         questions, sink = await started(tasks, Calls(), person)
         for id in [*range(MAX_OPEN), 0, MAX_OPEN]:
-            await questions.take(id, FORM)
+            await questions.take(id, ELICITATION, FORM)
         deep: Json = []
         for _ in range(200):
             deep = [deep]
-        await questions.take("deep", {**FORM, "x": deep})
+        await questions.take("deep", ELICITATION, {**FORM, "x": deep})
         early = await sink.until(2)
         assert [(each["id"], each["result"]) for each in early] == [
             (MAX_OPEN, {"action": "cancel"}),
@@ -167,7 +167,7 @@ async def test_who_asks_when_the_host_has_left_is_told_at_once() -> None:
     async with anyio.create_task_group() as tasks:
         questions, sink = await started(tasks, Calls(), person)
         questions.end()
-        await questions.take(1, FORM)
+        await questions.take(1, ELICITATION, FORM)
         (told,) = await sink.until(1)
         assert (told["id"], told["result"]) == (1, {"action": "cancel"})
         assert not questions.is_asking
@@ -179,7 +179,7 @@ async def test_what_the_server_says_is_done_is_taken_down() -> None:
     link = {"mode": "url", "message": "?", "url": "https://e.example/", "elicitationId": "E1"}
     async with anyio.create_task_group() as tasks:
         questions, sink = await started(tasks, Calls(), person)
-        await questions.take(3, link)
+        await questions.take(3, ELICITATION, link)
         while not person.asked:
             await anyio.lowlevel.checkpoint()
         questions.complete("another")
@@ -195,7 +195,7 @@ async def test_a_question_of_several_calls_ends_with_the_last_that_is_taken_back
     calls.begin(2, {"name": "write"})
     async with anyio.create_task_group() as tasks:
         questions, sink = await started(tasks, calls, person)
-        await questions.take(0, FORM)
+        await questions.take(0, ELICITATION, FORM)
         while not person.asked:
             await anyio.lowlevel.checkpoint()
         for number in (2, 1):

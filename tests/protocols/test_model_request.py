@@ -1,0 +1,133 @@
+"""What a model of the person's is sent for a sampling question, and what becomes of its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, Cost, ModelSettings, Usage
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.mcp.model_request import (
+    decode_request,
+    describe_response,
+    encode_response,
+)
+from abp_bridge.protocols.mcp.sampling import decode_sampling, encode_sampled
+
+Json = Any
+
+HELLO: Json = {"role": "user", "content": {"type": "text", "text": "Hello"}}
+
+
+def server_asks(**params: Json) -> Question:
+    return decode_sampling({"messages": [HELLO], "maxTokens": 9, **params}, id="q", origin="s")
+
+
+def test_an_apps_task_is_sent_with_its_context() -> None:
+    asked: Json = {"method": "sampling/create", "params": {"task": "Sum it up", "context": {"a": 1}}}
+    request = decode_request(abp.decode_question(asked, id="q", origin="app"))
+    system, user = request.messages
+    assert system.role == "system"
+    assert "app" in system.content
+    assert user.content.startswith("Sum it up")
+    assert '"a"' in user.content
+    assert request.words == f"system: {system.content}\n\n{user.content}"
+
+
+def test_a_servers_conversation_is_sent_as_it_is_shown() -> None:
+    said = [
+        HELLO,
+        {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]},
+        {"role": "user", "content": {"type": "text", "text": "Bl\u200bue\x1b[2J?"}},
+    ]
+    request = decode_request(
+        server_asks(
+            messages=said,
+            systemPrompt="Be terse",
+            temperature=0.5,
+            stopSequences=["END"],
+            modelPreferences={"hints": []},
+            includeContext="none",
+        )
+    )
+    assert request.messages == (
+        AgentMessage("system", "Be terse"),
+        AgentMessage("user", "Hello"),
+        AgentMessage("assistant", "Hi"),
+        AgentMessage("user", "Blue[2J?"),
+    )
+    assert request.settings == ModelSettings(9, 0.5, ("END",))
+    assert request.ignored == ("modelPreferences", "includeContext")
+    assert request.words == "system: Be terse\n\nHello\n\nassistant: Hi\n\nBlue[2J?"
+
+
+IMAGE: Json = {"type": "image", "data": "AA==", "mimeType": "image/png"}
+
+
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        ({"messages": [{"role": "user", "content": IMAGE}]}, "sent text only"),
+        ({"messages": [{"role": "user", "content": [HELLO["content"], IMAGE]}]}, "text only"),
+        ({"messages": [{"role": "tool", "content": HELLO["content"]}]}, "sent text only"),
+        ({"messages": [{**HELLO, "role": "assistant"}]}, "last message"),
+        ({"tools": [{"name": "t"}]}, "call tools"),
+        ({"toolChoice": {"mode": "none"}}, "call tools"),
+        ({"maxTokens": 0}, "maxTokens"),
+        ({"maxTokens": True}, "maxTokens"),
+        ({"maxTokens": "9"}, "maxTokens"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": True}, "temperature"),
+        ({"stopSequences": ["x"] * 17}, "stopSequences"),
+        ({"systemPrompt": "x" * 50_001}, "at most 50,000 characters"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused(params: Json, why: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=why):
+        decode_request(server_asks(**params))
+
+
+@pytest.mark.parametrize(
+    ("stopped", "told"),
+    [
+        ("end_turn", "endTurn"),
+        (None, "endTurn"),
+        ("length", "maxTokens"),
+        ("stop_sequence", "stopSequence"),
+    ],
+)
+def test_a_server_gets_the_answer_in_its_own_shape(stopped: str | None, told: str) -> None:
+    question = server_asks()
+    response = AgentResponse("Blue", stop_reason=stopped, model="m-1")
+    content = encode_response(question, response, "Red", "cli:claude")
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.MODEL, content, metadata={"edited": True})
+    result = encode_sampled(answer)
+    types.CreateMessageResult.model_validate(result)
+    assert result == {
+        "role": "assistant",
+        "content": {"type": "text", "text": "Red"},
+        "model": "m-1",
+        "stopReason": told,
+        "_meta": {"abp-bridge/model": {"edited": True}},
+    }
+
+
+def test_an_app_gets_the_words() -> None:
+    question = Question("q", Kind.SAMPLING, "t", (), "app", request={"task": "t"})
+    assert encode_response(question, AgentResponse("Blue"), "Blue", "m") == {"result": "Blue"}
+
+
+def test_what_is_told_of_an_answer() -> None:
+    plain = describe_response(AgentResponse("x"), None, "cli:claude", ())
+    assert plain == {"model": "cli:claude"}
+    full = AgentResponse("x", usage=Usage("turn", 3, 4), model="m-1")
+    assert describe_response(full, Cost(0.1, "USD"), "cli:claude", ("maxTokens",)) == {
+        "model": "m-1",
+        "usage": {"input": 3, "output": 4},
+        "cost": {"amount": 0.1, "unit": "USD"},
+        "ignored": ["maxTokens"],
+    }
