@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Tests start a bridge more than a thousand times: what one of them compiled is there for the next.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup chromium tmux demo test check format bench hosts conformance soak fuzz \
 	servers fixtures docs clean
 

@@ -111,7 +111,9 @@ def entry() -> None:
 
 
 def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The parser of the command that `words` begin with; of all, where they begin with none."""
+    """The parser of the command that `words` begin with; of all, where they begin with none, and of
+    none for the version.
+    """
     import argparse
 
     from abp_bridge import VERSION
@@ -134,9 +136,9 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"abp-bridge {VERSION}")
     parser.set_defaults(run=None, without_stdout=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    meant = words[0] if words and words[0] in COMMANDS else None
+    meant = words[:1] if words and (words[0] in COMMANDS or words[0] == "--version") else COMMANDS
     for name, module in COMMANDS.items():
-        if meant in (None, name):
+        if name in meant:
             _add_command(commands.add_parser, name, import_module(f"abp_bridge.cli.{module}"))
     parser.set_defaults(parser=parser)
     return parser

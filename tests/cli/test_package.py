@@ -26,6 +26,20 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert ended.stdout.split() == ["abp_bridge"]
 
 
+def test_the_version_is_said_before_any_command_is_loaded() -> None:
+    code = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules));"
+        "from abp_bridge.cli.main import COMMANDS, main; main(['--version'])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    version, loaded = ended.stdout.splitlines()
+    assert version == f"abp-bridge {abp_bridge.VERSION}"
+    commands = {f"abp_bridge.cli.{module}" for module in COMMANDS.values()}
+    assert not commands.intersection(loaded.split())
+
+
 @pytest.mark.parametrize("name", abp_bridge.__all__)
 def test_every_name_of_the_package_is_there(name: str) -> None:
     assert getattr(abp_bridge, name) is not None
