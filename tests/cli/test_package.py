@@ -13,6 +13,7 @@ from support.harness import PATIENCE
 from support.mcp_proxy import SERVER
 
 import abp_bridge
+from abp_bridge.cli.main import COMMANDS
 
 
 def test_importing_the_package_loads_nothing_else() -> None:
@@ -29,7 +30,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
 def test_the_version_is_said_before_any_command_is_loaded() -> None:
     code = (
         "import atexit, sys; atexit.register(lambda: print(*sys.modules));"
-        "from abp_bridge.cli.main import COMMANDS, main; main(['--version'])"
+        "from abp_bridge.cli.main import main; main(['--version'])"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True
