@@ -850,7 +850,13 @@ def _check_listen(settings: Settings) -> Iterator[str]:
         yield "--record writes down one conversation, and --listen has many: leave one of them out"
 
 
+def _check_budget(settings: Settings) -> Iterator[str]:
+    if settings.model_budget is not None and settings.model is None:
+        yield "--model-budget is for --model: give that too"
+
+
 _CHECKS = (
+    _check_budget,
     _check_apps,
     _check_hosts,
     _check_confirm,

@@ -35,6 +35,7 @@ from abp_bridge.protocols.mcp.sampling import is_servers_own
 
 AT_ONCE = 2  # turns: each may be a process, and an app that is allowed everything asks in a loop
 INTERVAL = 1.0
+STOP_LIMIT = 10.0  # seconds for a session's process to be gone: it bounds that itself
 MAX_ANSWER = 50_000  # characters, which the person can be shown
 _LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
 _NO_PERSON = "no person approved what it would be sent"
@@ -187,24 +188,33 @@ class AgentSurface:
                         timeout=question.timeout or self._limit,
                     )
                 finally:
-                    await agent.stop(session)
+                    with anyio.move_on_after(STOP_LIMIT, shield=True):
+                        await agent.stop(session)
             except AgentError as problem:
-                response = self._salvage(question, problem)
-        cost = agent.estimate_cost(response)
-        self._spending.add(response, cost)
-        if response.usage is not None:
-            response = replace(response, usage=replace(response.usage, cost=cost))
+                if problem.partial is not None:
+                    self._count(agent, problem.partial)
+                return self._salvage(question, problem)
+        response = self._count(agent, response)
         if not response.content or len(response.content) > MAX_ANSWER:
             what = f"more than {MAX_ANSWER:,} characters" if response.content else "without text"
             raise SurfaceUnsupportedError(f"{self._model} answered {what}", lasting=False)
         return response
 
+    def _count(self, agent: AgentProtocol, response: AgentResponse) -> AgentResponse:
+        """`response`, counted, and with what it cost where that is known."""
+        cost = agent.estimate_cost(response)
+        self._spending.add(response, cost)
+        if response.usage is None:
+            return response
+        return replace(response, usage=replace(response.usage, cost=cost))
+
     def _salvage(self, question: Question, problem: AgentError) -> AgentResponse:
         """What came before the limit of tokens, for who takes such an answer: a server, which is
         told that it is cut. Everybody else gets none.
         """
-        if problem.partial is not None and is_servers_own(question.request):
-            return problem.partial
+        half = problem.partial
+        if half is not None and half.content and is_servers_own(question.request):
+            return half
         if problem.code is AgentErrorCode.TIMEOUT:
             raise HostTimeoutError(f"{self._model} brought no answer: {problem}") from None
         again = f" (again after {problem.retry_after:g} s)" if problem.retry_after else ""

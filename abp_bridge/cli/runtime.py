@@ -107,6 +107,10 @@ def load_settings(
             from abp_bridge.cli.compose import audit_log
 
             audit_log(settings.audit)
+        if settings.model is not None:
+            from abp_bridge.agents.targets import make_agent
+
+            make_agent(settings.model, "")
     except AbpBridgeError as problem:
         give_up(problem)
     return settings

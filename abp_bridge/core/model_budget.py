@@ -88,7 +88,7 @@ class Spending:
     def __str__(self) -> str:
         """For `abp_status`: the answers, the tokens, the costs, and what is allowed."""
         parts = [
-            f"{self._answers} answers",
+            f"{self._answers} answer{'' if self._answers == 1 else 's'}",
             f"{self._tokens[0]:,} tokens in, {self._tokens[1]:,} out",
             *(f"{amount:.6g} {unit}" for unit, amount in self._costs.items()),
         ]

@@ -28,7 +28,10 @@ def server_asks(**params: Json) -> Question:
 
 
 def test_an_apps_task_is_sent_with_its_context() -> None:
-    asked: Json = {"method": "sampling/create", "params": {"task": "Sum it up", "context": {"a": 1}}}
+    asked: Json = {
+        "method": "sampling/create",
+        "params": {"task": "Sum it up", "context": {"a": 1}},
+    }
     request = decode_request(abp.decode_question(asked, id="q", origin="app"))
     system, user = request.messages
     assert system.role == "system"

@@ -1,0 +1,136 @@
+"""Sampling that a model of the person's answers, whole: an app or a server asks, a host of either
+era or an ACP client shows who would be sent what, and a program on the PATH answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.apps.exotic_server import SAMPLING
+from support.era_host import Host
+from support.harness import SERVE, run
+from support.mcp_proxy import MCP
+from support.paths import APPS, TESTS
+from support.puppets import trip
+
+Json = Any
+
+ERAS = ("legacy", "modern")
+TASK: Json = {"method": "sampling/create", "params": {"task": "What colour?"}}
+ANSWER = "It is blue."
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A PATH with a command line of an agent that answers, and keeps what it was sent."""
+    said: list[Json] = [
+        {
+            "type": "assistant",
+            "message": {"id": "m", "content": [{"type": "text", "text": ANSWER}]},
+        },
+        {"type": "result", "result": ANSWER, "stop_reason": "end_turn", "total_cost_usd": 0.5},
+    ]
+    lines = "\n".join(map(json.dumps, said))
+    (programs := tmp_path / "programs").mkdir()
+    program = programs / "claude"
+    sent = shlex.quote(str(tmp_path / "sent"))
+    program.write_text(f"#!/bin/sh\ncat >>{sent}\necho {shlex.quote(lines)}\n")
+    program.chmod(0o700)
+    return f"{programs}:{os.environ['PATH']}"
+
+
+class Person(Host):
+    """A host without a model, whose person decides one after the other."""
+
+    capabilities: Json = {"elicitation": {"form": {}, "url": {}}}
+
+    def decide(self, *decisions: str) -> None:
+        left = list(decisions)
+
+        class Answers(dict[str, Json]):
+            def __getitem__(self, method: str) -> Json:
+                assert method == "elicitation/create"
+                return {"action": "accept", "content": {"decision": left.pop(0)}}
+
+        self.answers = Answers()
+
+
+@pytest.mark.parametrize("upstream", ERAS)
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_behind_the_proxy_gets_an_answer(
+    era: str, upstream: str, path: str, tmp_path: Path
+) -> None:
+    server = (sys.executable, str(APPS / "exotic_server.py"), upstream, str(tmp_path / "log"))
+    command = [*MCP, "--model", "cli:claude", "--page", "off", "--", *server]
+    with Person(command, env={"PYTHONPATH": str(TESTS), "PATH": path}) as host:
+        host.era, host.log = era, tmp_path / "log"
+        host.shake_hands()
+        asked: list[Json] = []
+        host.decide("send", "refuse")
+        result = host.call("sample", asked)["result"]["structuredContent"]["r"]
+        assert result["content"] == {"type": "text", "text": ANSWER}
+        assert (result["model"], result["stopReason"]) == ("cli:claude", "endTurn")
+        assert result["_meta"]["abp-bridge/model"]["cost"] == {"amount": 0.5, "unit": "USD"}
+        (question,) = asked
+        words = SAMPLING["messages"][0]["content"]["text"]
+        assert f"> {words}" in question["params"]["message"]
+        refused = host.call("sample", asked)
+        assert "declined" in json.dumps(refused)
+    assert words in (tmp_path / "sent").read_text()
+    assert (tmp_path / "sent").read_text().count(words) == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_an_app_gets_an_answer(era: str, path: str, tmp_path: Path) -> None:
+    command = [*SERVE, "--app", trip(tmp_path, [{"ask": TASK, "aloud": True}])]
+    command += ["--model", "cli:claude", "--model-budget", "0.4USD"]
+    with Person(command, env={"PYTHONPATH": str(TESTS), "PATH": path}) as host:
+        host.era = era
+        host.shake_hands()
+        asked: list[Json] = []
+        host.decide("send")
+        words = json.dumps(host.call("abp_call", asked, arguments={"capability": "plan"}))
+        assert ANSWER in words
+        assert "cli:claude" in asked[0]["params"]["message"]
+        again = json.dumps(host.call("abp_call", asked, arguments={"capability": "plan"}))
+        assert "the budget of 0.4 USD (--model-budget) is spent" in again
+        assert len(asked) == 1
+        status = json.dumps(host.call("abp_status", arguments={}))
+        assert "cli:claude: 1 answer, 0 tokens in, 0 out, 0.5 USD (of 0.4 USD)" in status
+
+
+def test_a_shell_gets_an_answer_that_was_changed(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", path)
+    answers = tmp_path / "answers.json"
+    answers.write_text(json.dumps(["review", "edit", "It is red."]))
+    asked = ("ask", "sampling", json.dumps(TASK["params"]), "--model", "cli:claude")
+    done = run(*asked, "--answers", str(answers), "--on", "mock")
+    assert done.returncode == 0, done.stderr
+    response = json.loads(done.stdout)
+    assert response["data"] == {"result": "It is red."}
+    assert response["metadata"]["edited"] is True
+    assert response["metadata"]["answeredBy"] == "model"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--model", "claude"], "'claude' is no model: write"),
+        (["--model", "cli:clade"], "there is no agent cli:clade: write cli: and one of"),
+        (["--model", "cli:claude", "--model-budget", "lots"], "2USD, 100000tokens"),
+        (["--model-budget", "2"], "--model-budget is for --model"),
+    ],
+)
+def test_a_model_that_is_none_is_said_at_the_start(options: list[str], why: str) -> None:
+    done = run("serve", *options)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr

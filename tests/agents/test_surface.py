@@ -1,0 +1,359 @@
+"""A model that answers sampling: nothing is sent without the person's yes, nothing leaves that they
+keep back, and however a turn ends, it is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+import pytest
+from support.harness import PATIENCE
+
+from abp_bridge.agents.surface import AT_ONCE, MAX_ANSWER, AgentSurface
+from abp_bridge.core.agent_turn import (
+    AgentError,
+    AgentErrorCode,
+    AgentMessage,
+    AgentResponse,
+    Chunk,
+    ChunkKind,
+    Cost,
+    ModelSettings,
+    Usage,
+)
+from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.model_budget import Budget
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
+from abp_bridge.interfaces.surface import (
+    HostTimeoutError,
+    Locatable,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
+from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+AGENT = SurfaceVariant(Surface.AGENT)
+BLUE = AgentResponse("It is blue.", usage=Usage("turn", 3, 4, Cost(0.5, "USD")), model="m-1")
+UNSUPPORTED = Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason="nobody is here")
+
+
+class Model:
+    """An agent that answers with what it is given, and notes what it was sent."""
+
+    transport_type = "llm"
+
+    def __init__(self, answer: AgentResponse | AgentError = BLUE) -> None:
+        self.answer = answer
+        self.sent: list[Sequence[AgentMessage]] = []
+        self.settings: list[ModelSettings] = []
+        self.open: set[str] = set()
+        self.most = 0
+        self.done = anyio.Event()
+        self.done.set()
+
+    async def start(self, options: StartOptions) -> str:
+        assert not options.tools
+        id = f"s-{len(self.sent)}"
+        self.open.add(id)
+        self.most = max(self.most, len(self.open))
+        return id
+
+    async def send(
+        self,
+        session: str,
+        messages: Sequence[AgentMessage],
+        *,
+        on_chunk: OnChunk,
+        settings: ModelSettings,
+        timeout: float,
+    ) -> AgentResponse:
+        self.sent.append(messages)
+        self.settings.append(settings)
+        on_chunk(Chunk(ChunkKind.THOUGHT, "Hm"))
+        on_chunk(Chunk(ChunkKind.TEXT, "It is"))
+        await self.done.wait()
+        if isinstance(self.answer, AgentError):
+            raise self.answer
+        return self.answer
+
+    async def stop(self, session: str) -> None:
+        self.open.discard(session)
+
+    def estimate_cost(self, response: AgentResponse) -> Cost | None:
+        return None if response.usage is None else response.usage.cost
+
+
+class Person:
+    """Whoever is asked: answers one after the other, the last one for ever."""
+
+    def __init__(self, *answers: str | Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[Question] = []
+
+    async def __call__(self, question: Question) -> Answer:
+        self.asked.append(question)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Answer):
+            return answer
+        return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {question.fields[0].name: answer})
+
+
+def surface(model: Model, person: Person, **more: Json) -> AgentSurface:
+    def make(name: str, folder: str) -> AgentProtocol:
+        assert name == "cli:claude"
+        return model  # type: ignore[return-value]
+
+    given = {"budget": None, "limit": PATIENCE, "on_progress": lambda question, words: None}
+    return AgentSurface("cli:claude", make, person, **{**given, **more})
+
+
+def task(origin: str = "app", words: str = "What colour?") -> Question:
+    request: Json = {"task": words}
+    return Question("q", Kind.SAMPLING, words, (), origin, calls=("c",), request=request)
+
+
+def of_a_server() -> Question:
+    said: Json = {"role": "user", "content": {"type": "text", "text": "What colour?"}}
+    return decode_sampling({"messages": [said], "maxTokens": 9}, id="q", origin="server")
+
+
+async def ask(model: Model, person: Person, question: Question | None = None) -> SurfaceResponse:
+    return await surface(model, person).ask(question or task(), AGENT)
+
+
+async def test_what_is_approved_is_sent_and_its_answer_goes_back() -> None:
+    model, person = Model(), Person("send")
+    response = await ask(model, person)
+    assert (response.outcome, response.content) == (Outcome.ACCEPTED, {"result": "It is blue."})
+    assert response.metadata == {
+        "model": "m-1",
+        "usage": {"input": 3, "output": 4},
+        "cost": {"amount": 0.5, "unit": "USD"},
+    }
+    [(system, said)], [asked] = model.sent, person.asked
+    assert said.content == "What colour?"
+    assert system.content in asked.message
+    assert "> What colour?" in asked.message
+    assert asked.calls == ("c",)
+    assert not model.open
+
+
+@pytest.mark.parametrize(
+    ("answer", "by"),
+    [
+        ("refuse", AnsweredBy.PERSON),
+        (Answer(Outcome.DECLINED, AnsweredBy.PERSON), AnsweredBy.PERSON),
+        (Answer(Outcome.CANCELLED, AnsweredBy.PERSON), AnsweredBy.PERSON),
+        (Answer(Outcome.DECLINED, AnsweredBy.SCRIPT), AnsweredBy.SCRIPT),
+    ],
+)
+async def test_a_no_sends_nothing(answer: str | Answer, by: AnsweredBy) -> None:
+    model = Model()
+    response = await ask(model, Person(answer))
+    assert (response.outcome, response.answered_by) == (Outcome.DECLINED, by)
+    assert not model.sent
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        UNSUPPORTED,
+        Answer(Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, {"decision": "send"}),
+        Answer(Outcome.ACCEPTED, AnsweredBy.UNKNOWN, {"decision": "send-all"}),
+        Answer(Outcome.DECLINED, AnsweredBy.HOST_POLICY),
+    ],
+)
+async def test_nobodys_yes_sends_nothing(answer: Answer) -> None:
+    model = Model()
+    with pytest.raises(SurfaceUnsupportedError, match="no person approved"):
+        await ask(model, Person(answer))
+    assert not model.sent
+
+
+async def test_who_says_nothing_in_time_lets_the_question_time_out() -> None:
+    late = Answer(Outcome.TIMED_OUT, AnsweredBy.NOBODY, reason="nobody answered within 1 s")
+    with pytest.raises(HostTimeoutError, match="nobody answered within 1 s"):
+        await ask(Model(), Person(late))
+
+
+async def test_an_app_may_be_approved_once_for_all_and_others_not_with_it() -> None:
+    model, person = Model(), Person("send-all", "refuse")
+    asking = surface(model, person)
+    for _ in range(3):
+        assert (await asking.ask(task("app one"), AGENT)).outcome is Outcome.ACCEPTED
+    assert len(person.asked) == 1
+    assert (await asking.ask(task("app two"), AGENT)).outcome is Outcome.DECLINED
+    assert len({each.id for each in person.asked}) == 2
+
+
+async def test_an_answer_is_seen_first_and_passed_on() -> None:
+    person = Person("review", "pass")
+    response = await ask(Model(), person)
+    assert response.content == {"result": "It is blue."}
+    assert "edited" not in response.metadata
+    assert "> It is blue." in person.asked[1].message
+
+
+async def test_an_answer_that_is_kept_back_goes_nowhere() -> None:
+    response = await ask(Model(), Person("review", "keep"))
+    assert (response.outcome, response.content) == (Outcome.DECLINED, {})
+
+
+async def test_an_answer_may_be_changed_and_that_is_said() -> None:
+    response = await ask(Model(), Person("review", "edit", "It is red."), of_a_server())
+    whole = response.content[SAMPLED]
+    assert isinstance(whole, dict)
+    assert whole["content"] == {"type": "text", "text": "It is red."}
+    assert response.metadata["edited"] is True
+
+
+async def test_where_nothing_can_be_typed_an_answer_is_passed_on_or_kept() -> None:
+    person = Person("review", "edit", UNSUPPORTED, "pass")
+    assert (await ask(Model(), person)).content == {"result": "It is blue."}
+    choices = [[each.value for each in asked.fields[0].choices] for asked in person.asked]
+    assert choices == [
+        ["refuse", "send", "review", "send-all"],
+        ["keep", "pass", "edit"],
+        [],
+        ["keep", "pass"],
+    ]
+
+
+async def test_who_stops_changing_an_answer_is_asked_again() -> None:
+    dismissed = Answer(Outcome.CANCELLED, AnsweredBy.PERSON)
+    person = Person("review", "edit", dismissed, "edit", "It is red.")
+    assert (await ask(Model(), person)).content == {"result": "It is red."}
+
+
+async def test_what_no_eye_sees_of_an_answer_that_was_seen_does_not_leave() -> None:
+    hidden = AgentResponse("It is\u200b blue.\x1b[2J")
+    assert (await ask(Model(hidden), Person("review", "pass"))).content == {
+        "result": "It is blue.[2J"
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "lasting"),
+    [
+        (AgentErrorCode.NOT_AVAILABLE, True),
+        (AgentErrorCode.AUTH_REQUIRED, True),
+        (AgentErrorCode.TRUNCATED, False),
+        (AgentErrorCode.REFUSED, False),
+        (AgentErrorCode.AGENT_DIED, False),
+    ],
+)
+async def test_a_turn_without_an_answer_says_why(code: AgentErrorCode, lasting: bool) -> None:
+    model = Model(AgentError(code, "it is so"))
+    with pytest.raises(SurfaceUnsupportedError, match=rf"\({code}\): it is so") as raised:
+        await ask(model, Person("send"))
+    assert raised.value.lasting is lasting
+    assert not model.open
+
+
+async def test_a_model_that_is_asked_too_often_says_when_it_may_be_again() -> None:
+    busy = AgentError(AgentErrorCode.RATE_LIMITED, "slow down", retry_after=7.0)
+    with pytest.raises(SurfaceUnsupportedError, match=r"slow down .again after 7 s."):
+        await ask(Model(busy), Person("send"))
+
+
+async def test_a_turn_that_takes_too_long_times_out() -> None:
+    with pytest.raises(HostTimeoutError, match="too long"):
+        await ask(Model(AgentError(AgentErrorCode.TIMEOUT, "too long")), Person("send"))
+
+
+async def test_half_an_answer_is_a_servers_alone_and_marked() -> None:
+    """MCP has a word for it (`stopReason: maxTokens`), ABP has none."""
+    half = AgentResponse("It is", stop_reason="length", usage=BLUE.usage)
+    cut = AgentError(AgentErrorCode.TRUNCATED, "it was cut off", partial=half)
+    whole = (await ask(Model(cut), Person("send"), of_a_server())).content[SAMPLED]
+    assert isinstance(whole, dict)
+    assert whole["stopReason"] == "maxTokens"
+    with pytest.raises(SurfaceUnsupportedError, match="TRUNCATED"):
+        await ask(Model(cut), Person("send"))
+
+
+@pytest.mark.parametrize("text", [None, "", "x" * (MAX_ANSWER + 1)])
+async def test_what_cannot_be_shown_is_no_answer(text: str | None) -> None:
+    with pytest.raises(SurfaceUnsupportedError, match=r"without text|more than 50,000"):
+        await ask(Model(AgentResponse(text)), Person("send"))
+
+
+async def test_what_cannot_be_sent_is_refused_before_anybody_is_asked() -> None:
+    person = Person("send")
+    with pytest.raises(RemoteProtocolError, match="at most"):
+        await ask(Model(), person, task(words="x " * 30_000))
+    assert not person.asked
+
+
+async def test_a_budget_is_kept_and_what_is_spent_is_said() -> None:
+    model, person = Model(), Person("send")
+    asking = surface(model, person, budget=Budget(1, "USD"))
+    assert isinstance(asking, Locatable)
+    for _ in range(2):
+        await asking.ask(task(), AGENT)
+    with pytest.raises(SurfaceUnsupportedError, match=r"budget of 1 USD .* is spent"):
+        await asking.ask(task(), AGENT)
+    assert len(person.asked) == len(model.sent) == 2
+    spent = "2 answers, 6 tokens in, 8 out, 1 USD (of 1 USD)"
+    assert asking.place == f"cli:claude: {spent}"
+
+
+async def test_what_a_cut_answer_took_is_counted() -> None:
+    half = AgentResponse("It is", stop_reason="length", usage=BLUE.usage)
+    asking = surface(
+        Model(AgentError(AgentErrorCode.TRUNCATED, "cut", partial=half)), Person("send")
+    )
+    with pytest.raises(SurfaceUnsupportedError, match="TRUNCATED"):
+        await asking.ask(task(), AGENT)
+    assert "1 answer, 3 tokens in" in asking.place
+
+
+async def test_who_waits_hears_how_far_it_is() -> None:
+    heard: list[tuple[str, str]] = []
+
+    def on_progress(question: Question, words: str) -> None:
+        heard.append((question.id, words))
+
+    await surface(Model(), Person("send"), on_progress=on_progress, interval=0).ask(task(), AGENT)
+    assert heard[-1] == ("q", "cli:claude has written 5 characters")
+    heard.clear()
+    await surface(Model(), Person("send"), on_progress=on_progress).ask(task(), AGENT)
+    assert not heard
+
+
+async def until(what: Callable[[], object]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not what():
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_who_takes_a_question_back_ends_the_turn() -> None:
+    model = Model()
+    model.done = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask, model, Person("send"))
+        await until(lambda: model.sent)
+        tasks.cancel_scope.cancel()
+    assert not model.open
+
+
+async def test_an_app_that_asks_in_a_loop_has_a_few_turns_at_once() -> None:
+    model, asking = Model(), None
+    model.done = anyio.Event()
+    asking = surface(model, Person("send-all"))
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(asking.ask, task(), AGENT)
+        await until(lambda: len(model.sent) == AT_ONCE)
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        model.done.set()
+    assert (len(model.sent), model.most) == (5, AT_ONCE)
