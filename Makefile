@@ -31,7 +31,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml abp_bridge/__init__.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,models]' --group dev
 	touch $@
 
 # A Chromium or Chrome that is there already is used; else Debian's is installed.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
+from abp_bridge.core.web_address import host_of
 from abp_bridge.interfaces.agent import AgentProtocol
 
-MODELS = "cli:NAME"
+MODELS = (
+    "cli:NAME, openai:NAME, anthropic:NAME, google:NAME, or an address and the model's name there,"
+    " as in http://127.0.0.1:11434/v1#NAME"
+)
 
 
 def make_agent(model: str, folder: str) -> AgentProtocol:
@@ -36,4 +41,27 @@ def _cli(name: str, folder: str) -> AgentProtocol:
     return CliAgent(DIALECTS[name], folder)
 
 
-_KINDS: Mapping[str, Callable[[str, str], AgentProtocol]] = {"cli:": _cli}
+def _llm(provider: str, name: str, folder: str) -> AgentProtocol:
+    from abp_bridge.agents.llm import LlmAgent
+
+    if not name:
+        words = f"write the model's name after {provider}:"
+        raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
+    return LlmAgent(provider, name)
+
+
+def _address(scheme: str, rest: str, folder: str) -> AgentProtocol:
+    from abp_bridge.agents.llm import ADDRESS, LlmAgent
+
+    url, _, name = f"{scheme}{rest}".partition("#")
+    if not name or "?" in url or host_of(url) is None:
+        words = "an address is written as http://127.0.0.1:11434/v1#NAME, without user and query"
+        raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
+    return LlmAgent(ADDRESS, name, base_url=url)
+
+
+_KINDS: Mapping[str, Callable[[str, str], AgentProtocol]] = {
+    "cli:": _cli,
+    **{f"{name}:": partial(_llm, name) for name in ("openai", "anthropic", "google")},
+    **{scheme: partial(_address, scheme) for scheme in ("http://", "https://")},
+}

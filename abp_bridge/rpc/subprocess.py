@@ -79,7 +79,7 @@ class Child:
 
 
 # With it a program answers in the person's place, or acts in their name: no child is given it.
-PRIVATE = frozenset({"ABP_MCP_TOKEN", "ABP_QUESTIONS_PASSWORD"})
+PRIVATE = frozenset({"ABP_MCP_TOKEN", "ABP_MODEL_KEY", "ABP_QUESTIONS_PASSWORD"})
 
 
 def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,0 +1,147 @@
+"""A request to a model's API and its answer, as bytes: where the request may go and with what, how
+large the answer may be, and whether all of it came. What it says is read elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+import httpx2
+
+from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
+from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.sanitize import label
+
+CONNECT_LIMIT = 15.0  # seconds; the bound of the whole turn is its user's
+MAX_BODY = 64 * 2**20  # bytes: each token of an answer comes in an object of its own
+HIDDEN = "[key]"
+
+# All that an address is sent: the libraries add what machine this is, and what their variables say
+# (an organization, a project, headers) is meant for the provider that they are named after.
+_PLAIN = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "user-agent",
+    }
+)
+
+
+class Exchange:
+    """One request and its answer.
+
+    Args:
+        url: The API's address; empty for the provider's own.
+        key: Sent with the request; empty for none.
+        plain: Whether what the libraries add to a request stays here.
+        transport: Carries it, instead of a connection.
+
+    Attributes:
+        sent: The body of the request.
+        failure: What is wrong with the answer, whatever the libraries make of that.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        plain: bool = False,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = url
+        self.key = key
+        self.sent: JsonObject = {}
+        self.failure: AgentError | None = None
+        self._plain = plain
+        self._transport = transport
+        self._is_stream = False
+        self._tail = b""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the answer ended within an event: each ends with an empty line."""
+        return self._is_stream and not self._tail.endswith((b"\n\n", b"\n\r\n"))
+
+    def client(self) -> httpx2.AsyncClient:
+        """What the request goes by. It follows nobody elsewhere, since it has the key with it, and
+        to this machine it goes by no proxy.
+        """
+        return httpx2.AsyncClient(
+            transport=self._transport,
+            trust_env=not _is_here(self.url),
+            follow_redirects=False,
+            timeout=httpx2.Timeout(CONNECT_LIMIT, read=None),
+            event_hooks={"request": [self._on_request], "response": [self._on_response]},
+        )
+
+    def quote(self, words: str, limit: int) -> str:
+        """One line of what a server says, without the key: some say which one was wrong."""
+        return label(words.replace(self.key, HIDDEN) if self.key else words, limit)
+
+    async def _on_request(self, request: httpx2.Request) -> None:
+        self.sent = as_object(json.loads(request.content or b"{}"))
+        for name in list(request.headers) if self._plain else ():
+            if name.lower() not in _PLAIN or (name.lower() == "authorization" and not self.key):
+                del request.headers[name]
+        request.headers["Accept-Encoding"] = "identity"  # what comes is as large as it looks
+
+    async def _on_response(self, response: httpx2.Response) -> None:
+        kind, location = (response.headers.get(name, "") for name in ("content-type", "location"))
+        self._is_stream = kind.lower().startswith("text/event-stream")
+        if response.is_redirect:
+            words = f"it sends its callers on, and the key stays here: {self.quote(location, 200)}"
+            self.failure = AgentError(AgentErrorCode.FAILED, words)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            words = "its answer is compressed, which nobody asked for"
+            self.failure = AgentError(AgentErrorCode.PROTOCOL, words)
+            raise self.failure
+        response.stream = _Bounded(response.stream, self)
+
+    def hear(self, data: bytes, size: int) -> None:
+        """A piece of the answer, of which so much has come now.
+
+        Raises:
+            AgentError: It is too much.
+        """
+        self._tail = (self._tail + data)[-4:]
+        if size > MAX_BODY:
+            words = f"its answer has more than {MAX_BODY:,} bytes"
+            self.failure = AgentError(AgentErrorCode.TRUNCATED, words)
+            raise self.failure
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The bytes of an answer, past its exchange."""
+
+    def __init__(self, stream: object, exchange: Exchange) -> None:
+        assert isinstance(stream, httpx2.AsyncByteStream)
+        self._stream = stream
+        self._exchange = exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for data in self._stream:
+            size += len(data)
+            self._exchange.hear(data, size)
+            yield data
+
+    async def aclose(self) -> None:
+        """Let the connection go (`AsyncByteStream.aclose`)."""
+        await self._stream.aclose()
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,597 @@
+"""Models behind an API: each of the four wires, byte by byte in this process, and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+import sys
+import threading
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from support.harness import PATIENCE
+from support.http_server import Reply, Request, serving
+
+from abp_bridge.agents import exchange, model_turn
+from abp_bridge.agents.llm import PROVIDERS, LlmAgent
+from abp_bridge.agents.targets import make_agent
+from abp_bridge.core.agent_turn import (
+    NO_SETTINGS,
+    AgentError,
+    AgentMessage,
+    AgentResponse,
+    Chunk,
+    ModelSettings,
+    Usage,
+)
+from abp_bridge.interfaces.agent import AgentProtocol, StartOptions
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-planted-1234567890"
+HELLO = [AgentMessage("user", "Hello")]
+TEXTS = ("Grü", "ße")
+CALL = ("look_up", {"city": "Bern"})
+WANTED = ModelSettings(max_tokens=9, temperature=0.5, stop_sequences=("END",))
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One API: how it streams an answer, and what it calls things.
+
+    Attributes:
+        model: One that it has.
+        said: The words in which it says that an answer is whole, is too long, is refused.
+        events: (the texts, the call of a tool, the reason to stop) -> what it streams.
+        ignored: What it does not keep of `WANTED`.
+    """
+
+    model: str
+    said: tuple[str, str, str]
+    events: Callable[[Sequence[str], Json, str], Iterator[Json]]
+    ignored: tuple[str, ...] = ()
+    last: bytes = b""
+
+    def stream(self, texts: Sequence[str] = TEXTS, call: Json = None, why: str = "") -> bytes:
+        """An answer, as server-sent events."""
+        events = self.events(texts, call, why or self.said[0])
+        return b"".join(map(_sse, events)) + self.last
+
+
+def _sse(event: Json) -> bytes:
+    named = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{named}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+
+
+def _chat(texts: Sequence[str], call: Json, why: str) -> Iterator[Json]:
+    def delta(why: str | None = None, **said: Json) -> Json:
+        return {
+            "id": "c",
+            "model": "m-1",
+            "choices": [{"index": 0, "delta": said, "finish_reason": why}],
+        }
+
+    yield from (delta(content=text) for text in texts)
+    if call:
+        function = {"name": call[0], "arguments": json.dumps(call[1])}
+        called = {"index": 0, "id": "call", "type": "function", "function": function}
+        yield delta(tool_calls=[called])
+        why = "tool_calls"
+    yield delta(refusal="I cannot") if why == "refusal" else delta(why)
+    yield {"id": "c", "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}
+
+
+def _responses(texts: Sequence[str], call: Json, why: str) -> Iterator[Json]:
+    def event(kind: str, **more: Json) -> Json:
+        return {"type": f"response.{kind}", "sequence_number": 0, "output_index": 0, **more}
+
+    response: Json = {"id": "r", "model": "gpt-5-mini", "output": []}
+    item = {"id": "i", "type": "message", "role": "assistant", "content": []}
+    yield event("output_item.added", item=item)
+    at = {"content_index": 0, "item_id": "i"}
+    yield from (event("output_text.delta", delta=text, logprobs=[], **at) for text in texts)
+    if why == "refusal":
+        yield event("refusal.delta", delta="I cannot", **at)
+        why = "completed"
+    if call:
+        item = {"id": "f", "type": "function_call", "call_id": "call", "name": call[0]}
+        yield event("output_item.added", item=item | {"arguments": ""})
+        yield event("output_item.done", item=item | {"arguments": json.dumps(call[1])})
+    usage: Json = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    details: Json = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {}}
+    response |= {"usage": usage | details}
+    if why == "completed":
+        yield event("completed", response=response | {"status": why})
+    else:
+        cut = {"status": "incomplete", "incomplete_details": {"reason": why}}
+        yield event("incomplete", response=response | cut)
+
+
+def _messages(texts: Sequence[str], call: Json, why: str) -> Iterator[Json]:
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    message = {"id": "m", "role": "assistant", "model": "claude-opus-5-5", "content": []}
+    yield {"type": "message_start", "message": message | {"type": "message", "usage": usage}}
+    text = {"type": "text", "text": ""}
+    yield {"type": "content_block_start", "index": 0, "content_block": text}
+    for each in texts:
+        delta: Json = {"type": "text_delta", "text": each}
+        yield {"type": "content_block_delta", "index": 0, "delta": delta}
+    yield {"type": "content_block_stop", "index": 0}
+    if call:
+        block = {"type": "tool_use", "id": "call", "name": call[0], "input": {}}
+        yield {"type": "content_block_start", "index": 1, "content_block": block}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
+        yield {"type": "content_block_delta", "index": 1, "delta": delta}
+        yield {"type": "content_block_stop", "index": 1}
+        why = "tool_use"
+    ended = {"stop_reason": why, "stop_sequence": None}
+    yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 5}}
+    yield {"type": "message_stop"}
+
+
+def _gemini(texts: Sequence[str], call: Json, why: str) -> Iterator[Json]:
+    def piece(part: Json, **more: Json) -> Json:
+        return {"candidates": [{"content": {"role": "model", "parts": [part]}, **more}]}
+
+    parts: list[Json] = [{"text": text} for text in texts]
+    if call:
+        parts.append({"functionCall": {"id": "call", "name": call[0], "args": call[1]}})
+    yield from map(piece, parts[:-1])
+    usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+    yield piece(parts[-1], finishReason=why) | {"usageMetadata": usage}
+
+
+WIRES = {
+    "address": Wire("llama3", ("stop", "length", "refusal"), _chat, last=b"data: [DONE]\n\n"),
+    "openai": Wire(
+        "gpt-5-mini",
+        ("completed", "max_output_tokens", "refusal"),
+        _responses,
+        ("temperature", "stopSequences"),
+    ),
+    "anthropic": Wire(
+        "claude-opus-5-5", ("end_turn", "max_tokens", "refusal"), _messages, ("temperature",)
+    ),
+    "google": Wire("gemini-2.5-flash", ("STOP", "MAX_TOKENS", "SAFETY"), _gemini),
+}
+KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
+each_wire = pytest.mark.parametrize("api", WIRES)
+
+
+@dataclass
+class Line(httpx2.AsyncByteStream, httpx2.AsyncBaseTransport):
+    """A connection to whom nobody is behind: it has one answer, in these pieces."""
+
+    pieces: Sequence[bytes | Exception]
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    hangs: bool = False
+    asked: list[httpx2.Request] = field(default_factory=list)
+    is_closed: bool = False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked.append(request)
+        headers = {"content-type": "text/event-stream", **self.headers}
+        return httpx2.Response(self.status, headers=headers, stream=self)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+        if self.hangs:
+            await anyio.sleep_forever()
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key for each, and what else their libraries would take from the environment."""
+    for name in KEYS.values():
+        monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-planted")
+    for name in (
+        "ABP_MODEL_KEY",
+        "GOOGLE_API_KEY",
+        *(each.base_url for each in PROVIDERS.values() if each.base_url),
+    ):
+        monkeypatch.delenv(name, raising=False)
+    # Making one costs more than a turn here.
+    one = ssl.create_default_context()
+    monkeypatch.setattr(ssl, "create_default_context", lambda *more, **named: one)
+
+
+def agent(api: str, line: Line | None = None, **more: Json) -> LlmAgent:
+    if api == "address":
+        more = {"base_url": "http://127.0.0.1:9/v1", **more}
+    return LlmAgent(api, WIRES[api].model, transport=line, **more)
+
+
+async def send(
+    model: AgentProtocol,
+    settings: ModelSettings = NO_SETTINGS,
+    messages: Sequence[AgentMessage] = HELLO,
+    chunks: list[Chunk] | None = None,
+) -> AgentResponse:
+    session = await model.start(StartOptions())
+    hear = (chunks if chunks is not None else []).append
+    return await model.send(session, messages, settings=settings, on_chunk=hear, timeout=PATIENCE)
+
+
+async def fail(model: AgentProtocol, settings: ModelSettings = NO_SETTINGS) -> AgentError:
+    with pytest.raises(AgentError) as problem:
+        await send(model, settings)
+    assert KEY not in "".join(traceback.format_exception(problem.value))
+    return problem.value
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+@each_wire
+async def test_an_answer_comes_whole_however_it_is_split(api: str) -> None:
+    wire, chunks = WIRES[api], list[Chunk]()
+    line = Line([bytes([each]) for each in wire.stream()])
+    said = [AgentMessage("system", "Be kind"), *HELLO, AgentMessage("assistant", "Yes?"), *HELLO]
+    response = await send(agent(api, line), WANTED, said, chunks)
+    assert response.content == "".join(TEXTS)
+    assert response.stop_reason == wire.said[0]
+    assert response.ignored == wire.ignored
+    assert [(each.kind, each.text) for each in chunks] == [("text", text) for text in TEXTS]
+    [asked] = line.asked
+    words = asked.content.decode()
+    assert [word in words for word in ("Be kind", "Yes?", "Hello")] == [True] * 3
+    assert line.is_closed
+
+
+@each_wire
+async def test_an_answer_that_is_cut_anywhere_is_none(api: str) -> None:
+    """Until the API has said why it stopped; its libraries call such an answer finished."""
+    wire = WIRES[api]
+    whole, line = wire.stream(), Line([])
+    model = agent(api, line)
+    found = []
+    for length in range(len(whole)):
+        line.pieces = [whole[:length]]
+        try:
+            response = await send(model)
+            assert response.content == "".join(TEXTS)
+            found.append("whole")
+        except AgentError as problem:
+            found.append(problem.code)
+    ended = whole.index(wire.said[0].encode())
+    assert set(found[:ended]) == {"TRUNCATED"}
+    assert found == sorted(found)
+
+
+ENDINGS = {
+    "too long, as asked": (1, WANTED, "TRUNCATED", "it stopped at its limit of tokens"),
+    "too long, unasked": (1, NO_SETTINGS, "TRUNCATED", "it stopped at its limit of tokens"),
+    "refused": (2, NO_SETTINGS, "REFUSED", ""),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@each_wire
+async def test_an_answer_that_is_not_all_of_it_is_none(api: str, ending: str) -> None:
+    place, settings, code, words = ENDINGS[ending]
+    wire = WIRES[api]
+    problem = await fail(agent(api, Line([wire.stream(why=wire.said[place])])), settings)
+    assert (problem.code, words in str(problem)) == (code, True)
+    if ending != "too long, as asked":
+        assert problem.partial is None
+    else:
+        assert problem.partial is not None
+        assert (problem.partial.content, problem.partial.stop_reason) == ("".join(TEXTS), "length")
+
+
+@each_wire
+async def test_a_tool_that_is_called_is_told(api: str) -> None:
+    chunks = list[Chunk]()
+    response = await send(agent(api, Line([WIRES[api].stream(call=CALL)])), chunks=chunks)
+    assert [(each.name, each.arguments) for each in response.tool_calls] == [CALL]
+    begun = [each for each in chunks if each.kind == "tool_start"]
+    assert [(each.text, each.data["arguments"]) for each in begun] == [CALL]
+
+
+async def test_turns_are_summed_and_priced_where_a_price_is_known() -> None:
+    model = agent("openai", Line([WIRES["openai"].stream()]))
+    session = await model.start(StartOptions())
+    first = await model.send(session, HELLO, timeout=PATIENCE)
+    again, _ = await model.resume(session, HELLO, timeout=PATIENCE)
+    cost = model.estimate_cost(first)
+    assert cost is not None
+    assert (again, cost.unit, cost.scope, cost.source) == (session, "USD", "turn", "genai-prices")
+    assert 0 < cost.amount < 0.01
+    summed = Usage("session", 20, 10, replace(cost, amount=2 * cost.amount))
+    assert await model.get_usage(session) == summed
+    unknown = await send(agent("address", Line([WIRES["address"].stream()])))
+    assert unknown.usage == Usage("turn", 10, 5)
+    assert model.estimate_cost(unknown) is None
+    silent = WIRES["address"].stream().replace(b'"usage"', b'"nothing"')
+    assert (await send(agent("address", Line([silent])))).usage is None
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+SOON = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+STATUSES: dict[str, tuple[int, dict[str, str], str, tuple[float, float] | None]] = {
+    "a wrong key": (401, {}, "AUTH_REQUIRED", None),
+    "not with this key": (403, {}, "AUTH_REQUIRED", None),
+    "too often": (429, {"retry-after": "7"}, "RATE_LIMITED", (7, 7)),
+    "too often, until then": (429, {"retry-after": SOON}, "RATE_LIMITED", (3_000, 3_600)),
+    "too often, for ever": (429, {"retry-after": "soon"}, "RATE_LIMITED", None),
+    "no such model": (404, {}, "NOT_AVAILABLE", None),
+    "a request like no other": (400, {}, "FAILED", None),
+    "a broken server": (500, {}, "FAILED", None),
+    "a busy server": (503, {"retry-after": "2"}, "FAILED", (2, 2)),
+}
+
+
+@pytest.mark.parametrize("case", STATUSES)
+@each_wire
+async def test_an_error_says_why_and_when_to_try_again(
+    api: str, case: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, and without the key, which some servers quote."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("ABP_MODEL_KEY", KEY)
+    status, headers, code, between = STATUSES[case]
+    error = {"message": f"{case}, {KEY}", "code": None, "status": "BAD", "type": "bad"}
+    headers = {**headers, "content-type": "application/json"}
+    line = Line([json.dumps({"error": error}).encode()], status, headers)
+    problem = await fail(agent(api, line))
+    assert (problem.code, str(problem)) == (code, f"HTTP {status}: {case}, [key]")
+    assert (problem.retry_after is None) == (between is None)
+    if between is not None:
+        assert between[0] <= (problem.retry_after or 0) <= between[1]
+    assert len(line.asked) == 1
+    assert KEY not in caplog.text + repr(problem) + repr(agent(api))
+
+
+async def test_a_wrong_key_is_one_whatever_the_status() -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+    error = {"code": 400, "message": "Bad", "status": "INVALID_ARGUMENT", "details": details}
+    problem = await fail(agent("google", Line([json.dumps({"error": error}).encode()], 400)))
+    assert problem.code == "AUTH_REQUIRED"
+
+
+UNREADABLE: dict[str, tuple[bytes, str]] = {
+    "no JSON": (b"data: {nonsense}\n\n", "text/event-stream"),
+    "no object": (b"data: [1, 2]\n\ndata: null\n\n", "text/event-stream"),
+    "other types": (b'data: {"type": 7, "choices": 3, "candidates": "x"}\n\n', "text/event-stream"),
+    "too deep": (b"data: " + 90_000 * b"[" + b"\n\n", "text/event-stream"),
+    "no text": (b"data: \xff\xfe\n\n", "text/event-stream"),
+    "a page": (b"<html>Welcome</html>", "text/html"),
+    "nothing": (b"", "application/json"),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+@each_wire
+async def test_what_cannot_be_read_is_no_answer(api: str, case: str) -> None:
+    body, kind = UNREADABLE[case]
+    problem = await fail(agent(api, Line([body], headers={"content-type": kind})))
+    assert problem.code in ("PROTOCOL", "TRUNCATED")
+
+
+@each_wire
+async def test_a_connection_that_breaks_is_said_so(api: str) -> None:
+    whole = WIRES[api].stream()
+    for broken in (httpx2.ReadError(""), httpx2.RemoteProtocolError("closed")):
+        line = Line([whole[: len(whole) // 2], broken])
+        assert (await fail(agent(api, line))).code == "NETWORK"
+    line = Line([httpx2.ReadTimeout("")])
+    assert (await fail(agent(api, line))).code == "TIMEOUT"
+
+
+@each_wire
+async def test_an_error_in_the_middle_of_an_answer_is_one(api: str) -> None:
+    inner = {"type": "overloaded_error", "message": "overloaded", "code": 503, "status": "BUSY"}
+    error: Json = {"error": inner, "message": "overloaded"}
+    if api in ("openai", "anthropic"):
+        error["type"] = "error"
+    begun = WIRES[api].stream().partition(b"\n\n")[0] + b"\n\n"
+    problem = await fail(agent(api, Line([begun, _sse(error)])))
+    assert problem.code == "FAILED"
+    assert "overloaded" in str(problem)
+
+
+@each_wire
+async def test_an_answer_is_bounded(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = WIRES[api].stream(["a" * 600, "b" * 600])
+    monkeypatch.setattr(model_turn, "MAX_ANSWER", 1_000)
+    assert "1,000 characters" in str(await fail(agent(api, Line([long]))))
+    monkeypatch.setattr(exchange, "MAX_BODY", 1_000)
+    problem = await fail(agent(api, Line([long])))
+    assert (problem.code, "1,000 bytes" in str(problem)) == ("TRUNCATED", True)
+    bomb = Line([b"small"], headers={"content-encoding": "gzip"})
+    problem = await fail(agent(api, bomb))
+    assert (problem.code, "compressed" in str(problem)) == ("PROTOCOL", True)
+    assert bomb.asked[0].headers["accept-encoding"] == "identity"
+
+
+@each_wire
+async def test_nobody_is_followed_with_the_key(api: str) -> None:
+    line = Line([], 307, {"location": "https://elsewhere.example/v1"})
+    problem = await fail(agent(api, line))
+    assert (problem.code, "https://elsewhere.example/v1" in str(problem)) == ("FAILED", True)
+    assert len(line.asked) == 1
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+@each_wire
+async def test_a_turn_ends_when_it_is_stopped_or_out_of_time(api: str) -> None:
+    line = Line([WIRES[api].stream()[:-60]], hangs=True)
+    model = agent(api, line)
+    session = await model.start(StartOptions(session_id="mine"))
+    with pytest.raises(AgentError) as problem:
+        await model.send(session, HELLO, timeout=0.1)
+    assert (session, problem.value.code, line.is_closed) == ("mine", "TIMEOUT", True)
+    begun, codes = anyio.Event(), list[str]()
+    line.is_closed = False
+
+    async def turn() -> None:
+        with pytest.raises(AgentError) as problem:
+            await model.send(session, HELLO, timeout=PATIENCE, on_chunk=lambda chunk: begun.set())
+        codes.append(problem.value.code)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(turn)
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+            await model.stop(session)
+            assert line.is_closed
+            await model.stop(session)
+    assert codes == ["CANCELLED"]
+    await model.stop("none")
+    for ask in (model.send, model.resume):
+        with pytest.raises(AgentError, match="no session none was begun"):
+            await ask("none", HELLO, timeout=PATIENCE)
+
+
+async def test_two_sessions_at_once_have_their_own_keys_and_answers() -> None:
+    """Each waits until the other has asked, too."""
+    both = anyio.Event()
+    seen: dict[str, str] = {}
+
+    class Both(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            said = json.loads(request.content)["input"][0]["content"]
+            seen[said] = request.headers["authorization"]
+            if len(seen) == 2:
+                both.set()
+            with anyio.fail_after(PATIENCE):
+                await both.wait()
+            line = Line([WIRES["openai"].stream([said])])
+            return await line.handle_async_request(request)
+
+    model = LlmAgent("openai", "gpt-5-mini", transport=Both())
+    answers: dict[str, str | None] = {}
+
+    async def turn(user: str) -> None:
+        own = {"OPENAI_API_KEY": f"sk-of-{user}"}
+        session = await model.start(StartOptions(user_id=user, environment=own))
+        said = [AgentMessage("user", user)]
+        answers[user] = (await model.send(session, said, timeout=PATIENCE)).content
+        used = await model.get_usage(session)
+        assert used is not None
+        assert (used.input, used.output) == (10, 5)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(turn, "ann")
+        tasks.start_soon(turn, "bob")
+    assert answers == {"ann": "ann", "bob": "bob"}
+    assert seen == {"ann": "Bearer sk-of-ann", "bob": "Bearer sk-of-bob"}
+
+
+# --- keys and packages ----------------------------------------------------------------------------
+
+
+async def test_an_address_is_sent_its_own_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Line([WIRES["address"].stream()])
+    await send(agent("address", line))
+    assert "authorization" not in line.asked[0].headers
+    monkeypatch.setenv("ABP_MODEL_KEY", "sk-its-own")
+    await send(agent("address", line))
+    assert line.asked[1].headers["authorization"] == "Bearer sk-its-own"
+    planted = [str(each.headers) for each in line.asked]
+    assert not any(word in each for each in planted for word in (KEY, "org-planted", "stainless"))
+
+
+@pytest.mark.parametrize("api", KEYS)
+async def test_it_is_available_where_its_key_and_its_packages_are(
+    api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model: AgentProtocol = agent(api)
+    assert ((await model.available()).ok, model.transport_type) == (True, "llm")
+    monkeypatch.setenv(KEYS[api], f"{KEY} {KEY}")
+    why = (await model.available()).why_not
+    assert (KEYS[api] in why, "no key" in why, KEY in why) == (True, True, False)
+    monkeypatch.delenv(KEYS[api])
+    why = (await model.available()).why_not
+    assert ("set " in why, KEYS[api] in why) == (True, True)
+    assert (await fail(model)).code == "NOT_AVAILABLE"
+    monkeypatch.setenv(KEYS[api], KEY)
+    with monkeypatch.context() as without:
+        without.setattr("abp_bridge.agents.llm.find_spec", lambda name: None)
+        problem = await fail(model)
+        assert (problem.code, str(problem)[-32:]) == (
+            "NOT_AVAILABLE",
+            "pip install 'abp-bridge[models]'",
+        )
+    monkeypatch.setitem(sys.modules, PROVIDERS[api].library, None)
+    assert "pip install 'abp-bridge[models]'" in str(await fail(model))
+
+
+def test_a_model_is_named_by_its_provider_or_its_address() -> None:
+    for word in ("openai:m", "anthropic:m", "google:m", "http://h/v1#m", "https://h:1/v1#a/b:c"):
+        assert isinstance(make_agent(word, ""), LlmAgent)
+    for word in ("openai:", "http://h/v1", "http://h/v1#", "http://me@h/v1#m", "http://h?k=v#m"):
+        with pytest.raises(AgentError) as problem:
+            make_agent(word, "")
+        assert problem.value.code == "NOT_AVAILABLE"
+
+
+async def test_what_is_sent_is_the_conversation() -> None:
+    told = json.loads(agent("openai").format_messages(HELLO))
+    assert told == [{"role": "user", "content": "Hello"}]
+
+
+# --- over HTTP ------------------------------------------------------------------------------------
+
+
+async def test_each_api_is_asked_at_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: list[str] = []
+
+    def answer(request: Request) -> Reply:
+        paths.append(request.path)
+        ways = {"chat": "address", "responses": "openai", "messages": "anthropic"}
+        api = next((api for way, api in ways.items() if way in request.path), "google")
+        return Reply(WIRES[api].stream(), "text/event-stream")
+
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # to this machine there is none
+    with serving(answer) as url:
+        for api in KEYS:
+            monkeypatch.setenv(PROVIDERS[api].base_url, url)
+            assert (await send(agent(api))).content == "".join(TEXTS)
+        assert (await send(make_agent(f"{url}/v1#m", ""))).content == "".join(TEXTS)
+    assert paths == [
+        "/responses",
+        "/v1/messages",
+        "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+        "/v1/chat/completions",
+    ]
+    for api in KEYS:  # and now nobody is there
+        assert (await fail(agent(api))).code == "NETWORK"
+    assert (await fail(make_agent(f"{url}/v1#m", ""))).code == "NETWORK"
+
+
+async def test_a_server_that_does_not_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = threading.Event()
+
+    def answer(request: Request) -> Reply:
+        left.wait(PATIENCE)
+        return Reply()
+
+    with serving(answer) as url:
+        model = make_agent(f"{url}/v1#m", "")
+        session = await model.start(StartOptions())
+        with pytest.raises(AgentError) as problem:
+            await model.send(session, HELLO, timeout=0.1)
+        left.set()
+    assert problem.value.code == "TIMEOUT"
