@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from support.apps.exotic_server import SAMPLING
@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> str:
 class Person(Host):
     """A host without a model, whose person decides one after the other."""
 
-    capabilities: Json = {"elicitation": {"form": {}, "url": {}}}
+    capabilities: ClassVar[Json] = {"elicitation": {"form": {}, "url": {}}}
 
     def decide(self, *decisions: str) -> None:
         left = list(decisions)
