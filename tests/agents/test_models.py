@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from support.apps.exotic_server import SAMPLING
@@ -24,6 +24,7 @@ Json = Any
 ERAS = ("legacy", "modern")
 TASK: Json = {"method": "sampling/create", "params": {"task": "What colour?"}}
 ANSWER = "It is blue."
+FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def path(tmp_path: Path) -> str:
 class Person(Host):
     """A host without a model, whose person decides one after the other."""
 
-    capabilities: ClassVar[Json] = {"elicitation": {"form": {}, "url": {}}}
+    capabilities: Json = FORMS
 
     def decide(self, *decisions: str) -> None:
         left = list(decisions)
