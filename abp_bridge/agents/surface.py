@@ -176,6 +176,7 @@ class AgentSurface:
     async def _run(self, question: Question, request: ModelRequest) -> AgentResponse:
         """One turn of a new session, of which nothing stays."""
         with tempfile.TemporaryDirectory(prefix="abp-model-", ignore_cleanup_errors=True) as folder:
+            agent: AgentProtocol | None = None
             try:
                 agent = self._make_agent(self._model, folder)
                 session = await agent.start(StartOptions())
@@ -191,7 +192,7 @@ class AgentSurface:
                     with anyio.move_on_after(STOP_LIMIT, shield=True):
                         await agent.stop(session)
             except AgentError as problem:
-                if problem.partial is not None:
+                if agent is not None and problem.partial is not None:
                     self._count(agent, problem.partial)
                 return self._salvage(question, problem)
         response = self._count(agent, response)
