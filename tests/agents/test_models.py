@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.acp_harness import selected
+from support.acp_proxy import ask, opened, proxied
 from support.apps.exotic_server import SAMPLING
 from support.era_host import Host
-from support.harness import SERVE, run
+from support.harness import SERVE, environment, run
 from support.mcp_proxy import MCP
 from support.paths import APPS, TESTS
-from support.puppets import trip
 
 Json = Any
 
@@ -69,7 +70,7 @@ def test_a_server_behind_the_proxy_gets_an_answer(
 ) -> None:
     server = (sys.executable, str(APPS / "exotic_server.py"), upstream, str(tmp_path / "log"))
     command = [*MCP, "--model", "cli:claude", "--page", "off", "--", *server]
-    with Person(command, env={"PYTHONPATH": str(TESTS), "PATH": path}) as host:
+    with Person(command, env=environment(PYTHONPATH=str(TESTS), PATH=path)) as host:
         host.era, host.log = era, tmp_path / "log"
         host.shake_hands()
         asked: list[Json] = []
@@ -87,19 +88,20 @@ def test_a_server_behind_the_proxy_gets_an_answer(
     assert (tmp_path / "sent").read_text().count(words) == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_an_app_gets_an_answer(era: str, path: str, tmp_path: Path) -> None:
-    command = [*SERVE, "--app", trip(tmp_path, [{"ask": TASK, "aloud": True}])]
-    command += ["--model", "cli:claude", "--model-budget", "0.4USD"]
-    with Person(command, env={"PYTHONPATH": str(TESTS), "PATH": path}) as host:
+@pytest.mark.parametrize(("era", "app"), [("legacy", "demo"), ("modern", "demo:page")])
+def test_an_app_gets_an_answer(era: str, app: str, path: str) -> None:
+    """On a pipe, and as a page in Chromium."""
+    command = [*SERVE, "--app", app, "--model", "cli:claude", "--model-budget", "0.4USD"]
+    call = {"arguments": {"capability": "demo.ask", "params": {"request": TASK}}}
+    with Person(command, env=environment(PATH=path)) as host:
         host.era = era
         host.shake_hands()
         asked: list[Json] = []
         host.decide("send")
-        words = json.dumps(host.call("abp_call", asked, arguments={"capability": "plan"}))
+        words = json.dumps(host.call("abp_call", asked, **call))
         assert ANSWER in words
         assert "cli:claude" in asked[0]["params"]["message"]
-        again = json.dumps(host.call("abp_call", asked, arguments={"capability": "plan"}))
+        again = json.dumps(host.call("abp_call", asked, **call))
         assert "the budget of 0.4 USD (--model-budget) is spent" in again
         assert len(asked) == 1
         status = json.dumps(host.call("abp_status", arguments={}))
@@ -135,3 +137,25 @@ def test_a_model_that_is_none_is_said_at_the_start(options: list[str], why: str)
     assert done.returncode == 2
     assert why in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.anyio
+async def test_buttons_are_enough_to_approve_and_to_see_the_answer(path: str) -> None:
+    """Behind the ACP proxy: where nothing can be typed, the answer passes as it is."""
+    shown: list[str] = []
+    pressed = iter(["Send it, and show me the answer first", "Change it first", "Pass it on"])
+
+    def handler(method: str, params: Json) -> Json:
+        assert method == "session/request_permission"
+        shown.append(params["toolCall"]["title"])
+        words = next(pressed)
+        (option,) = [each for each in params["options"] if each["name"].startswith(words)]
+        return selected(option["optionId"])
+
+    model = ("--app", "demo", "--model", "cli:claude")
+    async with proxied(*model, handler=handler, env={"PATH": path}) as client:
+        session = await opened(client)
+        response = await ask(client, session, "sampling/create", **TASK["params"])
+        assert response["data"] == {"result": ANSWER}
+        assert response["metadata"]["route"] == "agent"
+    assert len(shown) == 3
