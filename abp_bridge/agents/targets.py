@@ -31,6 +31,23 @@ def make_agent(model: str, folder: str) -> AgentProtocol:
     raise AgentError(AgentErrorCode.NOT_AVAILABLE, f"{model[:200]!r} is no model: write {MODELS}")
 
 
+def check_model(model: str) -> None:
+    """See that `model` names what can answer sampling: without its own tools, for nobody asked it to
+    do anything.
+
+    Raises:
+        AgentError: It does not.
+    """
+    make_agent(model, "")
+    scheme, _, name = model.partition(":")
+    if scheme == "cli":
+        from abp_bridge.protocols.cli_agents import DIALECTS
+
+        if DIALECTS[name].toolless is None:
+            words = f"{model} always has its tools, and so is no model for sampling"
+            raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
+
+
 def _cli(name: str, folder: str) -> AgentProtocol:
     from abp_bridge.agents.cli import CliAgent
     from abp_bridge.protocols.cli_agents import DIALECTS

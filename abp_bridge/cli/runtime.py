@@ -108,9 +108,9 @@ def load_settings(
 
             audit_log(settings.audit)
         if settings.model is not None:
-            from abp_bridge.agents.targets import make_agent
+            from abp_bridge.agents.targets import check_model
 
-            make_agent(settings.model, "")
+            check_model(settings.model)
     except AbpBridgeError as problem:
         give_up(problem)
     return settings

@@ -128,6 +128,7 @@ def test_a_shell_gets_an_answer_that_was_changed(
     [
         (["--model", "claude"], "'claude' is no model: write"),
         (["--model", "cli:clade"], "there is no agent cli:clade: write cli: and one of"),
+        (["--model", "cli:codex"], "cli:codex always has its tools"),
         (["--model", "cli:claude", "--model-budget", "lots"], "2USD, 100000tokens"),
         (["--model-budget", "2"], "--model-budget is for --model"),
     ],
