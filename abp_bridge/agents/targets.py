@@ -32,8 +32,8 @@ def make_agent(model: str, folder: str) -> AgentProtocol:
 
 
 def check_model(model: str) -> None:
-    """See that `model` names what can answer sampling: without its own tools, for nobody asked it to
-    do anything.
+    """See that `model` names what can answer sampling: an agent that can be had without its tools,
+    for nobody asked it to do anything.
 
     Raises:
         AgentError: It does not.
