@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from real_hosts.model import Model
 
 from .servers import MongoDB, Person, run_mongodb
 
@@ -19,3 +20,9 @@ def person(tmp_path: Path) -> Person:
 def mongodb() -> Iterator[MongoDB]:
     with run_mongodb() as database:
         yield database
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    with Model() as model:
+        yield model

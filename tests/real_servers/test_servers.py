@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from real_hosts.model import Model
 from support.harness import RawHost
 from support.listening import listening
 from support.mcp_proxy import MCP
@@ -236,6 +237,27 @@ def test_everything_as_an_app_asks_its_host_and_tells_how_far_it_is(way: str) ->
         check_what_it_asks(host, through=bool(way))
         check_what_it_tells(host)
         assert host.end() == 0
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "address"])
+def test_everything_samples_from_a_model_of_the_persons(
+    person: Person, wire: str, model: Model
+) -> None:
+    """Behind a host that cannot be asked, and has no model: the person sees on the page what would
+    be sent, and sends it.
+    """
+    keys = {"OPENAI_API_KEY": "none", "ANTHROPIC_API_KEY": "none"}
+    places = {"OPENAI_BASE_URL": f"{model.url}/v1", "ANTHROPIC_BASE_URL": model.url}
+    server = [str(installed("everything")), "stdio"]
+    name = f"{model.url}/v1#mock" if wire == "address" else f"{wire}:mock"
+    env = {**person.environment, **keys, **places}
+    with Host(server, "--model", name, can=CANNOT, env=env) as host:
+        host.greet()
+        call = host.begin_call("trigger-sampling-request", prompt="Hello there")
+        assert "context: Hello there" in person.look()
+        person.press(**{"action": "send", "field-0": "1"})
+        assert "Hello." in host.text(call)
+    assert len(model.requests) == 1
 
 
 def check_what_it_asks(host: RawHost, *, through: bool) -> None:
