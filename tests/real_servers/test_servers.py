@@ -239,18 +239,17 @@ def test_everything_as_an_app_asks_its_host_and_tells_how_far_it_is(way: str) ->
         assert host.end() == 0
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai", "address"])
+@pytest.mark.parametrize("wire", ["anthropic", "address"])
 def test_everything_samples_from_a_model_of_the_persons(
     person: Person, wire: str, model: Model
 ) -> None:
     """Behind a host that cannot be asked, and has no model: the person sees on the page what would
     be sent, and sends it.
     """
-    keys = {"OPENAI_API_KEY": "none", "ANTHROPIC_API_KEY": "none"}
-    places = {"OPENAI_BASE_URL": f"{model.url}/v1", "ANTHROPIC_BASE_URL": model.url}
+    place = {"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": model.url}
     server = [str(installed("everything")), "stdio"]
     name = f"{model.url}/v1#mock" if wire == "address" else f"{wire}:mock"
-    env = {**person.environment, **keys, **places}
+    env = {**person.environment, **place}
     with Host(server, "--model", name, can=CANNOT, env=env) as host:
         host.greet()
         call = host.begin_call("trigger-sampling-request", prompt="Hello there")
