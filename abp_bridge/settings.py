@@ -33,8 +33,9 @@ ASKING = (*PROXIED, "ask")
 ALL = (*ASKING, "demo", "matrix", "replay", "trace")
 LONGEST = 86_400.0  # seconds, a day: the longest time that can be set
 _CONFIRM_WORDS = ("destructive", "all")  # of --confirm, beside the names of capabilities
-# Read by others than this table: by the relay of the ACP proxy, and by the reference bridge only.
-_ELSEWHERE = ("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT")
+# Read by others than this table: by the relay of the ACP proxy, by the reference bridge only, and
+# by whoever asks a model at an address.
+_ELSEWHERE = ("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT", "ABP_MODEL_KEY")
 SIMILARITY = 0.8  # of difflib's ratio: a name this near to a setting's is taken for a misspelt one
 
 

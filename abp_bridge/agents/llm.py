@@ -148,7 +148,7 @@ class LlmAgent:
                 self._api, self._name, exchange, messages, settings=settings, on_chunk=on_chunk
             )
 
-        return await known.run(turn, timeout, self._provider.title)
+        return await known.run(turn, timeout, label(self._name, 80))
 
     async def resume(
         self,

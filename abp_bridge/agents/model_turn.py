@@ -96,7 +96,7 @@ async def request_model(
         AgentError: It brought no whole answer.
     """
     answer = _Answer(on_chunk)
-    with _own_errors(exchange):
+    with _own_errors(exchange, answer):
         async with exchange.client() as client:
             model = MODELS[api](name, exchange, client)
             request = model_request_stream(
@@ -185,9 +185,14 @@ def _settings(settings: ModelSettings) -> WireSettings:
 
 
 class _Answer:
-    """Tells what comes, as far as it is bounded."""
+    """Tells what comes, as far as it is bounded.
+
+    Attributes:
+        problem: What its listener raised.
+    """
 
     def __init__(self, on_chunk: OnChunk) -> None:
+        self.problem: Exception | None = None
         self._on_chunk = on_chunk
         self._size = 0
 
@@ -202,12 +207,19 @@ class _Answer:
                 call = _call(part)
                 self._count(str(part.args))
                 data: JsonObject = {"id": call.id, "arguments": call.arguments}
-                self._on_chunk(Chunk(ChunkKind.TOOL_START, call.name, data))
+                self._tell(Chunk(ChunkKind.TOOL_START, call.name, data))
 
     def _say(self, is_text: bool, words: str) -> None:
         self._count(words)
         if words:
-            self._on_chunk(Chunk(ChunkKind.TEXT if is_text else ChunkKind.THOUGHT, words))
+            self._tell(Chunk(ChunkKind.TEXT if is_text else ChunkKind.THOUGHT, words))
+
+    def _tell(self, chunk: Chunk) -> None:
+        try:
+            self._on_chunk(chunk)
+        except Exception as problem:  # its own: no server is to blame
+            self.problem = problem
+            raise
 
     def _count(self, words: str) -> None:
         self._size += len(words)
@@ -281,12 +293,14 @@ def _cost(response: ModelResponse) -> Cost | None:
 
 
 @contextmanager
-def _own_errors(exchange: Exchange) -> Iterator[None]:
+def _own_errors(exchange: Exchange, answer: _Answer) -> Iterator[None]:
     try:
         yield
-    except AgentError:
-        raise
-    except Exception as problem:  # what libraries meet in what a server says; they quote its key
+    except (
+        Exception
+    ) as problem:  # whatever libraries meet in what a server says, and how they say it
+        if isinstance(problem, AgentError) or problem is answer.problem:
+            raise
         raise exchange.failure or _read_error(problem, exchange) from None
 
 
