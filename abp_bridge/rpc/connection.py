@@ -381,7 +381,7 @@ class JsonRpcConnection:
             self._new_key("response"), self._protocol.respond_error(id, code, message, data)
         )
 
-    def forward(self, line: bytes) -> None:
+    def send_line(self, line: bytes) -> None:
         """Send a line that somebody else has made, as it is."""
         self._enqueue(self._new_key("line"), line)
 

@@ -93,7 +93,7 @@ class Subscriptions:
         method, params = "notifications/resources/updated", {"uri": uri}
         if self.initialized and uri in self.subscribed:
             self._rpc.notify(method, params, key=("updated", uri))
-        self.forward(method, params, key=("updated", uri))
+        self.notify(method, params, key=("updated", uri))
 
     def tools_changed(self) -> None:
         """Tell those who listen that there are other tools."""
@@ -107,9 +107,9 @@ class Subscriptions:
         method = f"notifications/{what}/list_changed"
         if self.initialized:
             self._rpc.notify(method, key=what)
-        self.forward(method, {}, key=what)
+        self.notify(method, {}, key=what)
 
-    def forward(self, method: str, params: JsonValue, key: Hashable = None) -> None:
+    def notify(self, method: str, params: JsonValue, key: Hashable = None) -> None:
         """Send a notification on each stream that wants it, as the stream's."""
         for id, wanted in self._listens.items():
             if listens(wanted, method, params):

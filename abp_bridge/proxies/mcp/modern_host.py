@@ -384,7 +384,7 @@ class ModernHost:
             if any(translation.logs(level, params) for level in self._levels.values()):
                 self._host.notify(method, params)
         elif method in LISTENED:
-            self._subscriptions.forward(method, params)
+            self._subscriptions.notify(method, params)
         elif method not in translation.LEGACY_NOTIFICATIONS:
             self._host.notify(method, params or None)
 

@@ -62,18 +62,18 @@ async def run_proxy(
         Which side ended first.
     """
     to_host, to_server = SharedWriter(host[1]), SharedWriter(server[1])
-    injected, to_us = _inject(prefix, host[0], to_host, to_server)
+    host_rpc, server_rpc = _inject(prefix, host[0], to_host, to_server)
     ended: Side = "program"
     errors = b""
     async with anyio.create_task_group() as tasks:
         router, questions = _make_router(
-            injected, to_us, to_server, tasks, policy=policy, make_elicitor=make_elicitor
+            host_rpc, server_rpc, to_server, tasks, policy=policy, make_elicitor=make_elicitor
         )
         ended = await _carry(
             Direction(host[0], to_server, router.from_host),
             Direction(server[0], to_host, router.from_server),
             questions,
-            (injected, to_us),
+            (host_rpc, server_rpc),
             tasks,
         )
         if ended == "program":
@@ -86,8 +86,8 @@ async def run_proxy(
 
 
 def _make_router(
-    injected: InjectedConnection,
-    to_us: InjectedConnection,
+    host_rpc: InjectedConnection,
+    server_rpc: InjectedConnection,
     to_server: SharedWriter,
     tasks: TaskGroup,
     *,
@@ -95,16 +95,16 @@ def _make_router(
     make_elicitor: Callable[[McpConnection], ElicitorApi],
 ) -> tuple[Router, ServerQuestions]:
     """Who reads the lines of both sides, and who asks what the server asks among them."""
-    connection = McpConnection(injected.connection, tasks)
+    connection = McpConnection(host_rpc.connection, tasks)
     elicitor = Heartbeat(LazyElicitor(lambda: make_elicitor(connection)), connection, tasks)
     calls, origin = Calls(), cache(policy.origin)
     questions = ServerQuestions(
-        to_us.connection, to_server, elicitor=elicitor, calls=calls, tasks=tasks, origin=origin
+        server_rpc.connection, to_server, elicitor=elicitor, calls=calls, tasks=tasks, origin=origin
     )
     router = Router(
         connection,
-        injected,
-        to_us.connection,
+        host_rpc,
+        server_rpc.connection,
         calls=calls,
         questions=questions,
         approval=Approval(elicitor, policy.confirm, origin, tasks),
@@ -149,16 +149,16 @@ def _inject(
 ) -> tuple[InjectedConnection, InjectedConnection]:
     """Our own connections to the host and to the server, inside their streams."""
     # What is fed to these was in memory already: no line is too long here.
-    to_us, answers = (
+    of_host, of_server = (
         JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST, revealed=revealed)
         for revealed in (True, False)
     )
     injected = InjectedConnection(
-        to_us,
+        of_host,
         to_host,
         prefix=prefix,
         on_message=lambda message: None,
         cancel_request=encode_cancel,
         source=host,
     )
-    return injected, InjectedConnection(answers, to_server, on_message=lambda message: None)
+    return injected, InjectedConnection(of_server, to_server, on_message=lambda message: None)

@@ -157,10 +157,10 @@ class Router:
             return self._pass_unread(line)
         method, id = message.get("method"), message.get("id")
         if not isinstance(method, str):
-            return line if self._may_answer(message) else b""
+            return line if self._accept_response(message) else b""
         if self._names_ours(message):
             return b""
-        if problem := _misleads(message):
+        if problem := _find_ambiguity(message):
             return self._reject(id, problem)
         handle = _FROM_HOST.get(method)
         if self._refusal and method != "initialize":
@@ -173,7 +173,7 @@ class Router:
             self._open(id)
         return passed
 
-    def _may_answer(self, message: JsonObject) -> bool:
+    def _accept_response(self, message: JsonObject) -> bool:
         """Whether the server asked the host for this response, once: it may have asked us, or be
         about to.
         """
@@ -210,16 +210,16 @@ class Router:
         """Several messages as one, as old revisions have them: what is ours, and what must not pass
         unasked, is taken out.
         """
-        left = [each for each in messages if not await self._take_out(as_object(each))]
+        left = [each for each in messages if not await self._intercept_from_host(as_object(each))]
         return line if len(left) == len(messages) else dump(left) if left else b""
 
-    async def _take_out(self, message: JsonObject) -> bool:
+    async def _intercept_from_host(self, message: JsonObject) -> bool:
         if await self._injected.take_response(b"", message) or self._names_ours(message):
             return True
         method, id = message.get("method"), message.get("id")
         if not isinstance(method, str):
-            return not self._may_answer(message)
-        problem = _misleads(message)
+            return not self._accept_response(message)
+        problem = _find_ambiguity(message)
         tool = self._calls.tool(as_text(as_object(message.get("params")).get("name")))
         needs_approval = method == "tools/call" and self._approval.asks_for(tool)
         begins = _BEGINS_ALONE if method == "initialize" else ""
@@ -306,7 +306,7 @@ class Router:
 
         def on_allowed() -> None:
             self._begin(id, params)
-            self._server.forward(line)
+            self._server.send_line(line)
 
         self._heartbeat.begin(id, params)
         self._open(id)
@@ -324,7 +324,7 @@ class Router:
         self._heartbeat.end(id)
         self._on_response.pop(id, None)
         result = encode_text(words, error=True)
-        self._injected.connection.forward(dump({"jsonrpc": "2.0", "id": id, "result": result}))
+        self._injected.connection.send_line(dump({"jsonrpc": "2.0", "id": id, "result": result}))
 
     def _on_result(self, id: Id, line: bytes, response: JsonObject) -> bytes:
         call = self._end_call(id)
@@ -385,7 +385,7 @@ class Router:
     def _respond_error(self, id: Id | None, code: int, message: str) -> None:
         if id is not None:
             self._on_response.pop(id, None)
-        self._injected.connection.forward(_encode_error(id, code, message))
+        self._injected.connection.send_line(_encode_error(id, code, message))
 
     # --- lines of the server ---
 
@@ -406,7 +406,7 @@ class Router:
         return self._heartbeat.is_on and b"notifications/progress" in data
 
     async def _rewrite_from_server(self, line: bytes) -> bytes:
-        if not _may_ask(line) and self._only_ends_call(line):
+        if not _may_ask(line) and self._end_call_unread(line):
             return line
         message = byte_edit.read_broken(line)
         if not isinstance(message, (dict, list)) and not line.lstrip(_WHITE).startswith(b"{"):
@@ -417,18 +417,18 @@ class Router:
         if not isinstance(message, dict):
             return self._pass_unread_of_server(line)
         method, id = message.get("method"), message.get("id")
-        if self._takes_links(message):
+        if self._intercept_links(message):
             return b""
         if method is None and not misleading_name(message):
             on_response = self._on_response.pop(id, None) if is_id(id) else None
             return line if on_response is None else on_response(line, message)
-        return b"" if await self._take_in(message) else line
+        return b"" if await self._intercept_from_server(message) else line
 
     async def _rewrite_batch_of_server(self, line: bytes, messages: list[JsonValue]) -> bytes:
         left: list[JsonValue] = []
         for each in messages:
             message = as_object(each)
-            if not await self._take_in(message):
+            if not await self._intercept_from_server(message):
                 left.append(self._rewrite_in_batch(each, message))
         same = len(left) == len(messages) and all(map(operator.is_, left, messages))
         return line if same else dump(left) if left else b""
@@ -444,7 +444,7 @@ class Router:
         changed = on_response(line, message)
         return each if changed == line else byte_edit.read(changed)
 
-    def _only_ends_call(self, line: bytes) -> bool:
+    def _end_call_unread(self, line: bytes) -> bool:
         """Whether nothing in this line matters but which request it answers: then its call ends."""
         if (id := response_id.find(line)) is None:
             return False
@@ -466,16 +466,16 @@ class Router:
         logger.error("a line of the server's cannot be read, and may ask something: it is dropped")
         return b""
 
-    async def _take_in(self, message: JsonObject) -> bool:
+    async def _intercept_from_server(self, message: JsonObject) -> bool:
         """Whether a message of the server's goes no further; a request that does is noted."""
         method, id = message.get("method"), message.get("id")
-        if problem := _misleads(message):
+        if problem := _find_ambiguity(message):
             logger.error("a message of the server's goes no further: %s", problem)
             return True
         take = _FROM_SERVER.get(method) if isinstance(method, str) else None
         if take is not None and await take(self, id, as_object(message.get("params"))):
             return True
-        if self._takes_links(message):
+        if self._intercept_links(message):
             return True
         if is_id(id) and method is not None:
             self._answerable[id] = None
@@ -483,7 +483,7 @@ class Router:
                 del self._answerable[next(iter(self._answerable))]
         return False
 
-    def _takes_links(self, message: JsonObject) -> bool:
+    def _intercept_links(self, message: JsonObject) -> bool:
         """Whether it is an error with addresses for a host that shows none: then its person is sent
         there, and it gets words.
         """
@@ -528,7 +528,7 @@ class Router:
             {"uri": root.as_uri(), "name": root.name} for root in self._policy.roots
         ]
         result: JsonObject = {"roots": roots}
-        self._server.forward(dump({"jsonrpc": "2.0", "id": id, "result": result}))
+        self._server.send_line(dump({"jsonrpc": "2.0", "id": id, "result": result}))
         return True
 
     async def _withdraw(self, id: JsonValue, params: JsonObject) -> bool:
@@ -555,7 +555,7 @@ def _may_ask(data: bytes) -> bool:
     return b"elicitation" in data or not are_objects(data) or is_escaped(data)
 
 
-def _misleads(message: JsonObject) -> str:
+def _find_ambiguity(message: JsonObject) -> str:
     """Why a message must not pass that others may read in another way; empty if it may."""
     if name := misleading_name(message):
         return f"the name {label(name, 80)!r} is another's for some readers"

@@ -156,7 +156,7 @@ class ServerQuestions:
         self._open.clear()
 
     def _answer(self, id: Id, response: JsonObject) -> None:
-        self._connection.forward(_encode(id, response))
+        self._connection.send_line(_encode(id, response))
 
     async def _handle(self, id: Id, params: JsonObject, asked: _OpenQuestion) -> None:
         response = _ended(asked.method, "the question was taken back, or asking it failed")
