@@ -14,7 +14,14 @@ import anyio
 
 from abp_bridge.agents.cli import CliAgent
 from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
-from abp_bridge.core.agent_turn import AgentError, AgentMessage, AgentResponse, Chunk, ChunkKind
+from abp_bridge.core.agent_turn import (
+    AgentError,
+    AgentMessage,
+    AgentResponse,
+    Chunk,
+    ChunkKind,
+    ToolsNeededError,
+)
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.interfaces.agent import Availability, StartOptions
@@ -119,7 +126,7 @@ async def _answer(agent: CliAgent, options: argparse.Namespace, words: str) -> i
         if options.json:
             _print(json.dumps({"error": {"code": problem.code, "message": str(problem)}}))
             return FAILED
-        cure = "" if options.tools or agent.toolless else "; --tools lets it use them"
+        cure = "; --tools lets it use them" if isinstance(problem, ToolsNeededError) else ""
         complain(f"{options.name} brought no answer ({problem.code}): {problem}{cure}")
         return FAILED
     _print_response(response, as_json=options.json)

@@ -57,6 +57,10 @@ class AgentError(AbpBridgeError):
         self.partial = partial
 
 
+class ToolsNeededError(AgentError):
+    """It cannot be had without its own tools, or used them where it may not."""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentMessage:
     """One message of a conversation."""

@@ -20,6 +20,7 @@ from abp_bridge.core.agent_turn import (
     ChunkKind,
     Cost,
     ToolCall,
+    ToolsNeededError,
     Usage,
 )
 from abp_bridge.core.json_value import (
@@ -77,12 +78,12 @@ class CliDialect:
             tools: Whether the agent may use its own.
 
         Raises:
-            AgentError: It cannot be had without tools.
+            ToolsNeededError: It cannot be had without tools.
         """
         without: Sequence[str] | None = () if tools else self.toolless
         if without is None:
             words = f"{self.title} cannot be run without its tools"
-            raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
+            raise ToolsNeededError(AgentErrorCode.NOT_AVAILABLE, words)
         arguments = self.resume if resumes else self.start
         return [self.program, *(each.format(session) for each in arguments), *without]
 
