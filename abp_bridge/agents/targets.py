@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -10,7 +11,7 @@ from abp_bridge.core.web_address import host_of
 from abp_bridge.interfaces.agent import AgentProtocol
 
 MODELS = (
-    "cli:NAME, openai:NAME, anthropic:NAME, google:NAME, or an address and the model's name there,"
+    "cli:NAME, acp:COMMAND, openai:NAME, anthropic:NAME, google:NAME, or an address and the model's name there,"
     " as in http://127.0.0.1:11434/v1#NAME"
 )
 
@@ -77,8 +78,23 @@ def _address(scheme: str, rest: str, folder: str) -> AgentProtocol:
     return LlmAgent(ADDRESS, name, base_url=url)
 
 
+def _acp(command: str, folder: str) -> AgentProtocol:
+    from abp_bridge.agents.acp import AcpAgent
+
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        said = f"the command in acp:{command[:80]} cannot be read: {problem}"
+        raise AgentError(AgentErrorCode.NOT_AVAILABLE, said) from None
+    if not words:
+        said = "acp: needs a command, as in 'acp:goose acp'"
+        raise AgentError(AgentErrorCode.NOT_AVAILABLE, said)
+    return AcpAgent(words, folder)
+
+
 _KINDS: Mapping[str, Callable[[str, str], AgentProtocol]] = {
     "cli:": _cli,
+    "acp:": _acp,
     **{f"{name}:": partial(_llm, name) for name in ("openai", "anthropic", "google")},
     **{scheme: partial(_address, scheme) for scheme in ("http://", "https://")},
 }

@@ -1,10 +1,11 @@
-"""`abp-bridge agents`: which agents can be had on this machine, and why others cannot; with a name,
-one turn of that one, to try it.
+"""`abp-bridge agents`: which agents can be had on this machine, and why others cannot; with a
+model, one turn of that one, to try it.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import tempfile
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.agents.cli import CliAgent
+from abp_bridge.agents.targets import MODELS, make_agent
 from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
 from abp_bridge.core.agent_turn import (
     AgentError,
@@ -24,7 +26,7 @@ from abp_bridge.core.agent_turn import (
 )
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, message
-from abp_bridge.interfaces.agent import Availability, StartOptions
+from abp_bridge.interfaces.agent import AgentProtocol, Availability, StartOptions
 from abp_bridge.protocols.cli_agents import DIALECTS, MAX_ANSWER
 from abp_bridge.settings import read_duration
 
@@ -34,10 +36,10 @@ if TYPE_CHECKING:
 HELP = "which agents can be had here, and one turn of one"
 USAGE = """\
 abp-bridge agents [--json]
-       abp-bridge agents NAME --ask WORDS [OPTION]..."""
+       abp-bridge agents MODEL --ask WORDS [OPTION]..."""
 DESCRIPTION = (
     "Lists the agents whose command lines the bridge can speak to, with their version, or why they"
-    " cannot be had. With a name, that agent is given one turn, in an empty folder:"
+    " cannot be had. With a model, that one is given one turn, an agent in an empty folder and"
     " without its tools unless --tools says so. Exits with 0 for a whole answer."
 )
 FAILED, INTERRUPTED = 1, 130
@@ -46,7 +48,7 @@ FAILED, INTERRUPTED = 1, 130
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add which agent is tried, with what, and how it is told."""
     option = parser.add_argument
-    option("name", nargs="?", metavar="NAME", choices=[*DIALECTS], help=", ".join(DIALECTS))
+    option("model", nargs="?", metavar="MODEL", help=f"{MODELS}, with a NAME as it is listed")
     option("--ask", metavar="WORDS", default="", help="what it is sent; '-' reads them from stdin")
     option("--tools", action="store_true", help="it may use its own tools, by its own permissions")
     option("--resume", metavar="SESSION", default="", help="go on with this session of its own")
@@ -66,13 +68,16 @@ def run(options: argparse.Namespace) -> int:
     Returns:
         The exit code.
     """
-    if options.name is None:
+    if options.model is None:
         return anyio.run(_list, options.json)
+    try:
+        make_agent(options.model, "")
+    except AgentError as problem:
+        return complain(problem, "agents")
     words = sys.stdin.read() if options.ask == "-" else options.ask
     if not words.strip():
-        return complain(
-            f'say what {options.name} is sent, as in: agents {options.name} --ask "Hello"'
-        )
+        shown = shlex.quote(options.model)
+        return complain(f'say what it is sent, as in: agents {shown} --ask "Hello"')
     return anyio.run(_try, options, words)
 
 
@@ -104,7 +109,7 @@ async def _list(as_json: bool) -> int:
 
 async def _try(options: argparse.Namespace, words: str) -> int:
     with tempfile.TemporaryDirectory(prefix="abp-agent-") as folder:
-        agent = CliAgent(DIALECTS[options.name], folder)
+        agent = make_agent(options.model, folder)
         code = INTERRUPTED
         with anyio.CancelScope() as scope:
             async with signals_interrupt(lambda number: scope.cancel()):
@@ -112,7 +117,7 @@ async def _try(options: argparse.Namespace, words: str) -> int:
         return code
 
 
-async def _answer(agent: CliAgent, options: argparse.Namespace, words: str) -> int:
+async def _answer(agent: AgentProtocol, options: argparse.Namespace, words: str) -> int:
     sent = [AgentMessage("user", words)]
     show = _print_json if options.json else _print_text
     try:
@@ -127,7 +132,7 @@ async def _answer(agent: CliAgent, options: argparse.Namespace, words: str) -> i
             _print(json.dumps({"error": {"code": problem.code, "message": str(problem)}}))
             return FAILED
         cure = "; --tools lets it use them" if isinstance(problem, ToolsNeededError) else ""
-        complain(f"{options.name} brought no answer ({problem.code}): {problem}{cure}")
+        complain(f"{options.model} brought no answer ({problem.code}): {problem}{cure}")
         return FAILED
     _print_response(response, as_json=options.json)
     return 0

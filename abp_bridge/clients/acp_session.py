@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from types import NoneType
 from typing import Any, Protocol
 
 import anyio
@@ -27,8 +28,12 @@ from acp.schema import (
     FileSystemCapabilities,
     Implementation,
     InitializeRequest,
+    LoadSessionRequest,
     NewSessionRequest,
     PromptRequest,
+    ResumeSessionRequest,
+    SetSessionConfigOptionSelectRequest,
+    SetSessionModeRequest,
     TextContentBlock,
 )
 from anyio.streams.memory import MemoryObjectSendStream
@@ -54,13 +59,15 @@ logger = logging.getLogger(__name__)
 
 NAME = "abp-bridge"
 # A client's files and terminals are not offered: the agent has its own, under its own permissions.
+NO_FILES = FileSystemCapabilities(read_text_file=False, write_text_file=False)
 OFFERED = ClientCapabilities(
-    fs=FileSystemCapabilities(read_text_file=False, write_text_file=False),
+    fs=NO_FILES,
     terminal=False,
     elicitation=ElicitationCapabilities(
         form=ElicitationFormCapabilities(), url=ElicitationUrlCapabilities()
     ),
 )
+NOBODY = ClientCapabilities(fs=NO_FILES, terminal=False)
 
 
 class AgentListener(ProgramListener, Protocol):
@@ -90,8 +97,11 @@ class AgentSession:
         self.id = ""
         self._connection = connection
 
-    async def initialize(self) -> JsonObject:
+    async def initialize(self, *, elicits: bool = True) -> JsonObject:
         """Greet the agent: what it said of itself.
+
+        Args:
+            elicits: Whether it may ask by forms and addresses; some then have a tool for it.
 
         Raises:
             RemoteError: It refused.
@@ -102,7 +112,7 @@ class AgentSession:
             "initialize",
             InitializeRequest(
                 protocol_version=PROTOCOL_VERSION,
-                client_capabilities=OFFERED,
+                client_capabilities=OFFERED if elicits else NOBODY,
                 client_info=Implementation(name=NAME, version=VERSION),
             ),
         )
@@ -112,8 +122,8 @@ class AgentSession:
             )
         return result
 
-    async def start(self, cwd: str, directories: Sequence[str]) -> None:
-        """Begin the conversation.
+    async def start(self, cwd: str, directories: Sequence[str] = ()) -> JsonObject:
+        """Begin the conversation: the result as it came, with the modes and options that it has.
 
         Args:
             cwd: The folder that the agent works in, as an absolute path.
@@ -127,9 +137,55 @@ class AgentSession:
         request = NewSessionRequest(
             cwd=cwd, additional_directories=list(directories) or None, mcp_servers=[]
         )
-        self.id = as_text((await self._request("session_new", request)).get("sessionId"))
+        result = await self._request("session_new", request)
+        self.id = as_text(result.get("sessionId"))
         if not self.id:
             raise RemoteProtocolError("it answered session/new without a sessionId")
+        return result
+
+    async def load(self, id: str, cwd: str) -> JsonObject:
+        """Go on with a conversation, whose updates are told anew: the result as of `start`.
+
+        Args:
+            id: The agent's own name of it.
+            cwd: As of `start`.
+
+        Raises:
+            RemoteError: It refused, or there is none.
+            ConnectionClosedError: It is gone.
+        """
+        self.id = id
+        request = LoadSessionRequest(cwd=cwd, session_id=id, mcp_servers=[])
+        return await self._request("session_load", request)
+
+    async def resume(self, id: str, cwd: str) -> JsonObject:
+        """Go on with a conversation, of which nothing is told anew (`load`); only with agents that
+        say that they can.
+        """
+        self.id = id
+        request = ResumeSessionRequest(cwd=cwd, session_id=id, mcp_servers=[])
+        return await self._request("session_resume", request)
+
+    async def set_mode(self, mode: str, option: str = "") -> None:
+        """Put the conversation in a mode.
+
+        Args:
+            mode: Its id.
+            option: The config option that it is a value of; empty where it is one of the `modes`.
+
+        Raises:
+            RemoteError: It refused.
+            ConnectionClosedError: It is gone.
+        """
+        if option:
+            chosen = SetSessionConfigOptionSelectRequest(
+                session_id=self.id, config_id=option, value=mode
+            )
+            await self._request("session_set_config_option", chosen)
+        else:
+            await self._request(
+                "session_set_mode", SetSessionModeRequest(session_id=self.id, mode_id=mode)
+            )
 
     async def prompt(self, words: str) -> JsonObject:
         """Prompt the agent and wait until its turn ends: the result as it came.
@@ -181,8 +237,15 @@ async def open_session(
     writer = MessageWriter(sink)
     messages = _Messages(MessageReader(source, listener.on_malformed), outward, listener)
     connection = Connection(messages.answer, messages)
+    # Whoever is cancelled still tells the agent to end its turn.
+    writing = anyio.CancelScope(shield=True)
+
+    async def write() -> None:
+        with writing:
+            await writer.carry(outward_receive, _without_nothing)
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(writer.carry, outward_receive, _without_nothing)
+        tasks.start_soon(write)
         try:
             yield AgentSession(connection)
         finally:
@@ -192,7 +255,7 @@ async def open_session(
                 await writer.written.wait()
             with anyio.move_on_after(FAREWELL, shield=True):
                 await connection.close()
-            tasks.cancel_scope.cancel()
+            writing.cancel()
 
 
 def _without_nothing(message: dict[str, Any]) -> JsonObject:
@@ -290,11 +353,11 @@ class _Messages:
 
 
 def _is_answer(message: JsonObject) -> bool:
-    """Whether it has one result, which is an object as all of ACP's that we wait for are, or one
-    error.
+    """Whether it has one result, which is an object as all of ACP's that we wait for are, or
+    nothing, as `session/load` had at first; or one error.
     """
     if "error" not in message:
-        return isinstance(message.get("result"), dict)
+        return isinstance(message.get("result", ()), (dict, NoneType))
     error = as_object(message["error"])
     code = error.get("code")
     whole = isinstance(code, int) and isinstance(error.get("message"), str)

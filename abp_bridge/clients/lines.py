@@ -27,6 +27,7 @@ MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 MAX_WAITING = 1_000  # messages for a program that does not read; then who sends waits
 FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
 NO_MESSAGE = "it is no message of JSON-RPC"
+NO_RESPONSE = "answer is no response of JSON-RPC"
 
 
 class ProgramListener(Protocol):
@@ -105,7 +106,7 @@ def as_error(message: JsonObject, who: str) -> dict[str, JsonValue] | None:
     id = message.get("id")
     if "method" in message or not is_id(id) or isinstance(id, float):
         return None
-    words = f"the {who}'s answer is no response of JSON-RPC"
+    words = f"the {who}'s {NO_RESPONSE}"
     return {"jsonrpc": "2.0", "id": id, "error": {"code": INTERNAL_ERROR, "message": words}}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from abp_bridge.core import json_text
+from abp_bridge.core.agent_turn import AgentError
 from abp_bridge.core.json_value import JsonObject, as_list, as_object
 from abp_bridge.core.menu import Menu
 from abp_bridge.core.notice import Notice, describe
@@ -25,7 +26,7 @@ from abp_bridge.protocols import abp, opencode
 from abp_bridge.protocols.abp.agent import decode_agent, decode_call
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
 from abp_bridge.protocols.abp.envelope import AgentEnvelope, from_envelope, is_envelope
-from abp_bridge.protocols.acp import agent, permission
+from abp_bridge.protocols.acp import agent, model, permission
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2 as acp2
 from abp_bridge.protocols.mcp import (
@@ -135,6 +136,22 @@ def turn(update: JsonObject) -> None:
     agent.decode_commands(agent.list_commands(update))
 
 
+def model_turn(update: JsonObject) -> None:
+    """The same of an agent that is a model, whose answer is whole or an error."""
+    for tools in (True, False):
+        played = model.ModelTurn(tools=tools)
+        for kind in (update.get("sessionUpdate"), *agent.UPDATES):
+            list(played.add({**update, "sessionUpdate": kind}))
+        played.refuse(update)
+        for reason in ("end_turn", update.get("stopReason")):
+            with contextlib.suppress(AgentError):
+                played.end({**update, "stopReason": reason})
+    model.decode_failure(0, "x", update, "s")
+    model.decode_mode(update)
+    model.decode_model(update)
+    model.decode_resume(update)
+
+
 def leave(params: JsonObject) -> None:
     found = permission.decode_permission(params, "t", id="q", origin="o")
     ask(found, dict(params))
@@ -175,6 +192,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     of_object(agent.takes_directories),
     of_object(lambda raw: agent.decode_sign_in(raw, "o")),
     of_object(turn),
+    of_object(model_turn),
     of_object(leave),
     of_object(acp2.decode_client),
     of_object(model_messages.decode_answered),

@@ -23,13 +23,14 @@ from support.paths import ROOT, TESTS
 from support.question_strategies import requests
 
 from abp_bridge.core import matrix, schema
+from abp_bridge.core.agent_turn import AgentError
 from abp_bridge.core.json_value import as_list, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, describe, next_progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.acp import agent, permission
+from abp_bridge.protocols.acp import agent, model, permission
 from abp_bridge.protocols.mcp import sampling, server
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
@@ -143,6 +144,17 @@ def _play_turn(raw: Json) -> object:
     return encode_result(turn.result(as_object(raw)))
 
 
+def _play_model(raw: Json) -> object:
+    """The same, of an agent that is a model."""
+    turn = model.ModelTurn(tools=False)
+    for kind in (as_object(raw).get("sessionUpdate"), *agent.UPDATES):
+        list(turn.add({**as_object(raw), "sessionUpdate": kind}))
+    with contextlib.suppress(AgentError):
+        turn.end({**as_object(raw), "stopReason": "end_turn"})
+    model.decode_mode(as_object(raw))
+    return turn.refuse(as_object(raw))
+
+
 DECODERS: dict[str, Callable[[Json], object]] = {
     "decode_question": lambda raw: abp.decode_question(raw, id="q", origin="o"),
     "decode_notice": lambda raw: describe(abp.decode_notice(raw)),
@@ -181,6 +193,7 @@ DECODERS: dict[str, Callable[[Json], object]] = {
         for each in agent.decode_commands(agent.list_commands({"availableCommands": raw}))
     ],
     "an agent's updates": _play_turn,
+    "a model's turn": _play_model,
     "an agent's permission": lambda raw: permission.decode_permission(
         as_object(raw), "t", id="q", origin="o"
     ),

@@ -191,7 +191,7 @@ class Turn:
             yield self._operation(kind, id, {"kind": as_text(update.get("kind"), "other")})
         self._titles[id] = self.title(update)
         status = update.get("status")
-        if status in _ENDED_CALL:
+        if status in ENDED_CALL:
             self._ended += 1
             yield self._operation(NoticeKind.COMPLETED, id, {"success": status == "completed"})
         yield self._progress(self._titles[id])
@@ -234,7 +234,7 @@ class Turn:
             return CallResult(data, Failure("TRUNCATED", words))
         if reason == "end_turn":
             return CallResult(data)
-        failure = _STOPS.get(reason) if isinstance(reason, str) else None
+        failure = STOPS.get(reason) if isinstance(reason, str) else None
         shown = sanitize.label(reason, 80)
         failure = failure or Failure("TRANSPORT_ERROR", f"ACP has no stop reason {shown!r}")
         return CallResult(data, failure, cancelled=failure.code == "CANCELLED")
@@ -247,13 +247,13 @@ class Turn:
         return replace(result, data=self.data if self._said else None)
 
 
-_STOPS = {
+STOPS = {
     "refusal": Failure("REFUSED", "the agent refused to go on"),
     "max_tokens": Failure("TRUNCATED", "the agent stopped at its most tokens"),
     "max_turn_requests": Failure("TRUNCATED", "the agent stopped at its most requests to a model"),
     "cancelled": Failure("CANCELLED", "the agent says that its turn was cancelled"),
 }
-_ENDED_CALL = ("completed", "failed")
+ENDED_CALL = ("completed", "failed")
 _SAYING = ("agent_message_chunk", "usage_update")  # a message goes on after these
 
 

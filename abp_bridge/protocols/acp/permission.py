@@ -114,3 +114,16 @@ def encode_permission(question: Question, answer: Answer) -> JsonObject:
     if answer.outcome is not Outcome.ACCEPTED or answer.answered_by is AnsweredBy.HOST_POLICY:
         return CANCELLED
     return {"outcome": {"outcome": "selected", "optionId": chosen}}
+
+
+def encode_refusal(params: JsonObject) -> JsonObject:
+    """The parameters of `session/request_permission` -> its result where nobody is to allow it: the
+    option that rejects it this once, or a cancel. One that rejects for good would stay among the
+    person's own settings.
+    """
+    options = map(as_object, as_list(params.get("options")))
+    once = (_id(each) for each in options if each.get("kind") == "reject_once" and _id(each))
+    chosen = next(once, None)
+    if chosen is None:
+        return CANCELLED
+    return {"outcome": {"outcome": "selected", "optionId": chosen}}

@@ -1,0 +1,268 @@
+"""Agents behind the Agent Client Protocol, each any command that speaks it on its stdio, as models.
+
+A process a turn, as with command lines: one that hangs or dies takes no other session with it, each
+session has its own environment and folder, and nothing has to be ended between turns. That costs
+the agent's start each time (0.3 to 3 seconds), and a session is gone on with as the agent itself
+kept it: by `session/resume`, else by `session/load`.
+
+Files, terminals, forms and MCP servers are not offered, and each permission is refused: nobody is
+there to be asked. An agent that may use its tools does so by its own permissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.agents.local import LocalAgent, Session
+from abp_bridge.clients.lines import NO_RESPONSE
+from abp_bridge.core.agent_turn import (
+    AgentError,
+    AgentErrorCode,
+    AgentMessage,
+    AgentResponse,
+)
+from abp_bridge.core.command_line import show_command
+from abp_bridge.core.json_value import JsonObject, as_object, as_text
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.interfaces.agent import Availability, OnChunk, ignore_chunk
+from abp_bridge.interfaces.app import only_error
+from abp_bridge.protocols.acp import agent as told
+from abp_bridge.protocols.acp.model import (
+    RESUME,
+    ModelTurn,
+    decode_failure,
+    decode_mode,
+    decode_model,
+    decode_resume,
+)
+from abp_bridge.protocols.prompts import format_prompt
+from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
+from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
+from abp_bridge.rpc.subprocess import Child, child_environment, spawn
+
+if TYPE_CHECKING:
+    from abp_bridge.clients.acp_session import AgentSession
+
+START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a program first
+CANCEL_LIMIT = 5.0  # seconds to end a turn that was cancelled: some wait for their model
+END_LIMIT = 2.0  # seconds for a process that says no more to be gone
+
+
+class AcpAgent(LocalAgent):
+    """One command that speaks ACP.
+
+    Args:
+        command: The program and its arguments.
+        folder: Where sessions without a workspace have theirs; who made it removes it.
+    """
+
+    def __init__(self, command: Sequence[str], folder: str) -> None:
+        super().__init__(show_command(command), folder)
+        self._command = [*command]
+
+    async def available(self) -> Availability:
+        """Whether it can be started and greeted (`AgentProtocol.available`)."""
+        exchange = _Exchange(ModelTurn(tools=False), ignore_chunk)
+        try:
+            async with self._connect(exchange, {}, self.folder):
+                pass
+        except AgentError as problem:
+            return Availability(str(problem))
+        name = told.decode_info(exchange.about).name
+        version = label(as_object(exchange.about.get("agentInfo")).get("version") or "", 40)
+        return Availability(version=f"{name} {version}".rstrip())
+
+    # --- one turn ---
+
+    async def _turn(
+        self,
+        session: Session,
+        messages: Sequence[AgentMessage],
+        on_chunk: OnChunk,
+        *,
+        resumes: bool,
+    ) -> AgentResponse:
+        turn = ModelTurn(tools=session.options.tools)
+        exchange = _Exchange(turn, on_chunk)
+        async with self._connect(exchange, session.options.environment, session.folder) as agent:
+            enter = self._go_on if resumes else self._begin
+            opened = await enter(agent, exchange.about, session)
+            mode = None if session.options.tools else decode_mode(opened)
+            if mode is not None:
+                await agent.set_mode(mode.id, mode.option)
+            result = await exchange.prompt(agent, format_prompt(messages))
+            session.id = agent.id
+        return replace(turn.end(result), model=decode_model(opened))
+
+    async def _begin(self, agent: AgentSession, about: JsonObject, session: Session) -> JsonObject:
+        return await agent.start(session.folder)
+
+    async def _go_on(self, agent: AgentSession, about: JsonObject, session: Session) -> JsonObject:
+        if not (method := decode_resume(about)):
+            words = f"{self.title} offers neither session/resume nor session/load"
+            raise AgentError(AgentErrorCode.SESSION_UNKNOWN, words)
+        go_on = agent.resume if method == RESUME else agent.load
+        try:
+            return await go_on(session.id, session.folder)
+        except RemoteError as problem:
+            if problem.code == told.AUTH_REQUIRED:
+                raise
+            words = f"it does not go on with {label(session.id, 80)}: {label(problem, 300)}"
+            raise AgentError(AgentErrorCode.SESSION_UNKNOWN, words) from None
+
+    # --- its process ---
+
+    @asynccontextmanager
+    async def _connect(
+        self, exchange: _Exchange, environment: Mapping[str, str], cwd: str
+    ) -> AsyncIterator[AgentSession]:
+        """The agent, started and greeted, for as long as the block lasts.
+
+        Raises:
+            AgentError: It cannot be started, does not answer, refuses, or ends meanwhile.
+        """
+        from abp_bridge.clients.acp_session import open_session
+
+        env = {**child_environment(), **environment}
+        try:
+            async with (
+                only_error(AgentError, OSError),
+                spawn(self._command, env=env, cwd=cwd) as child,
+                open_session(child.stdout, child.stdin, exchange) as agent,
+                self._only_agent_errors(child, exchange),
+            ):
+                await self._greet(agent, exchange)
+                yield agent
+        except OSError as problem:
+            words = f"{self.title} cannot be started: {problem}"
+            raise AgentError(AgentErrorCode.NOT_AVAILABLE, words) from None
+
+    async def _greet(self, agent: AgentSession, exchange: _Exchange) -> None:
+        try:
+            with anyio.fail_after(START_LIMIT):
+                exchange.about = await agent.initialize(elicits=False)
+        except TimeoutError:
+            words = f"{self.title} did not answer within {START_LIMIT:g} s. Does it speak ACP?"
+            raise AgentError(AgentErrorCode.TIMEOUT, words) from None
+
+    @asynccontextmanager
+    async def _only_agent_errors(self, child: Child, exchange: _Exchange) -> AsyncIterator[None]:
+        """What goes wrong on the connection, as what it means for the turn."""
+        try:
+            yield
+        except RemoteError as problem:
+            said = as_text(problem.error.get("message"))
+            if NO_RESPONSE in said:
+                raise AgentError(AgentErrorCode.PROTOCOL, said) from None
+            sign_in = told.decode_sign_in(exchange.about, self.title)
+            raise decode_failure(problem.code, said, problem.data, sign_in) from None
+        except RemoteProtocolError as problem:
+            words = f"{self.title}: {problem}"
+            raise AgentError(AgentErrorCode.PROTOCOL, words) from None
+        except ConnectionClosedError:
+            raise await self._end(child, exchange.malformed) from None
+
+    async def _end(self, child: Child, malformed: str) -> AgentError:
+        """Why it says no more."""
+        with anyio.move_on_after(END_LIMIT):
+            await child.process.wait()
+            await child.heard.wait()
+        if child.process.returncode is None:
+            words = f"{self.title} can be understood no more: {malformed or 'it closed its stdout'}"
+            return AgentError(AgentErrorCode.PROTOCOL, words)
+        words = f"{self.title} ended before its turn was over ({child.ending})"
+        return AgentError(AgentErrorCode.AGENT_DIED, words)
+
+
+class _Exchange:
+    """One prompt, and who hears what the agent tells and asks meanwhile (`AgentListener`).
+
+    Attributes:
+        about: The agent's result of `initialize`.
+        malformed: Why the last of its lines that is no message is none.
+    """
+
+    def __init__(self, turn: ModelTurn, on_chunk: OnChunk) -> None:
+        self.about: JsonObject = {}
+        self.malformed = ""
+        self._turn = turn
+        self._on_chunk = on_chunk
+        self._session = ""  # once its prompt is sent: what is told before that is no news
+        self._over = anyio.Event()  # it is answered, or there will be no answer
+        self._result: JsonObject | None = None
+        self._problem: Exception | None = None
+
+    async def prompt(self, agent: AgentSession, words: str) -> JsonObject:
+        """Prompt the agent: the result, empty where the turn has failed before. A turn that is
+        given up, by whoever waits or by a failure, is cancelled first, and waited for.
+
+        Raises:
+            RemoteError: It answered with an error.
+            ConnectionClosedError: It is gone.
+        """
+        self._session = agent.id
+        answered = anyio.Event()
+        asking = anyio.CancelScope(shield=True)
+
+        async def ask() -> None:
+            with asking:
+                await self._ask(agent, words)
+            self._over.set()
+            answered.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            try:
+                await self._over.wait()
+            finally:
+                if not answered.is_set():
+                    with anyio.move_on_after(CANCEL_LIMIT, shield=True):
+                        await agent.cancel()
+                        await answered.wait()
+                asking.cancel()
+        if self._problem is not None:
+            raise self._problem
+        return self._result or {}
+
+    async def _ask(self, agent: AgentSession, words: str) -> None:
+        try:
+            self._result = await agent.prompt(words)
+        except (RemoteError, ConnectionClosedError) as problem:
+            self._problem = self._problem or problem
+
+    # --- AgentListener ---
+
+    async def on_request(self, method: str, params: JsonObject) -> JsonObject:
+        """Refuse it, as what it is (`AgentListener.on_request`)."""
+        if method == "session/request_permission":
+            return self._turn.refuse(params)
+        if method == "elicitation/create":
+            return {"action": "decline"}
+        words = f"{label(method, 80)} is not offered by this client"
+        raise RemoteError({"code": METHOD_NOT_FOUND, "message": words}, 0.0)
+
+    def on_notification(self, method: str, params: JsonObject) -> None:
+        """Tell who listens, if it is of this turn (`AgentListener.on_notification`)."""
+        session = as_text(params.get("sessionId"))
+        if method != "session/update" or not self._session or session != self._session:
+            return
+        try:
+            for chunk in self._turn.add(as_object(params.get("update"))):
+                self._on_chunk(chunk)
+        except Exception as problem:  # whatever who listens raised is raised where they wait
+            self._problem = self._problem or problem
+        if self._problem is not None or self._turn.failure is not None:
+            self._over.set()
+
+    def on_malformed(self, reason: str) -> None:
+        """Remember why (`ProgramListener.on_malformed`): it may have been the last."""
+        self.malformed = reason
+
+    def on_end(self) -> None:
+        """Whoever waits for an answer is told (`ProgramListener.on_end`)."""
