@@ -11,8 +11,8 @@ from abp_bridge.core.web_address import host_of
 from abp_bridge.interfaces.agent import AgentProtocol
 
 MODELS = (
-    "cli:NAME, acp:COMMAND, openai:NAME, anthropic:NAME, google:NAME, or an address and the model's name there,"
-    " as in http://127.0.0.1:11434/v1#NAME"
+    "cli:NAME, acp:COMMAND, openai:NAME, anthropic:NAME, google:NAME, or an address and the"
+    " model's name there, as in http://127.0.0.1:11434/v1#NAME"
 )
 
 

@@ -48,7 +48,7 @@ FAILED, INTERRUPTED = 1, 130
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add which agent is tried, with what, and how it is told."""
     option = parser.add_argument
-    option("model", nargs="?", metavar="MODEL", help=f"{MODELS}, with a NAME as it is listed")
+    option("model", nargs="?", metavar="MODEL", help=MODELS)
     option("--ask", metavar="WORDS", default="", help="what it is sent; '-' reads them from stdin")
     option("--tools", action="store_true", help="it may use its own tools, by its own permissions")
     option("--resume", metavar="SESSION", default="", help="go on with this session of its own")
@@ -95,6 +95,7 @@ async def _list(as_json: bool) -> int:
         if as_json:
             row: JsonObject = {
                 "name": name,
+                "model": f"cli:{name}",
                 "title": dialect.title,
                 "available": about.ok,
                 **({"version": about.version} if about.ok else {"whyNot": about.why_not}),
@@ -103,7 +104,8 @@ async def _list(as_json: bool) -> int:
             }
             _print(json.dumps(row))
         else:
-            _print(f"{name:<10} {about.version or 'yes' if about.ok else f'no: {about.why_not}'}")
+            found_or_not = about.version or "yes" if about.ok else f"no: {about.why_not}"
+            _print(f"{f'cli:{name}':<14} {found_or_not}")
     return 0
 
 

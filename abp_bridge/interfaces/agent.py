@@ -75,7 +75,7 @@ class AgentProtocol(Protocol):
         ...
 
     async def available(self) -> Availability:
-        """Whether it can be had here; nothing is started but its `--version`."""
+        """Whether it can be had here, for which no session is begun."""
         ...
 
     async def start(self, options: StartOptions) -> str:

@@ -250,8 +250,8 @@ async def test_an_agent_of_the_official_sdk(heard: Heard, tmp_path: Path) -> Non
     log = tmp_path / "passed"
     program = str(APPS / "sdk_agent.py")
     agent = AcpAgent([sys.executable, program, str(log)], str(tmp_path / "work"))
-    asked = {"toolCall": {"toolCallId": "t"}, "options": [{"optionId": "a", "name": "A"}]}
-    asked["options"][0]["kind"] = "allow_once"
+    option = {"optionId": "a", "name": "A", "kind": "allow_once"}
+    asked = {"toolCall": {"toolCallId": "t"}, "options": [option]}
     form = {"type": "object", "properties": {"s": {"type": "string"}}}
     elicited = {"mode": "form", "message": "Which?", "requestedSchema": form}
     response = await answer(agent, json.dumps([{"permit": asked}, {"elicit": elicited}]))

@@ -84,11 +84,12 @@ def test_the_list_says_what_is_here_and_why_others_are_not(
 ) -> None:
     monkeypatch.setenv("PATH", str(path))
     listed = run("agents").stdout.splitlines()
-    assert listed[0] == "claude     9.9 (a stand-in)"
-    assert listed[1] == "codex      no: there is no program codex on the PATH: install Codex"
+    assert listed[0] == "cli:claude     9.9 (a stand-in)"
+    assert listed[1] == "cli:codex      no: there is no program codex on the PATH: install Codex"
     rows = [json.loads(line) for line in run("agents", "--json").stdout.splitlines()]
     assert rows[0] == {
         "name": "claude",
+        "model": "cli:claude",
         "title": "Claude Code",
         "available": True,
         "version": "9.9 (a stand-in)",

@@ -125,7 +125,7 @@ def handle(message: Json) -> None:
     id, params = message.get("id"), message.get("params", {})
     match message.get("method"):
         case "initialize":
-            has = {"loadSession": "load" in HOW}
+            has: Json = {"loadSession": "load" in HOW}
             if "resume" in HOW:
                 has["sessionCapabilities"] = {"resume": {}}
             about = {"name": "stand-in", "version": "9.9"}
