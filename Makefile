@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tests start a bridge more than a thousand times: what one of them compiled is there for the next.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup chromium tmux demo test check format bench hosts conformance soak fuzz \
+.PHONY: help setup chromium tmux demo test check format bench hosts agents conformance soak fuzz \
 	servers fixtures docs clean
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and the SDK of OpenCode, installed from npm'
 	@echo 'make hosts ARGS=--busy  who answered under Copilot, codex exec, claude -p, acpx and fast-agent, on a machine kept busy'
 	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'
+	@echo 'make agents             real agents as models (Claude Code, Codex, Goose, opencode, Qwen Code), by their command lines and over ACP'
 	@echo 'make servers            real MCP servers (MongoDB, Supabase, everything, Azure, FastMCP, Okta'"'"'s helper) behind abp-bridge mcp'
 	@echo 'make docs               the pictures of docs/page.md, from a real Chromium, docs/capabilities.md, from the matrix, and the tables in README'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
@@ -88,6 +89,9 @@ bench: setup
 
 hosts: setup $(if $(findstring --record,$(ARGS)),tmux)
 	$(BIN)/python -m tests.real_hosts $(ARGS)
+
+agents: setup
+	$(BIN)/python -m tests.real_hosts cli_agents acp_models $(ARGS)
 
 servers: setup
 	$(BIN)/pytest tests/real_servers $(ARGS)

@@ -377,6 +377,24 @@ def claude_home(stage: Stage) -> dict[str, str]:
     )
 
 
+OPENCODE: Json = json.loads(_text("opencode.json"))
+
+
+def opencode_home(stage: Stage) -> dict[str, str]:
+    """opencode by itself, with our model, and no bridge."""
+    provider = {**OPENCODE["provider"]["mock"], "options": {"baseURL": f"{stage.model.url}/v1"}}
+    provider["options"]["apiKey"] = "none"
+    config = {**OPENCODE, "provider": {"mock": provider}, "mcp": {}}
+    (stage.home / "opencode.json").write_text(json.dumps(config))
+    return stage.environment(OPENCODE_CONFIG=str(stage.home / "opencode.json"))
+
+
+def qwen_home(stage: Stage) -> dict[str, str]:
+    """Qwen Code with our model."""
+    url = f"{stage.model.url}/v1"
+    return stage.environment(OPENAI_API_KEY="none", OPENAI_BASE_URL=url, OPENAI_MODEL="mock")
+
+
 def goose(stage: Stage, **bridge_env: str) -> Editor:
     """`goose acp` in an editor."""
     return Editor(stage, [stage.program, "acp"], goose_home(stage), stage.bridge(), **bridge_env)

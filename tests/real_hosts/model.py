@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from support.http_server import Reply, json_reply, serving
 from support.http_server import Request as HttpRequest
@@ -58,7 +58,7 @@ class Model:
         self._ids = count(1)
         self._serving = serving(self.answer)
 
-    def __enter__(self) -> Model:
+    def __enter__(self) -> Self:
         self.url = self._serving.__enter__()
         return self
 

@@ -213,14 +213,14 @@ class Stage:
             assert paths, "no bridge was started"
             for path in paths:
                 _ended(path).check()
-            self._nothing_is_left()
+            self.check_nothing_is_left()
         finally:
             shutil.rmtree(self.temporary, ignore_errors=True)
 
     def _written(self, kind: str) -> Iterator[Path]:
         return self.folder.glob(f"{kind}-*.jsonl")
 
-    def _nothing_is_left(self) -> None:
+    def check_nothing_is_left(self) -> None:
         """No process whose home is ours (where there is a /proc to tell), and no temporary folder
         of the bridge's.
         """

@@ -16,7 +16,7 @@ from abp_bridge.core.agent_turn import AgentError, AgentMessage
 from abp_bridge.interfaces.agent import StartOptions
 from abp_bridge.protocols.cli_agents import DIALECTS
 
-from .hosts import calling, claude_home, codex_home, goose_home, installed
+from .hosts import calling, claude_home, codex_home, goose_home, installed, opencode_home
 from .model import Model
 from .stage import PATIENCE, Stage
 
@@ -25,15 +25,6 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 ECHO = "echo made"
-OPENCODE = json.loads(Path(__file__).with_name("opencode.json").read_text())
-
-
-def opencode_home(stage: Stage) -> dict[str, str]:
-    provider = {**OPENCODE["provider"]["mock"], "options": {"baseURL": f"{stage.model.url}/v1"}}
-    provider["options"]["apiKey"] = "none"
-    config = {**OPENCODE, "provider": {"mock": provider}, "mcp": {}}
-    (stage.home / "opencode.json").write_text(json.dumps(config))
-    return stage.environment(OPENCODE_CONFIG=str(stage.home / "opencode.json"))
 
 
 # name -> how it is installed, its home, the tool that runs a command, whether without tools
