@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import anyio
 
-from abp_bridge.agents.local import LocalAgent, Session
+from abp_bridge.agents.local import LocalAgent
+from abp_bridge.agents.session import Session
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode, AgentMessage, AgentResponse
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.agent import Availability, OnChunk, StartOptions

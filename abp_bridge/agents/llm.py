@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -19,16 +18,13 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from abp_bridge.agents.exchange import Exchange
-from abp_bridge.agents.session import Session
+from abp_bridge.agents.session import Agent, Session
 from abp_bridge.core.agent_turn import (
-    NO_SETTINGS,
     AgentError,
     AgentErrorCode,
     AgentMessage,
     AgentResponse,
-    Cost,
     ModelSettings,
-    Usage,
 )
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.agent import (
@@ -36,7 +32,6 @@ from abp_bridge.interfaces.agent import (
     OnChunk,
     StartOptions,
     Transport,
-    ignore_chunk,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +78,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
 )
 
 
-class LlmAgent:
+class LlmAgent(Agent):
     """One model, and the sessions that were begun with it (`AgentProtocol`).
 
     Args:
@@ -103,12 +98,12 @@ class LlmAgent:
         base_url: str = "",
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
+        super().__init__(label(name, 80))
         self._api = provider
         self._provider = PROVIDERS[provider]
         self._name = name
         self._base_url = base_url
         self._transport = transport
-        self._sessions: dict[str, Session] = {}
 
     async def available(self) -> Availability:
         """Whether its packages and its key are here (`AgentProtocol.available`); the model itself
@@ -117,56 +112,10 @@ class LlmAgent:
         return Availability(self._obstacle(os.environ))
 
     async def start(self, options: StartOptions) -> str:
-        """Begin a session: there is nothing to be done for it (`AgentProtocol.start`)."""
+        """Begin a session: nobody is asked for that (`AgentProtocol.start`)."""
         if why_not := self._obstacle({**os.environ, **options.environment}):
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, why_not)
-        id = options.session_id or str(uuid.uuid4())
-        self._sessions[id] = Session(id, options)
-        return id
-
-    async def send(
-        self,
-        session: str,
-        messages: Sequence[AgentMessage],
-        *,
-        on_chunk: OnChunk = ignore_chunk,
-        settings: ModelSettings = NO_SETTINGS,
-        timeout: float,
-    ) -> AgentResponse:
-        """Ask it once (`AgentProtocol.send`); the messages are the whole conversation."""
-        if (known := self._sessions.get(session)) is None:
-            words = f"no session {label(session, 80)} was begun"
-            raise AgentError(AgentErrorCode.SESSION_UNKNOWN, words)
-        exchange = self._exchange({**os.environ, **known.options.environment})
-
-        async def turn() -> AgentResponse:
-            # In a thread: it is seconds of code, and others have their turns meanwhile.
-            await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
-            from abp_bridge.agents.model_turn import request_model
-
-            return await request_model(
-                self._api, self._name, exchange, messages, settings=settings, on_chunk=on_chunk
-            )
-
-        return await known.run(turn, timeout, label(self._name, 80))
-
-    async def resume(
-        self,
-        session: str,
-        messages: Sequence[AgentMessage],
-        *,
-        on_chunk: OnChunk = ignore_chunk,
-        settings: ModelSettings = NO_SETTINGS,
-        timeout: float,
-    ) -> tuple[str, AgentResponse]:
-        """As `send` (`AgentProtocol.resume`): what was said before stands in the messages."""
-        turn = self.send(session, messages, on_chunk=on_chunk, settings=settings, timeout=timeout)
-        return session, await turn
-
-    async def stop(self, session: str) -> None:
-        """Hang up (`AgentProtocol.stop`)."""
-        if (known := self._sessions.get(session)) is not None:
-            await known.stop()
+        return await super().start(options)
 
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
         """The conversation as JSON (`AgentProtocol.format_messages`), which each provider's API has
@@ -174,16 +123,24 @@ class LlmAgent:
         """
         return json.dumps([asdict(each) for each in messages], ensure_ascii=False).encode()
 
-    async def get_usage(self, session: str) -> Usage | None:
-        """What its turns took so far (`AgentProtocol.get_usage`); no key tells of the billing
-        period.
-        """
-        known = self._sessions.get(session)
-        return None if known is None else known.usage
+    async def _ask(
+        self,
+        session: Session,
+        messages: Sequence[AgentMessage],
+        on_chunk: OnChunk,
+        settings: ModelSettings,
+        *,
+        resumes: bool,
+    ) -> AgentResponse:
+        """A turn that resumes is one as any: what was said before stands in the messages."""
+        exchange = self._exchange({**os.environ, **session.options.environment})
+        # In a thread: it is seconds of code, and others have their turns meanwhile.
+        await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
+        from abp_bridge.agents.model_turn import request_model
 
-    def estimate_cost(self, response: AgentResponse) -> Cost | None:
-        """What a table of prices says (`AgentProtocol.estimate_cost`); none has an address's."""
-        return None if response.usage is None else response.usage.cost
+        return await request_model(
+            self._api, self._name, exchange, messages, settings=settings, on_chunk=on_chunk
+        )
 
     def _exchange(self, environment: Mapping[str, str]) -> Exchange:
         base_url = self._base_url or environment.get(self._provider.base_url, "")

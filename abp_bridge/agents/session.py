@@ -1,16 +1,28 @@
-"""One conversation with an agent of any kind: a turn of it at a time, within its bound and until
-somebody stops it, and what its turns took.
+"""What agents of all kinds have in common: their sessions by id, one turn of each at a time, what
+ends a turn early, and what the turns of a session took.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import abc
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
 
-from abp_bridge.core.agent_turn import AgentError, AgentErrorCode, AgentResponse, Cost, Usage
-from abp_bridge.interfaces.agent import StartOptions
+from abp_bridge.core.agent_turn import (
+    NO_SETTINGS,
+    AgentError,
+    AgentErrorCode,
+    AgentMessage,
+    AgentResponse,
+    Cost,
+    ModelSettings,
+    Usage,
+)
+from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.agent import OnChunk, StartOptions, ignore_chunk
 
 
 @dataclass(slots=True)
@@ -83,3 +95,97 @@ def _add(before: Cost | None, cost: Cost | None) -> Cost | None:
     if cost is None or before is None or cost.scope == "session":
         return cost or before
     return replace(cost, amount=before.amount + cost.amount)
+
+
+class Agent(abc.ABC):
+    """One agent, and the sessions that were begun with it (`AgentProtocol`).
+
+    Args:
+        title: What people are told of it.
+    """
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._sessions: dict[str, Session] = {}
+
+    async def start(self, options: StartOptions) -> str:
+        """Begin a session, of which nothing runs yet (`AgentProtocol.start`)."""
+        id = options.session_id or str(uuid.uuid4())
+        self._sessions[id] = Session(id, options)
+        return id
+
+    async def send(
+        self,
+        session: str,
+        messages: Sequence[AgentMessage],
+        *,
+        on_chunk: OnChunk = ignore_chunk,
+        settings: ModelSettings = NO_SETTINGS,
+        timeout: float,
+    ) -> AgentResponse:
+        """One turn, to its end (`AgentProtocol.send`)."""
+        return await self._run(session, messages, on_chunk, settings, timeout, resumes=False)
+
+    async def resume(
+        self,
+        session: str,
+        messages: Sequence[AgentMessage],
+        *,
+        on_chunk: OnChunk = ignore_chunk,
+        settings: ModelSettings = NO_SETTINGS,
+        timeout: float,
+    ) -> tuple[str, AgentResponse]:
+        """One turn more, of a session that had some (`AgentProtocol.resume`)."""
+        response = await self._run(session, messages, on_chunk, settings, timeout, resumes=True)
+        return self._sessions[session].id, response
+
+    async def stop(self, session: str) -> None:
+        """End the turn that runs, with all that it started (`AgentProtocol.stop`)."""
+        if (known := self._sessions.get(session)) is not None:
+            await known.stop()
+
+    async def get_usage(self, session: str) -> Usage | None:
+        """What its turns took so far (`AgentProtocol.get_usage`); of the billing period nobody
+        tells.
+        """
+        known = self._sessions.get(session)
+        return None if known is None else known.usage
+
+    def estimate_cost(self, response: AgentResponse) -> Cost | None:
+        """What came with the answer (`AgentProtocol.estimate_cost`)."""
+        return None if response.usage is None else response.usage.cost
+
+    @abc.abstractmethod
+    async def _ask(
+        self,
+        session: Session,
+        messages: Sequence[AgentMessage],
+        on_chunk: OnChunk,
+        settings: ModelSettings,
+        *,
+        resumes: bool,
+    ) -> AgentResponse:
+        """One turn; cancelled, it leaves nothing behind.
+
+        Raises:
+            AgentError: It brought no whole answer.
+        """
+
+    async def _run(
+        self,
+        id: str,
+        messages: Sequence[AgentMessage],
+        on_chunk: OnChunk,
+        settings: ModelSettings,
+        timeout: float,
+        *,
+        resumes: bool,
+    ) -> AgentResponse:
+        if (session := self._sessions.get(id)) is None:
+            words = f"no session {label(id, 80)} was begun"
+            raise AgentError(AgentErrorCode.SESSION_UNKNOWN, words)
+        return await session.run(
+            lambda: self._ask(session, messages, on_chunk, settings, resumes=resumes),
+            timeout,
+            self.title,
+        )
