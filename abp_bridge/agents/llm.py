@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from abp_bridge.agents.exchange import Exchange
 from abp_bridge.agents.session import Agent, Session
 from abp_bridge.core.agent_turn import (
     AgentError,
@@ -36,6 +35,8 @@ from abp_bridge.interfaces.agent import (
 
 if TYPE_CHECKING:
     import httpx2
+
+    from abp_bridge.agents.exchange import Exchange
 
 INSTALL = "pip install 'abp-bridge[models]'"
 
@@ -73,7 +74,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
             base_url="GOOGLE_GEMINI_BASE_URL",
         ),
         # A key that was given for somebody else is none for it.
-        ADDRESS: Provider("the model's server", "openai", ["ABP_MODEL_KEY"], needs_key=False),
+        ADDRESS: Provider("any compatible server", "openai", ["ABP_MODEL_KEY"], needs_key=False),
     }
 )
 
@@ -143,6 +144,8 @@ class LlmAgent(Agent):
         )
 
     def _exchange(self, environment: Mapping[str, str]) -> Exchange:
+        from abp_bridge.agents.exchange import Exchange
+
         base_url = self._base_url or environment.get(self._provider.base_url, "")
         key = _key(self._provider, environment)
         return Exchange(base_url, key, plain=self._api == ADDRESS, transport=self._transport)

@@ -8,12 +8,14 @@ import json
 import shlex
 import sys
 import tempfile
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 
 from abp_bridge.agents.cli import CliAgent
+from abp_bridge.agents.llm import ADDRESS, PROVIDERS, LlmAgent
 from abp_bridge.agents.targets import MODELS, make_agent
 from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
 from abp_bridge.core.agent_turn import (
@@ -38,11 +40,13 @@ USAGE = """\
 abp-bridge agents [--json]
        abp-bridge agents MODEL --ask WORDS [OPTION]..."""
 DESCRIPTION = (
-    "Lists the agents whose command lines the bridge can speak to, with their version, or why they"
-    " cannot be had. With a model, that one is given one turn, an agent in an empty folder and"
-    " without its tools unless --tools says so. Exits with 0 for a whole answer."
+    "Lists the agents whose command lines the bridge can speak to, with their version, and whose"
+    " models it can ask by an API, or why they cannot be had. With a model, that one is given one"
+    " turn, an agent in an empty folder and without its tools unless --tools says so. Exits with 0"
+    " for a whole answer."
 )
 FAILED, INTERRUPTED = 1, 130
+WIDTH = 15  # of the longest word in the list
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -71,9 +75,11 @@ def run(options: argparse.Namespace) -> int:
     if options.model is None:
         return anyio.run(_list, options.json)
     try:
-        make_agent(options.model, "")
+        agent = make_agent(options.model, "")
     except AgentError as problem:
         return complain(problem, "agents")
+    if options.resume and agent.transport_type == "llm":
+        return complain("a model behind an API keeps no conversation: it cannot --resume one")
     words = sys.stdin.read() if options.ask == "-" else options.ask
     if not words.strip():
         shown = shlex.quote(options.model)
@@ -82,31 +88,59 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _list(as_json: bool) -> int:
+    listed = [*_local(), *_behind_apis()]
     found: dict[str, Availability] = {}
 
-    async def look(name: str) -> None:
-        found[name] = await CliAgent(DIALECTS[name], "").available()
+    async def look(each: _Listed) -> None:
+        found[each.model] = await each.agent.available()
 
     async with anyio.create_task_group() as tasks:
-        for name in DIALECTS:
-            tasks.start_soon(look, name)
-    for name, dialect in DIALECTS.items():
-        about = found[name]
+        for each in listed:
+            tasks.start_soon(look, each)
+    for each in listed:
+        about = found[each.model]
         if as_json:
-            row: JsonObject = {
-                "name": name,
-                "model": f"cli:{name}",
-                "title": dialect.title,
-                "available": about.ok,
-                **({"version": about.version} if about.ok else {"whyNot": about.why_not}),
-                "transport": CliAgent.transport_type,
-                "withoutTools": dialect.toolless is not None,
-            }
-            _print(json.dumps(row))
+            _print(json.dumps(_describe(each, about)))
         else:
             found_or_not = about.version or "yes" if about.ok else f"no: {about.why_not}"
-            _print(f"{f'cli:{name}':<14} {found_or_not}")
+            _print(f"{each.model:<{WIDTH}} {found_or_not}")
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A row of the list: what is written for such a model, and one of them."""
+
+    name: str
+    model: str
+    title: str
+    agent: AgentProtocol
+    toolless: bool = True
+
+
+def _local() -> Iterator[_Listed]:
+    for name, dialect in DIALECTS.items():
+        agent, toolless = CliAgent(dialect, ""), dialect.toolless is not None
+        yield _Listed(name, f"cli:{name}", dialect.title, agent, toolless)
+
+
+def _behind_apis() -> Iterator[_Listed]:
+    for name, provider in PROVIDERS.items():
+        model = "http://...#NAME" if name == ADDRESS else f"{name}:NAME"
+        yield _Listed(name, model, provider.title, LlmAgent(name, ""))
+
+
+def _describe(each: _Listed, about: Availability) -> JsonObject:
+    return {
+        "name": each.name,
+        "model": each.model,
+        "title": each.title,
+        "available": about.ok,
+        **({"version": about.version} if about.version else {}),
+        **({} if about.ok else {"whyNot": about.why_not}),
+        "transport": each.agent.transport_type,
+        "withoutTools": each.toolless,
+    }
 
 
 async def _try(options: argparse.Namespace, words: str) -> int:

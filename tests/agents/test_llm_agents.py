@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from support.harness import PATIENCE
+from support.harness import PATIENCE, run
 from support.http_server import Reply, Request, serving
 
 from abp_bridge.agents import exchange, model_turn
@@ -615,3 +615,34 @@ async def test_a_server_that_does_not_answer_is_left(monkeypatch: pytest.MonkeyP
             await model.send(session, HELLO, timeout=0.1)
         left.set()
     assert problem.value.code == "TIMEOUT"
+
+
+# --- abp-bridge agents ----------------------------------------------------------------------------
+
+
+def test_the_list_says_which_providers_can_be_had_and_loads_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    listed = run("agents")
+    assert listed.stdout.splitlines()[-4:] == [
+        "openai:NAME     no: there is no key of OpenAI's: set OPENAI_API_KEY",
+        "anthropic:NAME  yes",
+        "google:NAME     yes",
+        "http://...#NAME yes",
+    ]
+    assert "abp_bridge.agents.llm" in listed.stderr
+    assert not any(name in listed.stderr for name in ("pydantic", "httpx2", "google.genai", KEY))
+
+
+def test_one_is_tried_from_a_shell() -> None:
+    def answer(request: Request) -> Reply:
+        return Reply(WIRES["address"].stream(), "text/event-stream")
+
+    with serving(answer) as url:
+        tried = run("agents", f"{url}/v1#m", "--ask", "Hello")
+    assert (tried.returncode, tried.stdout, tried.stderr) == (0, "Grüße\n", "")
+    kept = run("agents", "openai:m", "--ask", "Hello", "--resume", "one")
+    assert (kept.returncode, "keeps no conversation" in kept.stderr) == (2, True)
