@@ -6,7 +6,6 @@ are an extra, `abp-bridge[models]`, and are loaded when a first turn begins.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from abp_bridge.agents.exchange import Exchange
+    from abp_bridge.agents.model_turn import Asked
 
 INSTALL = "pip install 'abp-bridge[models]'"
 
@@ -135,13 +135,11 @@ class LlmAgent(Agent):
     ) -> AgentResponse:
         """A turn that resumes is one as any: what was said before stands in the messages."""
         exchange = self._exchange({**os.environ, **session.options.environment})
-        # In a thread: it is seconds of code, and others have their turns meanwhile.
-        await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
+        # In a thread: the first takes seconds, and others have their turns meanwhile.
+        asked = await anyio.to_thread.run_sync(self._make, exchange, abandon_on_cancel=True)
         from abp_bridge.agents.model_turn import request_model
 
-        return await request_model(
-            self._api, self._name, exchange, messages, settings=settings, on_chunk=on_chunk
-        )
+        return await request_model(asked, exchange, messages, settings=settings, on_chunk=on_chunk)
 
     def _exchange(self, environment: Mapping[str, str]) -> Exchange:
         from abp_bridge.agents.exchange import Exchange
@@ -161,13 +159,16 @@ class LlmAgent(Agent):
             return f"what {names} holds is no key: there are blanks or special characters in it"
         return ""
 
-    def _load(self) -> None:
+    def _make(self, exchange: Exchange) -> Asked:
         try:
-            importlib.import_module("abp_bridge.agents.model_turn")
-            importlib.import_module(self._provider.library)
+            from abp_bridge.agents.model_turn import make_model
+
+            return make_model(self._api, self._name, exchange)
         except ImportError as problem:
             words = f"{problem.name} cannot be imported: {INSTALL}"
-            raise AgentError(AgentErrorCode.NOT_AVAILABLE, words) from None
+        except Exception as problem:  # the libraries': of addresses and proxies that are none
+            words = exchange.quote(f"it cannot be asked: {problem}", 300)
+        raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
 
 
 def _key(provider: Provider, environment: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import httpx2
@@ -73,9 +74,32 @@ _WHOLE = ("stop", "tool_call")
 CUT = "its answer ended before it was whole"
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A model, and what the requests to it go by."""
+
+    model: Model
+    client: httpx2.AsyncClient
+
+
+def make_model(provider: str, name: str, exchange: Exchange) -> Asked:
+    """A model, of which nothing is asked yet. It may take seconds, and needs no event loop.
+
+    Args:
+        provider: One of `MODELS`.
+        name: The model's, as its API has it.
+        exchange: Where the request goes; sees it, and the answer.
+
+    Raises:
+        ImportError: The provider's package is not here.
+        Exception: As the libraries have it: its address is none, or a proxy's is.
+    """
+    client = exchange.client()
+    return Asked(MODELS[provider](name, exchange, client), client)
+
+
 async def request_model(
-    api: str,
-    name: str,
+    asked: Asked,
     exchange: Exchange,
     messages: Sequence[AgentMessage],
     *,
@@ -85,9 +109,8 @@ async def request_model(
     """Ask a model once, and not again where that fails: who asked knows how long it may take.
 
     Args:
-        api: One of `MODELS`.
-        name: The model's, as its API has it.
-        exchange: Where the request goes; sees it, and the answer.
+        asked: The model.
+        exchange: The one that it was made for.
         messages: The whole conversation.
         settings: What is asked of the model.
         on_chunk: Gets each piece as it comes.
@@ -97,10 +120,9 @@ async def request_model(
     """
     answer = _Answer(on_chunk)
     with _own_errors(exchange, answer):
-        async with exchange.client() as client:
-            model = MODELS[api](name, exchange, client)
+        async with asked.client:
             request = model_request_stream(
-                model, _conversation(messages), model_settings=_settings(settings)
+                asked.model, _conversation(messages), model_settings=_settings(settings)
             )
             async with request as stream:
                 async for event in stream:

@@ -178,11 +178,14 @@ class Line(httpx2.AsyncByteStream, httpx2.AsyncBaseTransport):
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     hangs: bool = False
+    refuses: Exception | None = None
     asked: list[httpx2.Request] = field(default_factory=list)
     is_closed: bool = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
+        if self.refuses is not None:
+            raise self.refuses
         headers = {"content-type": "text/event-stream", **self.headers}
         return httpx2.Response(self.status, headers=headers, stream=self)
 
@@ -413,6 +416,8 @@ async def test_a_connection_that_breaks_is_said_so(api: str) -> None:
         assert (await fail(agent(api, line))).code == "NETWORK"
     line = Line([httpx2.ReadTimeout("")])
     assert (await fail(agent(api, line))).code == "TIMEOUT"
+    silent = Line([], refuses=httpx2.ConnectTimeout(""))
+    assert (await fail(agent(api, silent))).code == "NETWORK"
 
 
 @each_wire
@@ -599,6 +604,12 @@ async def test_each_api_is_asked_at_its_address(monkeypatch: pytest.MonkeyPatch)
     for api in KEYS:  # and now nobody is there
         assert (await fail(agent(api))).code == "NETWORK"
     assert (await fail(make_agent(f"{url}/v1#m", ""))).code == "NETWORK"
+
+
+async def test_an_address_that_is_none_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for base_url in ("http://[", "nowhere", "http://me\n"):
+        monkeypatch.setenv("OPENAI_BASE_URL", base_url)
+        assert (await fail(agent("openai"))).code in ("NOT_AVAILABLE", "NETWORK")
 
 
 async def test_a_server_that_does_not_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
