@@ -12,7 +12,7 @@ there to be asked. An agent that may use its tools does so by its own permission
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,7 @@ from abp_bridge.protocols.prompts import format_prompt
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
 from abp_bridge.rpc.subprocess import Child, child_environment, spawn
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
     from abp_bridge.clients.acp_session import AgentSession
@@ -60,11 +61,13 @@ class AcpAgent(LocalAgent):
     Args:
         command: The program and its arguments.
         folder: Where sessions without a workspace have theirs; who made it removes it.
+        tap: Overhears what is said on its pipes.
     """
 
-    def __init__(self, command: Sequence[str], folder: str) -> None:
+    def __init__(self, command: Sequence[str], folder: str, tap: Tap = unobserved_stream) -> None:
         super().__init__(show_command(command), folder)
         self._command = [*command]
+        self._tap = tap
 
     async def available(self) -> Availability:
         """Whether it can be started and greeted (`AgentProtocol.available`)."""
@@ -127,14 +130,12 @@ class AcpAgent(LocalAgent):
         Raises:
             AgentError: It cannot be started, does not answer, refuses, or ends meanwhile.
         """
-        from abp_bridge.clients.acp_session import open_session
-
         env = {**child_environment(), **environment}
         try:
             async with (
                 only_error(AgentError, OSError),
                 spawn(self._command, env=env, cwd=cwd) as child,
-                open_session(child.stdout, child.stdin, exchange) as agent,
+                self._open(child, exchange) as agent,
                 self._only_agent_errors(child, exchange),
             ):
                 await self._greet(agent, exchange)
@@ -142,6 +143,16 @@ class AcpAgent(LocalAgent):
         except OSError as problem:
             words = f"{self.title} cannot be started: {problem}"
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words) from None
+
+    @asynccontextmanager
+    async def _open(self, child: Child, exchange: _Exchange) -> AsyncIterator[AgentSession]:
+        """The session on its pipes, which hear of its end as they heard of it all."""
+        from abp_bridge.clients.acp_session import open_session
+
+        source, sink = self._tap(child.stdout, child.stdin)
+        with closing(sink):
+            async with open_session(source, sink, exchange) as agent:
+                yield agent
 
     async def _greet(self, agent: AgentSession, exchange: _Exchange) -> None:
         try:

@@ -13,6 +13,7 @@ import anyio
 
 from abp_bridge.core import model_approval
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode, AgentResponse, Chunk, ChunkKind
+from abp_bridge.core.command_line import show_target
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.model_approval import Decision, Review
@@ -49,7 +50,7 @@ class AgentSurface:
     """Implements `InputProvider` and `Locatable` with one model.
 
     Args:
-        model: Its name, as the person gave it.
+        model: Its word, as the person gave it; who asks is told it without what may be secret.
         make_agent: (that name, a folder for its sessions) -> the agent, of which nothing runs yet.
         ask_person: Asks the person, by whatever else can ask.
         budget: What it may cost; None for no limit.
@@ -69,7 +70,8 @@ class AgentSurface:
         on_progress: OnProgress,
         interval: float = INTERVAL,
     ) -> None:
-        self._model = model
+        self._model = show_target(model)
+        self._word = model
         self._make_agent = make_agent
         self._ask_person = ask_person
         self._limit = limit
@@ -178,8 +180,8 @@ class AgentSurface:
         with tempfile.TemporaryDirectory(prefix="abp-model-", ignore_cleanup_errors=True) as folder:
             agent: AgentProtocol | None = None
             try:
-                agent = self._make_agent(self._model, folder)
-                session = await agent.start(StartOptions())
+                agent = self._make_agent(self._word, folder)
+                session = await agent.start(StartOptions(workspace=folder))
                 try:
                     response = await agent.send(
                         session,

@@ -9,6 +9,7 @@ from functools import partial
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
 from abp_bridge.core.web_address import host_of
 from abp_bridge.interfaces.agent import AgentProtocol
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 MODELS = (
     "cli:NAME, acp:COMMAND, openai:NAME, anthropic:NAME, google:NAME, or an address and the"
@@ -16,16 +17,19 @@ MODELS = (
 )
 
 
-def make_agent(model: str, folder: str) -> AgentProtocol:
+def make_agent(model: str, folder: str, tap: Tap = unobserved_stream) -> AgentProtocol:
     """The agent that `model` names, of which nothing runs yet.
 
     Args:
         model: As `MODELS` has it.
         folder: Where sessions without a workspace have theirs; who made it removes it.
+        tap: Overhears one that speaks ACP.
 
     Raises:
         AgentError: It names none, or its kind is not installed.
     """
+    if model.startswith("acp:"):
+        return _acp(model.removeprefix("acp:"), folder, tap)
     for scheme, make in _KINDS.items():
         if model.startswith(scheme):
             return make(model.removeprefix(scheme), folder)
@@ -78,7 +82,7 @@ def _address(scheme: str, rest: str, folder: str) -> AgentProtocol:
     return LlmAgent(ADDRESS, name, base_url=url)
 
 
-def _acp(command: str, folder: str) -> AgentProtocol:
+def _acp(command: str, folder: str, tap: Tap) -> AgentProtocol:
     from abp_bridge.agents.acp import AcpAgent
 
     try:
@@ -89,12 +93,11 @@ def _acp(command: str, folder: str) -> AgentProtocol:
     if not words:
         said = "acp: needs a command, as in 'acp:goose acp'"
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, said)
-    return AcpAgent(words, folder)
+    return AcpAgent(words, folder, tap)
 
 
 _KINDS: Mapping[str, Callable[[str, str], AgentProtocol]] = {
     "cli:": _cli,
-    "acp:": _acp,
     **{f"{name}:": partial(_llm, name) for name in ("openai", "anthropic", "google")},
     **{scheme: partial(_address, scheme) for scheme in ("http://", "https://")},
 }

@@ -69,6 +69,13 @@ class Composition:
         """What the streams to `party` go through: the recording hears them, where there is one."""
         return unobserved_stream if self._recorder is None else self._recorder.tap(party)
 
+    def _tap_model(self) -> Tap:
+        if self._recorder is None:
+            return unobserved_stream
+        from abp_bridge.trace.format import MODEL
+
+        return self._recorder.tap(MODEL)
+
     def tap_tools(self) -> Tap:
         """`tap` for the agent's next connection to the server that it is given."""
         return unobserved_stream if self._recorder is None else self._recorder.tools()
@@ -164,6 +171,7 @@ class Composition:
             self._tasks,
             ask=ask,
             on_progress=on_progress,
+            tap_model=self._tap_model(),
         )
 
     @cached_property
@@ -213,6 +221,7 @@ def make_providers(
     *,
     ask: AskPerson,
     on_progress: OnModelProgress = ignore_progress,
+    tap_model: Tap = unobserved_stream,
 ) -> Providers:
     """Who can be asked in a session of `host`, which sends its person to the page by `send_link`.
     Notifications are sent in `tasks`.
@@ -227,6 +236,7 @@ def make_providers(
         tasks: Where notifications are sent.
         ask: Asks the person by all of these: what a model is sent needs their approval.
         on_progress: Is told how far a model's answer is.
+        tap_model: Overhears a model that speaks ACP.
     """
     from abp_bridge.bridge.providers import Providers
     from abp_bridge.core.matrix import Surface, order_of
@@ -251,12 +261,12 @@ def make_providers(
             alone=settings.page == "off",
         )
     if settings.model is not None:
-        own[Surface.AGENT] = _make_agent_surface(settings, ask, on_progress)
+        own[Surface.AGENT] = _make_agent_surface(settings, ask, on_progress, tap_model)
     return Providers(host, own, order_of(settings.ask_on))
 
 
 def _make_agent_surface(
-    settings: Settings, ask: AskPerson, on_progress: OnModelProgress
+    settings: Settings, ask: AskPerson, on_progress: OnModelProgress, tap: Tap
 ) -> AgentSurface:
     from abp_bridge.agents.surface import AgentSurface
     from abp_bridge.agents.targets import make_agent
@@ -265,7 +275,7 @@ def _make_agent_surface(
     budget = settings.model_budget
     return AgentSurface(
         str(settings.model),
-        make_agent,
+        partial(make_agent, tap=tap),
         ask,
         budget=None if budget is None else parse_budget(budget),
         limit=settings.question_timeout,

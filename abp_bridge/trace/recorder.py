@@ -44,6 +44,7 @@ from abp_bridge.trace.format import (
     BEHIND,
     BRIDGE,
     DEEPEST,
+    MODEL,
     TOOLS,
     Entry,
     Head,
@@ -213,12 +214,18 @@ class Recorder:
         clean = self._redactor.clean_text
         variables = to_environment(self._settings, usual_settings(self._command))
         behind = BEHIND.get(self._command)
+        model = self._settings.model or ""
+        overheard = {MODEL: model} if model.startswith("acp:") else {}
+        if overheard:
+            variables["ABP_MODEL"] = f"acp:{{{MODEL}}}"
         head = Head(
             fixture=False,
             host=_protocol(first.value),
             run=(self._command, *apps, *(("--", f"{{{behind}}}") if behind else ())),
             env={name: clean(value) for name, value in variables.items()},
-            apps={party: clean(show_target(target)) for party, target in parties.items()},
+            apps={
+                party: clean(show_target(target)) for party, target in (parties | overheard).items()
+            },
             bridge=VERSION,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )

@@ -36,10 +36,14 @@ def make(case: Case) -> str:
         fixture.head,
         proves=tuple(case.proves) if isinstance(case.proves, list | tuple) else (case.proves,),
         files=case.files,
-        run=_with(case.arguments, fixture.head.run),
+        run=_with((*case.arguments, *_model(case)), fixture.head.run),
         env=env | dict(case.env),
     )
     return "".join(lines(replace(fixture, head=head, entries=tuple(_meant(fixture.entries, case)))))
+
+
+def _model(case: Case) -> Sequence[str]:
+    return ["--model", "acp:{app model}"] if case.model else []
 
 
 def _with(arguments: Sequence[str], run: Sequence[str]) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ class Case:
     files: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    model: tuple[str, ...] = ()  # an ACP agent that answers sampling
     cancels: bool = False  # the host gives up when it is asked
     asked: tuple[Asked, ...] = ()  # in order: for a person at a terminal, or a program of theirs
     beside: str = ""  # who answers beside the host: a terminal, a program
@@ -392,8 +393,11 @@ def _apps() -> Iterator[Case]:
             protocol=row.get("protocol", "mcp"),
             version=row.get("version", "2025-11-25"),
             capabilities=row["capabilities"],
-            person=always(row["answers"]),
+            person=always(row["answers"]) if "answers" in row else never,
             app=tuple(row.get("app", ())),
+            model=tuple(row.get("model", ())),
+            files=row.get("files", {}),
+            arguments=tuple(row.get("arguments", ())),
             call={"name": "abp_call", "arguments": row["call"]} if "call" in row else PLAN,
         )
 

@@ -50,6 +50,10 @@ class Bridge(EnvelopePeer):
             scheme, program, *arguments = case.app
             app = f"{scheme}:{shlex.join([sys.executable, str(APPS / program), *arguments])}"
         role = ["serve", "--app", app]
+        if case.model:
+            program, *arguments = case.model
+            command = shlex.join([sys.executable, str(APPS / program), *arguments])
+            role += ["--model", f"acp:{command}"]
         behind: tuple[str, ...] = ()
         if case.protocol == "proxy":
             role, behind = ["acp", *role[1:]], ("acp_agent.py", "--plain")

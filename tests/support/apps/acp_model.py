@@ -18,7 +18,7 @@ from typing import Any
 Json = Any
 
 LOG, *HOW = sys.argv[1:]
-KEPT = Path(os.environ["STAND_IN_SESSIONS"])
+KEPT = Path(os.environ.get("STAND_IN_SESSIONS", "."))
 MODES = ["build", "plan", "read-only"]
 OPTIONS = [
     {"optionId": "p-1", "name": "Yes", "kind": "allow_once"},
@@ -99,6 +99,9 @@ def turn(words: str) -> str:
             answers = {method: ask(method) for method in ASKED}
             update("tool_call_update", toolCallId="t-1", status="failed")
             say(json.dumps(answers))
+        case "words.":  # as a fixture asks: it wants leave first, and answers without
+            ask("session/request_permission")
+            say("Good journey to you.")
         case "use":
             update("tool_call", status="completed", **CALL)
             say("it is gone")
