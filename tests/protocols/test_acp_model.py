@@ -239,6 +239,39 @@ def test_an_error_says_what_it_says() -> None:
     assert model.decode_failure(-32000, "x", None, "Sign in").code == "AUTH_REQUIRED"
 
 
+NO_TOKENS = {**WHOLE, "usage": None}
+
+
+def context(used: int) -> Json:
+    return {"sessionUpdate": "usage_update", "used": used, "size": 9}
+
+
+@pytest.mark.parametrize(
+    ("updates", "result"),
+    [
+        ([chunk("Warning"), chunk("Too many requests")], NO_TOKENS),
+        ([context(0), chunk("Too many requests", "1"), context(0)], WHOLE),
+    ],
+)
+def test_an_error_that_is_told_as_an_answer_is_none(updates: list[Json], result: Json) -> None:
+    with pytest.raises(AgentError, match=r"no model has answered; .*Too many") as problem:
+        answer(*updates, result=result)
+    assert problem.value.code == "FAILED"
+
+
+@pytest.mark.parametrize(
+    ("updates", "result"),
+    [
+        ([chunk("Two.", "1")], NO_TOKENS),
+        ([chunk("Two.")], WHOLE),
+        ([chunk("Two."), context(5)], WHOLE),
+        ([chunk("Two."), context(0)], {**WHOLE, "usage": {"inputTokens": 1}}),
+    ],
+)
+def test_agents_need_not_count(updates: list[Json], result: Json) -> None:
+    assert answer(*updates, result=result).content == "Two."
+
+
 # --- what it took ---------------------------------------------------------------------------------
 
 

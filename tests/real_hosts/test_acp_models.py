@@ -12,6 +12,8 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from support.http_server import Reply, json_reply
+from support.http_server import Request as HttpRequest
 
 from abp_bridge.agents.acp import AcpAgent
 from abp_bridge.core.agent_turn import AgentError, AgentMessage, ToolsNeededError
@@ -65,9 +67,16 @@ AGENTS: dict[str, tuple[str, list[str], Callable[[Stage], dict[str, str]], str]]
 class SlowModel(Model):
     """Answers at once, but for who says `Wait.`: until `go` is set."""
 
+    fails = False  # every request, then
+
     def __init__(self) -> None:
         super().__init__()
         self.asked, self.go = threading.Event(), threading.Event()
+
+    def answer(self, request: HttpRequest) -> Reply:
+        if self.fails and request.method == "POST":
+            return json_reply({"error": {"message": "too many requests"}}, 429)
+        return super().answer(request)
 
     def turn(self, form: Json, request: Request) -> bytes:
         if request.tools and any("Wait." in words for _, words in request.said[-2:]):
@@ -152,6 +161,18 @@ async def test_a_session_that_is_not_there(name: str, stage: Stage) -> None:
     with pytest.raises(AgentError) as problem:
         await begin(name, stage).resume(LOST, user("Hello."), timeout=PATIENCE)
     assert problem.value.code == "SESSION_UNKNOWN"
+
+
+@pytest.mark.parametrize("name", ["codex", "goose"])
+async def test_an_error_that_is_told_as_an_answer_is_none(
+    name: str, stage: Stage, model: SlowModel
+) -> None:
+    """The others do not end such a turn."""
+    model.fails = True
+    agent = begin(name, stage)
+    with pytest.raises(AgentError, match="no model has answered") as problem:
+        await agent.send(await agent.start(StartOptions()), user("Hello."), timeout=PATIENCE)
+    assert problem.value.code == "FAILED"
 
 
 @pytest.mark.parametrize("name", ["opencode"])

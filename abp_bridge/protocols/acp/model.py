@@ -135,6 +135,7 @@ class ModelTurn:
         self._kinds: dict[str, str] = {}  # of those
         self._refused: set[str] = set()
         self._cost: Cost | None = None
+        self._used: int | None = None  # tokens of its context, as it said last
         self._size = 0
 
     def add(self, update: JsonObject) -> Iterator[Chunk]:
@@ -152,6 +153,7 @@ class ModelTurn:
         else:
             if kind == "usage_update":
                 self._cost = _cost(as_object(update.get("cost"))) or self._cost
+                self._used = as_count(update.get("used"))
             yield Chunk(kind or "unknown", data=update)
 
     def refuse(self, params: JsonObject) -> JsonObject:
@@ -173,6 +175,9 @@ class ModelTurn:
             raise _stop(reason)
         warnings, messages = ["".join(each) for each in self._unnamed.values()], self._messages
         said = ["".join(each) for each in messages.values()] or warnings
+        if said and self._is_its_own(raw):
+            words = f"no model has answered; it says itself: {label(said[-1].strip(), SHORT)}"
+            raise AgentError(AgentErrorCode.FAILED, words)
         earlier = [*(warnings if messages else ()), *said[:-1]]
         return AgentResponse(
             said[-1] if said else None,
@@ -181,6 +186,14 @@ class ModelTurn:
             "end_turn",
             metadata={"earlierMessages": earlier} if earlier else {},
         )
+
+    def _is_its_own(self, raw: JsonObject) -> bool:
+        """Whether what was said is the program's own: some end a turn well in which their model
+        could not be reached, and say that as if it were the answer. They count no tokens then.
+        """
+        if as_object(raw.get("usage")):
+            return False
+        return self._used == 0 or ("usage" in raw and not self._messages)
 
     # --- updates ---
 
