@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
+from math import inf
 
 import anyio
 
@@ -227,13 +228,14 @@ class AgentSurface:
         ) from None
 
     def _report(self, question: Question) -> OnChunk:
-        written, told = 0, anyio.current_time()
+        written, reported = 0, inf  # what comes at once is not worth a word
 
         def on_chunk(chunk: Chunk) -> None:
-            nonlocal written, told
+            nonlocal written, reported
             written += len(chunk.text) if chunk.kind == ChunkKind.TEXT else 0
-            if anyio.current_time() - told >= self._interval:
-                told = anyio.current_time()
+            reported = min(reported, anyio.current_time())
+            if anyio.current_time() - reported >= self._interval:
+                reported = anyio.current_time()
                 self._on_progress(question, f"{self._model} has written {written:,} characters")
 
         return on_chunk

@@ -136,7 +136,7 @@ def handle(message: Json) -> None:
                 id=id, result={"protocolVersion": 1, "agentCapabilities": has, "agentInfo": about}
             )
         case "session/new":
-            session = opened[0] = str(uuid.uuid4())
+            session = opened[0] = "s-1" if "named" in HOW else str(uuid.uuid4())
             (KEPT / session).touch()
             write(id=id, result={"sessionId": session, **modes()})
         case "session/load" | "session/resume" as method:
