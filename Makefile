@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tests start a bridge more than a thousand times: what one of them compiled is there for the next.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup chromium tmux demo test check format bench hosts agents conformance soak fuzz \
+.PHONY: help setup chromium tmux demo test check mypy basedpyright format bench hosts agents conformance soak fuzz \
 	servers fixtures docs clean
 
 help:
@@ -70,14 +70,17 @@ endif
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/basedpyright
+	@$(MAKE) --no-print-directory --jobs=2 mypy basedpyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/deptry abp_bridge
 	$(BIN)/vulture
 	@$(BIN)/python -m abp_bridge matrix --format markdown --fixture | diff docs/capabilities.md - || { \
 	  echo 'docs/capabilities.md is not what the matrix says: make docs' >&2; exit 1; }
 	@$(BIN)/python -m tests.docs.printed --check
+
+# A processor each: both say what they found at their end.
+mypy basedpyright: setup
+	$(BIN)/$@
 
 format: setup
 	$(BIN)/ruff check --fix .
