@@ -13,6 +13,8 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,12 @@ ASKED = [
 
 @pytest.fixture
 def env() -> Iterator[dict[str, str]]:
+    with _watched_env() as env:
+        yield env
+
+
+@contextmanager
+def _watched_env() -> Iterator[dict[str, str]]:
     """An environment by which everything that the demo starts can be found again; nothing of it may
     be left.
     """
@@ -96,6 +104,51 @@ def told(env: dict[str, str], *arguments: str) -> list[Json]:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
+# What several tests look at is run once.
+
+
+@pytest.fixture(scope="module")
+def shown_off_a_terminal() -> subprocess.CompletedProcess[str]:
+    with _watched_env() as env:
+        return run({**env, "COLUMNS": "200"})
+
+
+@pytest.fixture(scope="module")
+def scripted() -> list[Json]:
+    """The events of a demo that nobody and no file answers."""
+    with _watched_env() as env:
+        return told(env)
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """What was seen of a demo that was ended by Ctrl-C at its second question."""
+
+    raw: bytes  # up to the first
+    shown: str
+    code: int
+    restored: bool
+
+
+def _interrupt(env: dict[str, str]) -> Interrupted:
+    with Screen(DEMO, env) as screen:
+        prompt(screen, "Whose trip is it?")
+        raw = screen.raw
+        screen.press(CTRL_C)
+        screen.until("cancelled")
+        screen.until("Ctrl-C once more ends the demo.")
+        prompt(screen, "Where should the ticket be sent?")
+        screen.press(CTRL_C)
+        screen.until("Ended. The bridge is closed.")
+        return Interrupted(code=screen.end(), restored=screen.restored, shown=screen.shown, raw=raw)
+
+
+@pytest.fixture(scope="module")
+def interrupted() -> Interrupted:
+    with _watched_env() as env:
+        return _interrupt(env)
+
+
 def of(events: list[Json], kind: str) -> list[Json]:
     return [event for event in events if event["event"] == kind]
 
@@ -109,8 +162,10 @@ def answers(tmp_path: Path, content: Json) -> str:
 # --- off a terminal -------------------------------------------------------------------------------
 
 
-def test_off_a_terminal_it_runs_through_and_says_who_answered(env: dict[str, str]) -> None:
-    ended = run(env)
+def test_off_a_terminal_it_runs_through_and_says_who_answered(
+    shown_off_a_terminal: subprocess.CompletedProcess[str],
+) -> None:
+    ended = shown_off_a_terminal
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "answered by the demo's script, as there is no terminal" in " ".join(
         ended.stdout.split()
@@ -136,12 +191,11 @@ def test_off_a_terminal_it_runs_through_and_says_who_answered(env: dict[str, str
 
 
 def test_the_account_has_every_question_with_its_route_and_who_answered(
-    env: dict[str, str],
+    shown_off_a_terminal: subprocess.CompletedProcess[str],
 ) -> None:
-    ended = run({**env, "COLUMNS": "140"})
     table = [
         re.split(" {2,}", line.strip())
-        for line in ended.stdout.split("── The account")[1].splitlines()
+        for line in shown_off_a_terminal.stdout.split("── The account")[1].splitlines()
     ]
     cells = [row for row in table if row[0].isdigit()]
     assert [row[1] for row in cells] == ASKED
@@ -156,11 +210,20 @@ def test_the_account_has_every_question_with_its_route_and_who_answered(
     assert all(row[6].endswith((" s", " ms")) for row in cells)
 
 
-@pytest.mark.parametrize("columns", [30, 56, 80, 200])
+@pytest.mark.parametrize("columns", [30, 56, 80])
 def test_no_line_is_wider_than_the_terminal(env: dict[str, str], columns: int) -> None:
     ended = run({**env, "COLUMNS": str(columns)})
-    account = ended.stdout.split("── The account")[1].splitlines()[1:]
-    assert max(map(len, account)) <= columns
+    assert _account_width(ended) <= columns
+
+
+def test_no_line_is_wider_than_a_wide_terminal(
+    shown_off_a_terminal: subprocess.CompletedProcess[str],
+) -> None:
+    assert _account_width(shown_off_a_terminal) <= 200
+
+
+def _account_width(ended: subprocess.CompletedProcess[str]) -> int:
+    return max(map(len, ended.stdout.split("── The account")[1].splitlines()[1:]))
 
 
 def test_nobody_reading_is_a_quiet_end(env: dict[str, str]) -> None:
@@ -228,8 +291,8 @@ def test_without_a_sandbox_it_says_so(env: dict[str, str]) -> None:
 # --- as JSON lines --------------------------------------------------------------------------------
 
 
-def test_every_line_is_an_event(env: dict[str, str]) -> None:
-    events = told(env)
+def test_every_line_is_an_event(scripted: list[Json]) -> None:
+    events = scripted
     assert {event["event"] for event in events} == {
         "connected",
         "asked",
@@ -257,8 +320,8 @@ def test_every_line_is_an_event(env: dict[str, str]) -> None:
     assert "started demo.trip" in [event["told"] for event in of(events, "log")]
 
 
-def test_each_question_has_its_answer_and_its_row_in_the_account(env: dict[str, str]) -> None:
-    events = told(env)
+def test_each_question_has_its_answer_and_its_row_in_the_account(scripted: list[Json]) -> None:
+    events = scripted
     asked, answered, [account] = of(events, "asked"), of(events, "answered"), of(events, "account")
     assert [first_line(event) for event in asked] == ASKED
     assert {event["from"] for event in asked} == {"demo"}
@@ -275,8 +338,8 @@ def test_each_question_has_its_answer_and_its_row_in_the_account(env: dict[str, 
     assert {row["answerer"] for row in ours} == {"script", "demo"}
 
 
-def test_the_app_gets_what_was_answered(env: dict[str, str]) -> None:
-    data = of(told(env), "result")[0]["data"]
+def test_the_app_gets_what_was_answered(scripted: list[Json]) -> None:
+    data = of(scripted, "result")[0]["data"]
     assert data["name"] == {"value": "Ada Example"}
     assert data["travellers"] == {"value": 2}
     assert data["contact"] == {"value": {"name": "Grace Example"}}
@@ -459,15 +522,9 @@ def test_a_person_goes_through_the_whole_trip_by_keys(env: dict[str, str]) -> No
     assert "script" not in account
 
 
-def test_the_screen_has_colour_and_one_progress_line(env: dict[str, str]) -> None:
-    with Screen(DEMO, env) as screen:
-        prompt(screen, "Whose trip is it?")
-        assert b"\x1b[1;36m" in screen.raw
-        assert b"\r\x1b[2K" in screen.raw
-        screen.press(CTRL_C)
-        prompt(screen, "Where should")
-        screen.press(CTRL_C)
-        screen.end()
+def test_the_screen_has_colour_and_one_progress_line(interrupted: Interrupted) -> None:
+    assert b"\x1b[1;36m" in interrupted.raw
+    assert b"\r\x1b[2K" in interrupted.raw
 
 
 def test_no_color_is_respected(env: dict[str, str]) -> None:
@@ -480,18 +537,12 @@ def test_no_color_is_respected(env: dict[str, str]) -> None:
     assert b"\x1b[1;36m" not in screen.raw
 
 
-def test_ctrl_c_cancels_a_question_and_a_second_one_ends_the_demo(env: dict[str, str]) -> None:
-    with Screen(DEMO, env) as screen:
-        prompt(screen, "Whose trip is it?")
-        screen.press(CTRL_C)
-        screen.until("cancelled")
-        screen.until("Ctrl-C once more ends the demo.")
-        prompt(screen, "Where should the ticket be sent?")
-        screen.press(CTRL_C)
-        screen.until("Ended. The bridge is closed.")
-        assert screen.end() == 128 + signal.SIGINT
-        assert screen.restored
-        assert "Traceback" not in screen.shown
+def test_ctrl_c_cancels_a_question_and_a_second_one_ends_the_demo(
+    interrupted: Interrupted,
+) -> None:
+    assert interrupted.code == 128 + signal.SIGINT
+    assert interrupted.restored
+    assert "Traceback" not in interrupted.shown
 
 
 def test_an_answer_in_between_forgives_the_first_ctrl_c(env: dict[str, str]) -> None:
