@@ -164,6 +164,11 @@ class CliTurn:
 
     # --- for the dialects ---
 
+    @property
+    def last(self) -> str:
+        """Its last message so far; empty where there is none."""
+        return "".join(next(reversed(self._messages.values()), ()))
+
     def say(self, message: str, text: str) -> Chunk:
         """More of the message of that id."""
         self._size += len(text)
@@ -338,6 +343,8 @@ def _goose(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
         into, out = as_count(line.get("input_tokens")), as_count(line.get("output_tokens"))
         turn.usage = Usage("session", into, out)
         turn.is_complete = True
+        if into == 0 and out == 0 and turn.last:  # its model could not be reached
+            turn.fail(f"no model has answered; it says itself: {turn.last}")
     elif kind == "error":
         turn.fail(line.get("error"))
     else:

@@ -289,6 +289,15 @@ FAILED: dict[str, tuple[str, Sequence[Json], Code, str]] = {
         Code.FAILED,
         "away",
     ),
+    "an error that goose tells as its answer": (
+        "goose",
+        [
+            goose({"type": "text", "text": "Too many requests"}),
+            {**OVER, "input_tokens": 0, "output_tokens": 0},
+        ],
+        Code.FAILED,
+        "no model has answered; it says itself: Too many requests",
+    ),
     "a name only": (
         "opencode",
         [{"type": "error", "error": {"name": "Aborted"}}],
