@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.agents.local import LocalAgent, Session
+from abp_bridge.agents.local import LocalAgent
+from abp_bridge.agents.session import Session
 from abp_bridge.clients.lines import NO_RESPONSE
 from abp_bridge.core.agent_turn import (
     AgentError,

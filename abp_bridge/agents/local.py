@@ -22,8 +22,6 @@ from abp_bridge.interfaces.agent import (
 )
 from abp_bridge.protocols.prompts import format_prompt
 
-__all__ = ["LocalAgent", "Session"]
-
 
 class LocalAgent(Agent):
     """One program, and the sessions that were begun with it (`AgentProtocol`).
