@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,14 @@ from support.acp_proxy import ask, opened, proxied
 from support.apps.exotic_server import SAMPLING
 from support.era_host import Host
 from support.harness import SERVE, environment, run
+from support.http_server import Reply, Request, serving
 from support.mcp_proxy import MCP
 from support.paths import APPS, TESTS
 
 Json = Any
 
 ERAS = ("legacy", "modern")
-TASK: Json = {"method": "sampling/create", "params": {"task": "What colour?"}}
+TASK: Json = {"method": "sampling/create", "params": {"task": "What colour? In three words."}}
 ANSWER = "It is blue."
 FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
 
@@ -36,7 +40,13 @@ def path(tmp_path: Path) -> str:
             "type": "assistant",
             "message": {"id": "m", "content": [{"type": "text", "text": ANSWER}]},
         },
-        {"type": "result", "result": ANSWER, "stop_reason": "end_turn", "total_cost_usd": 0.5},
+        {
+            "type": "result",
+            "result": ANSWER,
+            "stop_reason": "end_turn",
+            "usage": {"input_tokens": 2, "output_tokens": 3},
+            "total_cost_usd": 0.5,
+        },
     ]
     lines = "\n".join(map(json.dumps, said))
     (programs := tmp_path / "programs").mkdir()
@@ -88,24 +98,60 @@ def test_a_server_behind_the_proxy_gets_an_answer(
     assert (tmp_path / "sent").read_text().count(words) == 1
 
 
-@pytest.mark.parametrize(("era", "app"), [("legacy", "demo"), ("modern", "demo:page")])
-def test_an_app_gets_an_answer(era: str, app: str, path: str) -> None:
-    """On a pipe, and as a page in Chromium."""
-    command = [*SERVE, "--app", app, "--model", "cli:claude", "--model-budget", "0.4USD"]
+@contextmanager
+def cli(folder: Path) -> Iterator[str]:
+    yield "cli:claude"
+
+
+@contextmanager
+def acp(folder: Path) -> Iterator[str]:
+    yield f"acp:{shlex.join([sys.executable, str(APPS / 'acp_model.py'), str(folder / 'heard')])}"
+
+
+@contextmanager
+def address(folder: Path) -> Iterator[str]:
+    def answer(request: Request) -> Reply:
+        said = {"delta": {"content": ANSWER}, "index": 0}, {"finish_reason": "stop", "delta": {}}
+        used = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+        chunks: list[Json] = [{"choices": [{"index": 0, **each}]} for each in said]
+        chunks.append({"choices": [], "usage": used})
+        about = {"id": "c-1", "object": "chat.completion.chunk", "created": 1, "model": "m-1"}
+        lines = [f"data: {json.dumps({**about, **each})}\n\n" for each in chunks]
+        return Reply("".join([*lines, "data: [DONE]\n\n"]).encode(), kind="text/event-stream")
+
+    with serving(answer) as url:
+        yield f"{url}/v1#m-1"
+
+
+@pytest.mark.parametrize(
+    ("era", "app", "model"),
+    [
+        ("legacy", "demo", cli),
+        ("modern", "demo:page", cli),
+        ("legacy", "demo:page", acp),
+        ("modern", "demo", address),
+    ],
+)
+def test_an_app_gets_an_answer(
+    era: str, app: str, model: Callable[[Path], Any], path: str, tmp_path: Path
+) -> None:
+    """On a pipe, and as a page in Chromium; from a model of each kind."""
     call = {"arguments": {"capability": "demo.ask", "params": {"request": TASK}}}
-    with Person(command, env=environment(PATH=path)) as host:
-        host.era = era
-        host.shake_hands()
-        asked: list[Json] = []
-        host.decide("send")
-        words = json.dumps(host.call("abp_call", asked, **call))
-        assert ANSWER in words
-        assert "cli:claude" in asked[0]["params"]["message"]
-        again = json.dumps(host.call("abp_call", asked, **call))
-        assert "the budget of 0.4 USD (--model-budget) is spent" in again
-        assert len(asked) == 1
-        status = json.dumps(host.call("abp_status", arguments={}))
-        assert "cli:claude: 1 answer, 0 tokens in, 0 out, 0.5 USD (of 0.4 USD)" in status
+    with model(tmp_path) as word:
+        command = [*SERVE, "--app", app, "--model", word, "--model-budget", "5tokens"]
+        with Person(command, env=environment(PATH=path)) as host:
+            host.era = era
+            host.shake_hands()
+            asked: list[Json] = []
+            host.decide("send")
+            words = json.dumps(host.call("abp_call", asked, **call))
+            assert (ANSWER if model is not acp else "Good journey to you.") in words
+            again = json.dumps(host.call("abp_call", asked, **call))
+            assert "the budget of 5 tokens (--model-budget) is spent" in again
+            assert "> What colour? In three words." in asked[0]["params"]["message"]
+            assert len(asked) == 1
+            status = json.dumps(host.call("abp_status", arguments={}))
+            assert re.search(r"1 answer, 2 tokens in, 3 out(, 0.5 USD)? \(of 5 tokens\)", status)
 
 
 def test_a_shell_gets_an_answer_that_was_changed(

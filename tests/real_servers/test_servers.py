@@ -4,8 +4,13 @@ asked; and whatever is no yes leaves the deed undone.
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +18,9 @@ from real_hosts.model import Model
 from support.harness import RawHost
 from support.listening import listening
 from support.mcp_proxy import MCP
+from support.paths import APPS
+
+from abp_bridge.replay.workspace import write_models
 
 from .servers import HERE, PATIENCE, MongoDB, Person, installed
 
@@ -239,23 +247,37 @@ def test_everything_as_an_app_asks_its_host_and_tells_how_far_it_is(way: str) ->
         assert host.end() == 0
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "address"])
+MODELS = ("cli", "acp", "anthropic", "address")
+
+
+@pytest.mark.parametrize("kind", MODELS)
 def test_everything_samples_from_a_model_of_the_persons(
-    person: Person, wire: str, model: Model
+    person: Person, kind: str, model: Model, tmp_path: Path
 ) -> None:
     """Behind a host that cannot be asked, and has no model: the person sees on the page what would
     be sent, and sends it.
     """
+    said: Json = {"type": "result", "result": "Good journey to you.", "stop_reason": "end_turn"}
+    (tmp_path / "claude.jsonl").write_text(json.dumps(said))
+    write_models(["cli:claude"], str(tmp_path), tmp_path)
+    word = {
+        "cli": "cli:claude",
+        "acp": f"acp:{shlex.join([sys.executable, str(APPS / 'acp_model.py'), '/dev/null'])}",
+        "anthropic": "anthropic:mock",
+        "address": f"{model.url}/v1#mock",
+    }[kind]
     place = {"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": model.url}
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     server = [str(installed("everything")), "stdio"]
-    name = f"{model.url}/v1#mock" if wire == "address" else f"{wire}:mock"
-    env = {**person.environment, **place}
-    with Host(server, "--model", name, can=CANNOT, env=env) as host:
+    with Host(
+        server, "--model", word, can=CANNOT, env={**person.environment, **place, **path}
+    ) as host:
         host.greet()
-        call = host.begin_call("trigger-sampling-request", prompt="Hello there")
-        assert "context: Hello there" in person.look()
+        call = host.begin_call("trigger-sampling-request", prompt="Hello in four words.")
+        assert "context: Hello in four words." in person.look()
         person.press(**{"action": "send", "field-0": "1"})
-        assert "Hello." in host.text(call)
+        answered = host.text(call)
+        assert ("Hello." if kind in MODELS[2:] else "Good journey to you.") in answered
 
 
 def check_what_it_asks(host: RawHost, *, through: bool) -> None:
