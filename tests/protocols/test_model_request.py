@@ -41,6 +41,20 @@ def test_an_apps_task_is_sent_with_its_context() -> None:
     assert request.words == f"system: {system.content}\n\n{user.content}"
 
 
+def test_a_long_task_is_sent_whole() -> None:
+    asked: Json = {"method": "sampling/create", "params": {"task": f"{'word ' * 9_000}end"}}
+    request = decode_request(abp.decode_question(asked, id="q", origin="app"))
+    assert request.messages[-1].content == asked["params"]["task"]
+
+
+def test_what_a_server_asks_as_a_task_is_asked_as_it_stands() -> None:
+    """MCP has it answered so by who declares no tasks; an app's task is another thing."""
+    question = server_asks(task={"ttl": 60_000}, systemPrompt="Be terse")
+    assert decode_request(question).messages[0] == AgentMessage("system", "Be terse")
+    content = encode_response(question, AgentResponse("Blue"), "Blue", "m-1")
+    assert encode_sampled(Answer(Outcome.ACCEPTED, AnsweredBy.MODEL, content))["model"] == "m-1"
+
+
 def test_a_servers_conversation_is_sent_as_it_is_shown() -> None:
     said = [
         HELLO,
@@ -52,7 +66,7 @@ def test_a_servers_conversation_is_sent_as_it_is_shown() -> None:
             messages=said,
             systemPrompt="Be terse",
             temperature=0.5,
-            stopSequences=["END"],
+            stopSequences=["END", "\n"],
             modelPreferences={"hints": []},
             includeContext="none",
         )
@@ -63,12 +77,16 @@ def test_a_servers_conversation_is_sent_as_it_is_shown() -> None:
         AgentMessage("assistant", "Hi"),
         AgentMessage("user", "Blue[2J?"),
     )
-    assert request.settings == ModelSettings(9, 0.5, ("END",))
+    assert request.settings == ModelSettings(9, 0.5, ("END", "\n"))
     assert request.ignored == ("modelPreferences", "includeContext")
-    assert request.words == "system: Be terse\n\nHello\n\nassistant: Hi\n\nBlue[2J?"
+    assert request.words == (
+        "system: Be terse\n\nHello\n\nassistant: Hi\n\nBlue[2J?\n\nstopSequences: 'END', '\\n'"
+    )
 
 
 IMAGE: Json = {"type": "image", "data": "AA==", "mimeType": "image/png"}
+WIDE: Json = {"type": "text", "text": f"Sum it up{' ' * 200_000}, but not this"}
+UNSEEN: Json = {"type": "text", "text": f"Sum it up{chr(0x200B) * 900_000}, but not this"}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +103,19 @@ IMAGE: Json = {"type": "image", "data": "AA==", "mimeType": "image/png"}
         ({"maxTokens": "9"}, "maxTokens"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": True}, "temperature"),
+        ({"temperature": 10**400}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
         ({"stopSequences": ["x"] * 17}, "stopSequences"),
+        ({"stopSequences": "END"}, "stopSequences"),
+        ({"stopSequences": ["END", 7]}, "stopSequences"),
+        ({"stopSequences": ["x" * 101]}, "stopSequences"),
+        ({"stopSequences": ["E\u200bND"]}, "stopSequences"),
+        ({"tools": {"name": "t"}}, "call tools"),
+        ({"systemPrompt": ["Be terse"]}, "sent text only"),
+        ({"messages": [{"role": "user", "content": {**IMAGE, "text": "It"}}]}, "sent text only"),
+        ({"messages": [{"role": "user", "content": []}]}, "sent text only"),
+        ({"messages": [{"role": "user", "content": WIDE}]}, "at most 50,000 characters"),
+        ({"messages": [{"role": "user", "content": UNSEEN}]}, "at most 50,000 characters"),
         ({"systemPrompt": "x" * 50_001}, "at most 50,000 characters"),
     ],
 )

@@ -7,11 +7,18 @@ sent is refused, never left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, Cost, ModelSettings, Role
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, as_texts
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_number,
+    as_object,
+    as_texts,
+)
 from abp_bridge.core.question import LONGEST_MESSAGE, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import encode_sampling
@@ -20,8 +27,10 @@ from abp_bridge.protocols.mcp.sampling import SAMPLED, is_servers_own
 _ROLES: dict[JsonValue, Role] = {"user": "user", "assistant": "assistant"}
 # Advice, or what the person decides: that it is not followed is said with the answer.
 _IGNORED = ("modelPreferences", "includeContext", "metadata")
+MAX_SENT = LONGEST_MESSAGE // 2  # characters: quoted, line by line, they may be twice as many
 MAX_TOKENS = 1_000_000  # nobody's answer is longer; a number beyond is none
 MAX_STOPS = 16
+MAX_STOP = 100  # characters of each: it ends an answer, and says nothing
 _STOP_REASONS = {"length": "maxTokens", "tool_calls": "toolUse", "stop_sequence": "stopSequence"}
 
 
@@ -48,23 +57,44 @@ def decode_request(question: Question) -> ModelRequest:
     Raises:
         RemoteProtocolError: It holds what an agent cannot be sent, or is too long to be shown.
     """
+    task = question.request.get("task")
+    if isinstance(task, str):  # its message may be the beginning of it
+        question = replace(question, message=_clean(task))
     params = encode_sampling(question)
-    if as_list(params.get("tools")) or "toolChoice" in params:
+    if params.get("tools") or "toolChoice" in params:
         raise RemoteProtocolError("the model would have to call tools of who asks, and has none")
     messages = [_decode_message(each) for each in as_list(params.get("messages"))]
     if not messages or messages[-1].role != "user":
         raise RemoteProtocolError("the last message to a model must be the user's")
-    if system := sanitize.message(as_text(params.get("systemPrompt")), LONGEST_MESSAGE):
+    if system := _clean(params.get("systemPrompt") or ""):
         messages.insert(0, AgentMessage("system", system))
-    if sum(len(each.content) for each in messages) > LONGEST_MESSAGE // 2:
-        raise RemoteProtocolError(
-            f"a model is sent at most {LONGEST_MESSAGE // 2:,} characters, which its person can see"
-        )
+    if sum(len(each.content) for each in messages) > MAX_SENT:
+        raise _too_long()
+    settings = _decode_settings(params)
     return ModelRequest(
         tuple(messages),
-        _decode_settings(params),
+        settings,
         tuple(word for word in _IGNORED if word in params),
-        "\n\n".join(map(_show, messages)),
+        "\n\n".join([*map(_show, messages), *_show_stops(settings)]),
+    )
+
+
+def _clean(text: JsonValue) -> str:
+    """All of a text, without what no eye sees in it."""
+    if not isinstance(text, str):
+        raise _no_text()
+    if len(text) > LONGEST_MESSAGE:  # longer ones would be cut
+        raise _too_long()
+    return sanitize.message(text, LONGEST_MESSAGE)
+
+
+def _no_text() -> RemoteProtocolError:
+    return RemoteProtocolError("a model of the bridge's own is sent text only")
+
+
+def _too_long() -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"a model is sent at most {MAX_SENT:,} characters, which its person can see"
     )
 
 
@@ -72,28 +102,44 @@ def _decode_message(raw: JsonValue) -> AgentMessage:
     said = as_object(raw)
     role, content = _ROLES.get(said.get("role")), said.get("content")
     blocks = content if isinstance(content, list) else [content]
-    texts = as_texts([as_object(block).get("text") for block in blocks])
-    if role is None or len(texts) != len(blocks):
-        raise RemoteProtocolError("a model of the bridge's own is sent text only")
-    return AgentMessage(role, sanitize.message("\n".join(texts), LONGEST_MESSAGE))
+    texts = as_texts([_text_of(as_object(block)) for block in blocks])
+    if role is None or not texts or len(texts) != len(blocks):
+        raise _no_text()
+    return AgentMessage(role, _clean("\n".join(texts)))
+
+
+def _text_of(block: JsonObject) -> JsonValue:
+    return block.get("text") if block.get("type", "text") == "text" else None
 
 
 def _decode_settings(params: JsonObject) -> ModelSettings:
     tokens, temperature = params.get("maxTokens"), params.get("temperature")
     whole = isinstance(tokens, int) and not isinstance(tokens, bool)
-    number = isinstance(temperature, (int, float)) and not isinstance(temperature, bool)
     if tokens is not None and not (whole and 0 < tokens <= MAX_TOKENS):  # type: ignore[operator]
         raise RemoteProtocolError(f"maxTokens must be a whole number from 1 to {MAX_TOKENS}")
-    if temperature is not None and not number:
+    if temperature is not None and as_number(temperature) is None:
         raise RemoteProtocolError("temperature must be a number")
-    stops = as_texts(as_list(params.get("stopSequences")))
-    if len(stops) > MAX_STOPS:
-        raise RemoteProtocolError(f"there may be at most {MAX_STOPS} stopSequences")
     return ModelSettings(
         tokens if isinstance(tokens, int) else None,
-        float(temperature) if isinstance(temperature, (int, float)) else None,
-        tuple(stops),
+        as_number(temperature),
+        _decode_stops(params.get("stopSequences") or []),
     )
+
+
+def _decode_stops(raw: JsonValue) -> tuple[str, ...]:
+    stops = as_texts(raw)
+    seen = all(sanitize.reveal(each) == each and len(each) <= MAX_STOP for each in stops)
+    if not (isinstance(raw, list) and len(stops) == len(raw) <= MAX_STOPS and seen):
+        raise RemoteProtocolError(
+            f"stopSequences must be at most {MAX_STOPS} texts of at most {MAX_STOP} characters that"
+            " can be seen"
+        )
+    return tuple(stops)
+
+
+def _show_stops(settings: ModelSettings) -> list[str]:
+    stops = [f"'{sanitize.escape(each)}'" for each in settings.stop_sequences]
+    return [f"stopSequences: {', '.join(stops)}"] if stops else []
 
 
 def _show(message: AgentMessage) -> str:

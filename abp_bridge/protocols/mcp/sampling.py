@@ -14,6 +14,8 @@ from abp_bridge.errors import RemoteProtocolError
 
 MAX_TASK = 32_000  # characters of what a model is asked, where no host is given the whole request
 ABOUT = "abp-bridge/model"  # in `_meta`: what an answer took, and what was not kept
+# Of the request itself. Who declares no tasks answers as if none were asked for (MCP 2025-11-25).
+_ENVELOPE = ("_meta", "task")
 SAMPLED = "message"  # the member of an answer's content that has a host's whole result
 
 
@@ -28,7 +30,7 @@ def decode_sampling(raw: JsonValue, *, id: str, origin: str) -> Question:
     Raises:
         RemoteProtocolError: There are no messages in them.
     """
-    params = {word: value for word, value in as_object(raw).items() if word != "_meta"}
+    params = {word: value for word, value in as_object(raw).items() if word not in _ENVELOPE}
     messages = params.get("messages")
     if not isinstance(messages, list) or not messages:
         raise RemoteProtocolError("sampling/createMessage needs a list of at least one message")
