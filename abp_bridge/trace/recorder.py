@@ -38,6 +38,7 @@ from abp_bridge.core.event import (
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.notice import describe
+from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.rpc.tap import Tap, observe_stream
 from abp_bridge.settings import Settings, to_environment, usual_settings
 from abp_bridge.trace.format import (
@@ -296,7 +297,7 @@ def _hidden(environ: Mapping[str, str]) -> dict[str, str]:
     nothing of anybody.
     """
     public = ("LANG", "LANGUAGE", "TERM", "SHELL", "PATH", "PWD", "OLDPWD", "HOME", "_")
-    ours = [name for name in environ if name.startswith("ABP_") and "PASSWORD" not in name]
+    ours = [name for name in environ if name.startswith("ABP_") and not holds_secret(name)]
     return {
         name: value
         for name, value in environ.items()

@@ -647,6 +647,16 @@ def test_a_line_that_nobody_can_read_may_answer_a_question_for_a_secret(tmp_path
     assert "[cut 88 characters]" in text
 
 
+def test_of_the_bridges_own_variables_those_that_hold_a_key_are_hidden(tmp_path: Path) -> None:
+    environ = {"ABP_MODEL_KEY": "correct horse battery", "ABP_PAGE": "link to it"}
+    recorder = Recorder(str(tmp_path / "trace"), Settings(), "serve", environ=environ)
+    said = " and ".join(environ.values())
+    recorder.message("app", "bridge", {"jsonrpc": "2.0", "method": "x", "params": {"said": said}})
+    text = (tmp_path / "trace").read_text()
+    assert environ["ABP_PAGE"] in text
+    assert environ["ABP_MODEL_KEY"] not in text
+
+
 def test_a_file_that_an_app_calls_sensitive_is_not_written_down() -> None:
     heard = Heard()
     heard.asked(
