@@ -40,6 +40,13 @@ INTERVAL = 1.0
 STOP_LIMIT = 10.0  # seconds for a session's process to be gone: it bounds that itself
 MAX_ANSWER = 50_000  # characters, which the person can be shown
 _LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
+# Of which a model has seen nothing: they cost nothing.
+_FREE = (
+    *_LASTING,
+    AgentErrorCode.RATE_LIMITED,
+    AgentErrorCode.SESSION_UNKNOWN,
+    AgentErrorCode.NETWORK,
+)
 _NO_PERSON = "no person approved what it would be sent"
 
 AskPerson = Callable[[Question], Awaitable[Answer]]
@@ -80,7 +87,7 @@ class AgentSurface:
         self._interval = interval
         self._spending = Spending(budget)
         self._turns = anyio.Semaphore(AT_ONCE)
-        self._allowed: set[str] = set()  # the apps all of whose requests are approved
+        self._allowed: set[tuple[str, str]] = set()  # the apps all of whose requests are approved
         self._serial = count(1)
 
     @property
@@ -111,18 +118,20 @@ class AgentSurface:
             self._check_budget()
             response = await self._run(question, request)
         text = response.content or ""
+        edited = False
         if decision is Decision.REVIEW:
-            reviewed, by = await self._review(question, message(text, 2 * MAX_ANSWER))
+            shown = message(text, MAX_ANSWER)
+            reviewed, by = await self._review(question, shown)
             if reviewed is None:
                 return SurfaceResponse(Outcome.DECLINED, answered_by=by)
-            text = reviewed
+            text, edited = reviewed, reviewed != shown
         cost = response.usage.cost if response.usage else None
         ignored = (*request.ignored, *response.ignored)
         return SurfaceResponse(
             Outcome.ACCEPTED,
             encode_response(question, response, text, self._model),
             metadata=describe_response(response, cost, self._model, ignored)
-            | ({"edited": True} if text != response.content else {}),
+            | ({"edited": True} if edited else {}),
         )
 
     # --- the person ---
@@ -131,7 +140,8 @@ class AgentSurface:
         self, question: Question, request: ModelRequest
     ) -> tuple[Decision, AnsweredBy]:
         """What was decided, and by whom."""
-        if question.origin in self._allowed:
+        app = question.origin, question.connection
+        if app in self._allowed:
             return Decision.SEND, AnsweredBy.PERSON
         asked = model_approval.make_approval(
             self._name(question, "approval"), question, self._model, request.words
@@ -139,7 +149,7 @@ class AgentSurface:
         answer = self._proven(await self._ask_person(asked))
         decision = model_approval.read_decision(answer)
         if decision is Decision.SEND_ALL:
-            self._allowed.add(question.origin)
+            self._allowed.add(app)
         return decision, answer.answered_by
 
     async def _review(self, question: Question, text: str) -> tuple[str | None, AnsweredBy]:
@@ -178,31 +188,58 @@ class AgentSurface:
 
     async def _run(self, question: Question, request: ModelRequest) -> AgentResponse:
         """One turn of a new session, of which nothing stays."""
-        with tempfile.TemporaryDirectory(prefix="abp-model-", ignore_cleanup_errors=True) as folder:
-            agent: AgentProtocol | None = None
-            try:
-                agent = self._make_agent(self._word, folder)
-                session = await agent.start(StartOptions(workspace=folder))
-                try:
-                    response = await agent.send(
-                        session,
-                        request.messages,
-                        on_chunk=self._report(question),
-                        settings=request.settings,
-                        timeout=question.timeout or self._limit,
-                    )
-                finally:
-                    with anyio.move_on_after(STOP_LIMIT, shield=True):
-                        await agent.stop(session)
-            except AgentError as problem:
-                if agent is not None and problem.partial is not None:
-                    self._count(agent, problem.partial)
-                return self._salvage(question, problem)
-        response = self._count(agent, response)
-        if not response.content or len(response.content) > MAX_ANSWER:
-            what = f"more than {MAX_ANSWER:,} characters" if response.content else "without text"
+        try:
+            with tempfile.TemporaryDirectory(
+                prefix="abp-model-", ignore_cleanup_errors=True
+            ) as folder:
+                response = await self._turn(folder, question, request)
+        except AgentError as problem:
+            raise self._explain(problem) from None
+        except OSError as problem:
+            words = f"{self._model} cannot be asked: {problem.strerror or problem}"
+            raise SurfaceUnsupportedError(words, lasting=False) from None
+        text = response.content or ""
+        if not text.strip() or len(text) > MAX_ANSWER:
+            what = f"more than {MAX_ANSWER:,} characters" if text.strip() else "without text"
             raise SurfaceUnsupportedError(f"{self._model} answered {what}", lasting=False)
         return response
+
+    async def _turn(self, folder: str, question: Question, request: ModelRequest) -> AgentResponse:
+        """The answer, counted; or what came of it before the limit of tokens, for who takes such
+        an answer: a server, which is told that it is cut.
+        """
+        agent = self._make_agent(self._word, folder)
+        try:
+            response = await self._send(agent, folder, question, request)
+        except AgentError as problem:
+            if problem.partial is None:
+                if problem.code not in _FREE:
+                    self._spending.add_unknown()
+                raise
+            half = self._count(agent, problem.partial)
+            if half.content and is_servers_own(question.request):
+                return half
+            raise
+        except BaseException:  # also where it is taken back: it has begun
+            self._spending.add_unknown()
+            raise
+        return self._count(agent, response)
+
+    async def _send(
+        self, agent: AgentProtocol, folder: str, question: Question, request: ModelRequest
+    ) -> AgentResponse:
+        session = await agent.start(StartOptions(workspace=folder))
+        try:
+            return await agent.send(
+                session,
+                request.messages,
+                on_chunk=self._report(question),
+                settings=request.settings,
+                timeout=question.timeout or self._limit,
+            )
+        finally:
+            with anyio.move_on_after(STOP_LIMIT, shield=True):
+                await agent.stop(session)
 
     def _count(self, agent: AgentProtocol, response: AgentResponse) -> AgentResponse:
         """`response`, counted, and with what it cost where that is known."""
@@ -212,20 +249,15 @@ class AgentSurface:
             return response
         return replace(response, usage=replace(response.usage, cost=cost))
 
-    def _salvage(self, question: Question, problem: AgentError) -> AgentResponse:
-        """What came before the limit of tokens, for who takes such an answer: a server, which is
-        told that it is cut. Everybody else gets none.
-        """
-        half = problem.partial
-        if half is not None and half.content and is_servers_own(question.request):
-            return half
+    def _explain(self, problem: AgentError) -> HostTimeoutError | SurfaceUnsupportedError:
+        """What a turn without an answer is to who asked."""
         if problem.code is AgentErrorCode.TIMEOUT:
-            raise HostTimeoutError(f"{self._model} brought no answer: {problem}") from None
+            return HostTimeoutError(f"{self._model} brought no answer: {problem}")
         again = f" (again after {problem.retry_after:g} s)" if problem.retry_after else ""
-        raise SurfaceUnsupportedError(
+        return SurfaceUnsupportedError(
             f"{self._model} brought no answer ({problem.code}): {problem}{again}",
             lasting=problem.code in _LASTING,
-        ) from None
+        )
 
     def _report(self, question: Question) -> OnChunk:
         written, reported = 0, inf  # what comes at once is not worth a word

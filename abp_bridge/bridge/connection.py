@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import count
 from typing import Protocol
 
 import anyio
@@ -38,6 +39,8 @@ MAX_BRIEF = 1_000  # characters of the last notice of a kind, in a status that a
 MAX_EARLY = 1_000  # notices before the app is open; an app may take long, and memory is bounded
 MAX_OPERATIONS = 1_000  # names of running operations that are known; more an app has no use for
 MAX_ENDED_CALLS = 1_000  # call ids that are remembered, to know late reports and questions by
+
+_numbers = count(1)
 
 
 class ConnectionOwner(Protocol):
@@ -80,6 +83,7 @@ class AppConnection:
         self.calls: dict[str, Call] = {}
         self.close_requested = anyio.Event()
         self.closed = anyio.Event()
+        self._number = str(next(_numbers))  # an id may be another's, later
         self._session = session
         self._opened: AppInfo | None = None
         self._warnings: dict[str, None] = {}
@@ -218,8 +222,7 @@ class AppConnection:
         call = self._find_call(question.call) or self._only_call()
         calls = (call.id,) if call else tuple(reversed(self.calls))
         tools = tuple(self.calls[each].capability for each in calls)
-        if (calls, tools) != (question.calls, question.tools):
-            question = replace(question, calls=calls, tools=tools)
+        question = replace(question, connection=self._number, calls=calls, tools=tools)
         self._questions[question.id] = question
         running = list(self.calls.values()) if call is None else [call]
         for each in running:  # any of them may be the one that waits for this person

@@ -17,6 +17,7 @@ from abp_bridge.core.question import (
     Outcome,
     Permission,
     Question,
+    quote,
 )
 from abp_bridge.core.sanitize import label, message
 
@@ -57,7 +58,7 @@ def make_approval(id: str, asked: Question, model: str, sent: str) -> Question:
         Decision.SEND_ALL: f"Send it, and all that {app} sends in this session",
     }
     words = f"May this be sent to {label(model)}? The answer goes back to {app}."
-    return _make_select(id, asked, [words, _quote(sent)], labels)
+    return _make_select(id, asked, [words, quote(sent)], labels)
 
 
 def make_review(id: str, asked: Question, model: str, answer: str, *, editable: bool) -> Question:
@@ -71,7 +72,7 @@ def make_review(id: str, asked: Question, model: str, answer: str, *, editable: 
     if not editable:
         del labels[Review.EDIT]
     words = f"{label(model)} answered. May this go to {app}?"
-    return _make_select(id, asked, [words, _quote(answer)], labels)
+    return _make_select(id, asked, [words, quote(answer)], labels)
 
 
 def make_edit(id: str, asked: Question, answer: str) -> Question:
@@ -130,8 +131,3 @@ def _make(id: str, asked: Question, kind: Kind, whole: str, field: Field) -> Que
         permits=Permission.SAMPLING,
         uncut="" if shown == whole else whole,
     )
-
-
-def _quote(words: str) -> str:
-    """Words of others, each line with a mark that no line of the bridge's own has."""
-    return "\n".join(f"> {line}".rstrip() for line in words.split("\n"))

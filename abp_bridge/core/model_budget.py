@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from abp_bridge.core.agent_turn import AgentResponse, Cost
 
 TOKENS = "tokens"
+MOST = 1e12  # of tokens, or of money in any currency: who speaks of more does not count
 _BUDGET = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -31,13 +32,15 @@ def parse_budget(text: str) -> Budget:
     found = _BUDGET.fullmatch(text)
     unit = (found[2] if found else "") or "USD"
     unit = unit.lower() if unit.lower() == TOKENS else unit.upper()
-    if found is None or not float(found[1]) or not (unit == TOKENS or len(unit) == 3):
+    amount = float(found[1]) if found else 0.0
+    if not (0 < amount <= MOST and (unit == TOKENS or len(unit) == 3)):
         raise ValueError("it must be an amount of money or of tokens: 2USD, 100000tokens")
-    return Budget(float(found[1]), unit)
+    return Budget(amount, unit)
 
 
 class Spending:
-    """What the answers of one model took.
+    """What the turns of one model took. What is no amount, a turn took all the same: that is known
+    of it as little as of one that says nothing.
 
     Args:
         budget: What is allowed; None for no limit.
@@ -48,21 +51,27 @@ class Spending:
         self._answers = 0
         self._tokens = [0, 0]
         self._costs: dict[str, float] = {}
-        self._unknown = False  # whether an answer's price in the budget's unit was not said
+        self._unknown = False  # whether what a turn took was not said in the budget's unit
 
     def add(self, response: AgentResponse, cost: Cost | None) -> None:
         """Count an answer, with what it cost where that is known."""
         self._answers += 1
         usage = response.usage
-        known = None if usage is None else (usage.input, usage.output)
-        for place, each in enumerate(known or ()):
-            self._tokens[place] += each or 0
-        if cost is not None:
+        known = (None, None) if usage is None else (usage.input, usage.output)
+        for place, each in enumerate(known):
+            self._tokens[place] += (each or 0) if _is_amount(each) else 0
+        if cost is not None and _is_amount(cost.amount):
             self._costs[cost.unit] = self._costs.get(cost.unit, 0.0) + cost.amount
+        else:
+            cost = None
         if self._budget is not None:
-            counted = known is not None and None not in known
+            counted = all(map(_is_amount, known))
             priced = cost is not None and cost.unit == self._budget.unit
             self._unknown |= not (counted if self._budget.unit == TOKENS else priced)
+
+    def add_unknown(self) -> None:
+        """Count a turn that brought no answer: it may have cost as much as one."""
+        self._unknown = True
 
     @property
     def obstacle(self) -> str:
@@ -71,7 +80,7 @@ class Spending:
             return ""
         if self._unknown:
             return (
-                f"an answer before did not say what it took in {self._budget.unit}, so that the"
+                f"a turn before did not say what it took in {self._budget.unit}, so that the"
                 f" budget of {self._budget} (--model-budget) cannot be kept"
             )
         if self._spent >= self._budget.amount:
@@ -94,3 +103,8 @@ class Spending:
         ]
         allowed = "" if self._budget is None else f" (of {self._budget})"
         return ", ".join(parts) + allowed
+
+
+def _is_amount(value: float | None) -> bool:
+    """Whether it is something that can have been spent."""
+    return value is not None and 0 <= value <= MOST

@@ -27,6 +27,7 @@ IRREVERSIBLE = "This cannot be undone, says who asks."
 PRESUMED = "Nothing says that this can be undone."
 
 BRIDGE = "abp-bridge"  # who asks what no app does
+QUOTE = "> "  # begins each line of others' words, where the bridge's own stand beside them
 LONGEST_MESSAGE = 100_000  # characters that somebody can be shown; nobody reads as many
 LONGEST_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
 
@@ -124,6 +125,8 @@ class Question:
         message: The app's words, safe to show.
         fields: What is to be filled in, in the app's order; none when a model is asked.
         origin: Who asks, as the bridge knows it: an address or a command, safe to show.
+        connection: Which of the session's connections it came by: two apps may be called the same.
+            Empty where there is one only.
         calls: Which of the app's calls it may belong to, the likeliest first: one where that is
             sure, none where no call is running.
         tools: What those calls call, in their order, by the app's own names.
@@ -148,6 +151,7 @@ class Question:
     message: str
     fields: tuple[Field, ...]
     origin: str
+    connection: str = ""
     calls: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     wrapped: bool = True
@@ -182,7 +186,7 @@ class Question:
         """
         if self.permits or self.consents or "\n" not in self.message:
             return self.message
-        return "\n".join(f"> {line}".rstrip() for line in self.message.split("\n"))
+        return quote(self.message)
 
     def introduce(self, words: str) -> str:
         """`words`, which end with a colon, and the message after them."""
@@ -217,6 +221,11 @@ class Question:
             self.kind is Kind.RESOURCE
             and [each.type for each in self.fields] == [FieldType.BOOLEAN]
         )
+
+
+def quote(words: str) -> str:
+    """Words of others, each line with a mark that no line of the bridge's own has."""
+    return "\n".join(f"{QUOTE}{line}".rstrip() for line in words.split("\n"))
 
 
 def message_of(question: Question, problem: str = "") -> str:

@@ -5,6 +5,8 @@ keep back, and however a turn ends, it is said.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -194,6 +196,15 @@ async def test_an_app_may_be_approved_once_for_all_and_others_not_with_it() -> N
     assert len({each.id for each in person.asked}) == 2
 
 
+async def test_apps_of_one_name_are_approved_one_by_one() -> None:
+    """The same program in two folders is called the same."""
+    asking = surface(Model(), Person("send-all", "refuse"))
+    first, second = (replace(task("python app.py"), connection=each) for each in "12")
+    for _ in range(2):
+        assert (await asking.ask(first, AGENT)).outcome is Outcome.ACCEPTED
+    assert (await asking.ask(second, AGENT)).outcome is Outcome.DECLINED
+
+
 async def test_an_answer_is_seen_first_and_passed_on() -> None:
     person = Person("review", "pass")
     response = await ask(Model(), person)
@@ -234,10 +245,10 @@ async def test_who_stops_changing_an_answer_is_asked_again() -> None:
 
 
 async def test_what_no_eye_sees_of_an_answer_that_was_seen_does_not_leave() -> None:
-    hidden = AgentResponse("It is\u200b blue.\x1b[2J")
-    assert (await ask(Model(hidden), Person("review", "pass"))).content == {
-        "result": "It is blue.[2J"
-    }
+    hidden = AgentResponse("It is\u200b blue.\x1b[2J\n")
+    response = await ask(Model(hidden), Person("review", "pass"))
+    assert response.content == {"result": "It is blue.[2J"}
+    assert "edited" not in response.metadata, "nobody changed it"
 
 
 @pytest.mark.parametrize(
@@ -280,10 +291,22 @@ async def test_half_an_answer_is_a_servers_alone_and_marked() -> None:
         await ask(Model(cut), Person("send"))
 
 
-@pytest.mark.parametrize("text", [None, "", "x" * (MAX_ANSWER + 1)])
-async def test_what_cannot_be_shown_is_no_answer(text: str | None) -> None:
-    with pytest.raises(SurfaceUnsupportedError, match=r"without text|more than 50,000"):
-        await ask(Model(AgentResponse(text)), Person("send"))
+@pytest.mark.parametrize("text", [None, "", " \n", "x" * (MAX_ANSWER + 1)])
+@pytest.mark.parametrize("cut", [False, True])
+async def test_what_cannot_be_shown_is_no_answer(text: str | None, cut: bool) -> None:
+    answer: AgentResponse | AgentError = AgentResponse(text)
+    if cut:
+        answer = AgentError(AgentErrorCode.TRUNCATED, "cut", partial=AgentResponse(text))
+    with pytest.raises(SurfaceUnsupportedError, match=r"without text|more than 50,000|TRUNCATED"):
+        await ask(Model(answer), Person("send"), of_a_server())
+
+
+async def test_where_no_folder_can_be_made_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with pytest.raises(SurfaceUnsupportedError, match="No such file"):
+        await ask(Model(), Person("send"))
 
 
 async def test_what_cannot_be_sent_is_refused_before_anybody_is_asked() -> None:
@@ -314,6 +337,39 @@ async def test_what_a_cut_answer_took_is_counted() -> None:
     with pytest.raises(SurfaceUnsupportedError, match="TRUNCATED"):
         await asking.ask(task(), AGENT)
     assert "1 answer, 3 tokens in" in asking.place
+
+
+@pytest.mark.parametrize(
+    ("code", "spent"),
+    [
+        (AgentErrorCode.TIMEOUT, True),
+        (AgentErrorCode.REFUSED, True),
+        (AgentErrorCode.AGENT_DIED, True),
+        (AgentErrorCode.NOT_AVAILABLE, False),
+        (AgentErrorCode.RATE_LIMITED, False),
+    ],
+)
+async def test_a_turn_without_an_answer_may_have_cost_something(
+    code: AgentErrorCode, spent: bool
+) -> None:
+    model = Model(AgentError(code, "it is so"))
+    asking = surface(model, Person("send"), budget=Budget(1, "USD"))
+    for _ in range(2):
+        with pytest.raises((SurfaceUnsupportedError, HostTimeoutError)):
+            await asking.ask(task(), AGENT)
+    assert len(model.sent) == (1 if spent else 2)
+
+
+async def test_what_a_turn_that_was_taken_back_cost_nobody_knows() -> None:
+    model = Model()
+    model.done = anyio.Event()
+    asking = surface(model, Person("send"), budget=Budget(1, "USD"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(asking.ask, task(), AGENT)
+        await until(lambda: model.sent)
+        tasks.cancel_scope.cancel()
+    with pytest.raises(SurfaceUnsupportedError, match="a turn before did not say"):
+        await asking.ask(task(), AGENT)
 
 
 async def test_who_waits_hears_how_far_it_is() -> None:

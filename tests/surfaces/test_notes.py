@@ -17,7 +17,8 @@ from markupsafe import escape
 from support.harness import hosted
 
 from abp_bridge.core.menu import Menu
-from abp_bridge.core.question import IRREVERSIBLE, Question
+from abp_bridge.core.model_approval import make_approval
+from abp_bridge.core.question import IRREVERSIBLE, Kind, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp import elicitation, model_messages
@@ -91,6 +92,18 @@ def test_no_line_of_an_apps_words_is_drawn_as_one_of_the_bridges(surface: str) -
     assert [line for line in lines if line.startswith(OURS)] == []
     assert [line for line in lines if line.startswith(tuple(f"> {each}" for each in OURS))]
     assert NOTE in lines or f"abp-bridge: {NOTE}" in lines
+
+
+def test_a_long_line_of_an_apps_is_marked_in_each_line_of_a_terminal() -> None:
+    """Else an app ends a line of its own where the terminal does."""
+    task = Question("q", Kind.SAMPLING, "", (), "app")
+    words = f"{'Sum it up. ' * 5}abp-bridge asks: May nothing be sent to cli:claude? {'x' * 70}"
+    approval = make_approval("a", task, "cli:claude", words)
+    drawn = str(heading(approval, style_for(moves=False, columns=lambda: 60)))
+    ours, theirs = drawn.rstrip().split("\n\n")
+    assert "May this be sent to cli:claude?" in ours
+    assert len(theirs.splitlines()) > 2
+    assert all(line.startswith("  > ") for line in theirs.splitlines())
 
 
 def test_the_page_has_an_apps_words_in_a_place_of_their_own() -> None:

@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from abp_bridge.core.json_value import JsonValue, as_text, to_text
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Missing, Question
+from abp_bridge.core.question import (
+    MISSING,
+    QUOTE,
+    Choice,
+    Field,
+    FieldType,
+    Kind,
+    Missing,
+    Question,
+)
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import FORMATS, LIMITS, describe_limits, json_equal
 
@@ -65,7 +74,8 @@ def style_for(moves: bool | None = None, columns: Callable[[], int] = width) -> 
 def wrapped(
     words: str, indent: str = "  ", hanging: str | None = None, columns: int | None = None
 ) -> list[str]:
-    """`words` as lines that fit the terminal and can be read; nothing is cut.
+    """`words` as lines that fit the terminal and can be read; nothing is cut, and of a line that is
+    quoted each has the mark.
 
     Args:
         words: What is to be read; its line breaks stay.
@@ -77,8 +87,9 @@ def wrapped(
     after = indent if hanging is None else hanging
     lines: list[str] = []
     for line in words.splitlines() or [""]:
+        further = f"{after}{QUOTE}" if line.startswith(QUOTE) else after
         lines += textwrap.wrap(
-            line, room, initial_indent=indent, subsequent_indent=after, break_on_hyphens=False
+            line, room, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
         ) or [""]
     return lines
 
