@@ -231,7 +231,12 @@ class Scene:
 
 @pytest.fixture(
     scope="module",
-    params=[(maker, kind, app) for maker in MAKERS for kind in CLIENTS for app in APPS],
+    params=[
+        *((maker, kind, "on a pipe") for maker in MAKERS for kind in CLIENTS),
+        # What an app is makes no difference to a client (`simulation/test_pairs.py`).
+        ("raw", "with forms", "page in Chromium"),
+        ("sdk", "with nothing", "page in Chromium"),
+    ],
     ids=", ".join,
 )
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
