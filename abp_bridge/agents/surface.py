@@ -4,6 +4,7 @@ surface that answers sampling where the host cannot.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -14,13 +15,14 @@ import anyio
 
 from abp_bridge.core import model_approval
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode, AgentResponse, Chunk, ChunkKind
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.command_line import HIDDEN, show_target
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.model_approval import Decision, Review
 from abp_bridge.core.model_budget import Budget, Spending
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import message
+from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
 from abp_bridge.interfaces.surface import (
     HostTimeoutError,
@@ -38,6 +40,7 @@ from abp_bridge.protocols.mcp.sampling import is_servers_own
 AT_ONCE = 2  # turns: each may be a process, and an app that is allowed everything asks in a loop
 INTERVAL = 1.0
 STOP_LIMIT = 10.0  # seconds for a session's process to be gone: it bounds that itself
+SHORTEST_KEY = 8  # characters: shorter ones stand in other words
 MAX_ANSWER = 50_000  # characters, which the person can be shown
 _LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
 # Of which a model has seen nothing: they cost nothing.
@@ -173,8 +176,10 @@ class AgentSurface:
         """`answer`, where somebody gave it."""
         if answer.outcome is Outcome.TIMED_OUT:
             raise HostTimeoutError(f"{_NO_PERSON} in time: {answer.reason}")
-        if answer.answered_by not in _PERSONS:
-            raise SurfaceUnsupportedError(f"{_NO_PERSON}: {answer.reason}", lasting=False)
+        if answer.outcome is Outcome.INVALID or answer.answered_by not in _PERSONS:
+            raise SurfaceUnsupportedError(
+                f"{_NO_PERSON}: {answer.reason or answer.outcome.value}", lasting=False
+            )
         return answer
 
     def _name(self, question: Question, what: str) -> str:
@@ -250,12 +255,18 @@ class AgentSurface:
         return replace(response, usage=replace(response.usage, cost=cost))
 
     def _explain(self, problem: AgentError) -> HostTimeoutError | SurfaceUnsupportedError:
-        """What a turn without an answer is to who asked."""
+        """What a turn without an answer is to who asked, who may read none of the person's keys:
+        programs say which one was wrong.
+        """
+        said = str(problem)
+        for name, value in os.environ.items():
+            if len(value) >= SHORTEST_KEY and holds_secret(name):
+                said = said.replace(value, HIDDEN)
         if problem.code is AgentErrorCode.TIMEOUT:
-            return HostTimeoutError(f"{self._model} brought no answer: {problem}")
+            return HostTimeoutError(f"{self._model} brought no answer: {said}")
         again = f" (again after {problem.retry_after:g} s)" if problem.retry_after else ""
         return SurfaceUnsupportedError(
-            f"{self._model} brought no answer ({problem.code}): {problem}{again}",
+            f"{self._model} brought no answer ({problem.code}): {said}{again}",
             lasting=problem.code in _LASTING,
         )
 

@@ -29,7 +29,7 @@ def describe_questions(ledger: Ledger) -> dict[str, JsonValue]:
             {
                 "id": each.question.id,
                 "app": each.question.origin,
-                "message": each.question.message,
+                "message": each.question.summary,
                 "route": each.route,
             }
             for each in ledger.open

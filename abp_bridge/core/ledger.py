@@ -169,7 +169,7 @@ class Ledger:
             ClosedQuestion(
                 question.id,
                 question.kind.value,
-                question.message,
+                question.summary,
                 question.origin,
                 answer.outcome,
                 answer.answered_by,

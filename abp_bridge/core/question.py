@@ -188,6 +188,13 @@ class Question:
             return self.message
         return quote(self.message)
 
+    @property
+    def summary(self) -> str:
+        """Its message for who lists questions: of the bridge's own what is asked, without what it
+        is about, which may be secret, or was kept back.
+        """
+        return self.message.partition("\n\n")[0] if self.permits else self.message
+
     def introduce(self, words: str) -> str:
         """`words`, which end with a colon, and the message after them."""
         quoted = self.quoted

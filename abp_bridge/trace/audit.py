@@ -89,16 +89,14 @@ class AuditLog:
     def _describe(
         self, question: Question, answer: Answer, times: tuple[float, float]
     ) -> JsonObject:
-        outcome, message = server_outcome(question, answer), question.message
-        if question.permits:  # without what the call is made with, which may be secret
-            message = message.partition("\n\n")[0]
+        outcome = server_outcome(question, answer)
         asked, ended = (datetime.fromtimestamp(each, UTC).isoformat() for each in times)
         described: JsonObject = {
             "asked": asked,
             "ended": ended,
             "asker": question.asker,
             "origin": question.origin,
-            "question": message,
+            "question": question.summary,
             "calls": list(question.calls),
             "tools": [label(each) for each in question.tools],
             "destructive": question.destructive,

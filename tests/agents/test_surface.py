@@ -171,6 +171,7 @@ async def test_a_no_sends_nothing(answer: str | Answer, by: AnsweredBy) -> None:
         Answer(Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, {"decision": "send"}),
         Answer(Outcome.ACCEPTED, AnsweredBy.UNKNOWN, {"decision": "send-all"}),
         Answer(Outcome.DECLINED, AnsweredBy.HOST_POLICY),
+        Answer(Outcome.INVALID, AnsweredBy.PERSON),
     ],
 )
 async def test_nobodys_yes_sends_nothing(answer: Answer) -> None:
@@ -267,6 +268,13 @@ async def test_a_turn_without_an_answer_says_why(code: AgentErrorCode, lasting: 
         await ask(model, Person("send"))
     assert raised.value.lasting is lasting
     assert not model.open
+
+
+async def test_who_asks_reads_no_key_in_what_an_agent_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXAMPLE_API_KEY", "correct-horse")
+    said = AgentError(AgentErrorCode.AUTH_REQUIRED, "the key correct-horse is wrong")
+    with pytest.raises(SurfaceUnsupportedError, match="the key \u2026 is wrong"):
+        await ask(Model(said), Person("send"))
 
 
 async def test_a_model_that_is_asked_too_often_says_when_it_may_be_again() -> None:

@@ -96,6 +96,7 @@ UNSEEN: Json = {"type": "text", "text": f"Sum it up{chr(0x200B) * 900_000}, but 
         ({"messages": [{"role": "user", "content": [HELLO["content"], IMAGE]}]}, "text only"),
         ({"messages": [{"role": "tool", "content": HELLO["content"]}]}, "sent text only"),
         ({"messages": [{**HELLO, "role": "assistant"}]}, "last message"),
+        ({"messages": [{"role": "user", "content": {"type": "text", "text": "\u200b"}}]}, "words"),
         ({"tools": [{"name": "t"}]}, "call tools"),
         ({"toolChoice": {"mode": "none"}}, "call tools"),
         ({"maxTokens": 0}, "maxTokens"),

@@ -64,8 +64,8 @@ def decode_request(question: Question) -> ModelRequest:
     if params.get("tools") or "toolChoice" in params:
         raise RemoteProtocolError("the model would have to call tools of who asks, and has none")
     messages = [_decode_message(each) for each in as_list(params.get("messages"))]
-    if not messages or messages[-1].role != "user":
-        raise RemoteProtocolError("the last message to a model must be the user's")
+    if not messages or messages[-1].role != "user" or not messages[-1].content:
+        raise RemoteProtocolError("the last message to a model must be words of the user's")
     if system := _clean(params.get("systemPrompt") or ""):
         messages.insert(0, AgentMessage("system", system))
     if sum(len(each.content) for each in messages) > MAX_SENT:

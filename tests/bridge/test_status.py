@@ -1,0 +1,23 @@
+"""What a model may read of a session in `abp_status`."""
+
+from __future__ import annotations
+
+import json
+
+from abp_bridge.bridge.status import describe_questions
+from abp_bridge.core.ledger import Ledger, LedgerEvent
+from abp_bridge.core.model_approval import make_review
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+
+
+def test_an_answer_that_its_person_keeps_back_stands_in_no_list() -> None:
+    asked = Question("q", Kind.SAMPLING, "task", (), "app")
+    ledger = Ledger()
+    ledger.add(make_review("r", asked, "cli:claude", "It is blue.", editable=True), 0.0)
+    opened = describe_questions(ledger)
+    kept = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"decision": "keep"})
+    ledger.apply("r", LedgerEvent.ASK, route="page")
+    ledger.apply("r", LedgerEvent.ANSWER, answer=kept)
+    for each in (opened, describe_questions(ledger)):
+        assert "cli:claude answered. May this go to app?" in json.dumps(each)
+        assert "blue" not in json.dumps(each)
