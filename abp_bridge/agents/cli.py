@@ -75,9 +75,7 @@ class CliAgent(LocalAgent):
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(_prompt, child, self.format_messages(messages))
-                while turn.failure is None and (data := await child.stdout.receive()):
-                    for chunk in turn.feed(data):
-                        on_chunk(chunk)
+                await _read(child, turn, on_chunk)
                 if turn.failure is None:
                     with anyio.move_on_after(END_LIMIT):
                         await child.process.wait()
@@ -89,6 +87,18 @@ class CliAgent(LocalAgent):
         response = turn.end(child.process.returncode or 0, "\n".join(child.last_words))
         session.id = turn.session
         return response
+
+
+async def _read(child: Child, turn: CliTurn, on_chunk: OnChunk) -> None:
+    """All that it says; after its last word only for a while: what it has started may go on, and
+    hold its stdout.
+    """
+    with anyio.CancelScope() as reading:
+        while turn.failure is None and (data := await child.stdout.receive()):
+            for chunk in turn.feed(data):
+                on_chunk(chunk)
+            if turn.is_complete:
+                reading.deadline = min(reading.deadline, anyio.current_time() + END_LIMIT)
 
 
 async def _prompt(child: Child, prompt: bytes) -> None:

@@ -17,6 +17,7 @@ from abp_bridge.core import model_approval
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode, AgentResponse, Chunk, ChunkKind
 from abp_bridge.core.command_line import HIDDEN, show_target
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.json_value import as_text, well_formed
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.model_approval import Decision, Review
 from abp_bridge.core.model_budget import Budget, Spending
@@ -120,7 +121,7 @@ class AgentSurface:
         async with self._turns:
             self._check_budget()
             response = await self._run(question, request)
-        text = response.content or ""
+        text = as_text(well_formed(response.content))
         edited = False
         if decision is Decision.REVIEW:
             shown = message(text, MAX_ANSWER)

@@ -273,9 +273,10 @@ def _claude_result(turn: CliTurn, line: JsonObject) -> None:
     tokens, price = as_object(line.get("usage")), as_number(line.get("total_cost_usd"))
     # What was read from a cache, or written to one, went in as well.
     cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
-    into = [as_count(tokens.get(name)) for name in ("input_tokens", *cached)]
+    counts = [as_count(tokens.get(name)) for name in ("input_tokens", *cached)]
+    into = None if counts[0] is None else sum(filter(None, counts))
     cost = None if price is None else Cost(price, "USD", "session")
-    turn.usage = Usage("turn", sum(filter(None, into)), as_count(tokens.get("output_tokens")), cost)
+    turn.usage = Usage("turn", into, as_count(tokens.get("output_tokens")), cost)
     turn.stop_reason = as_text(line.get("stop_reason")) or None
     if (subtype := as_text(line.get("subtype"))) in _CUT:
         turn.stop_reason = subtype

@@ -16,7 +16,7 @@ from abp_bridge.agents.acp import AcpAgent
 from abp_bridge.agents.cli import CliAgent
 from abp_bridge.agents.local import LocalAgent
 from abp_bridge.agents.targets import make_agent
-from abp_bridge.core.agent_turn import AgentError
+from abp_bridge.core.agent_turn import AgentError, Usage
 from abp_bridge.interfaces.agent import AgentProtocol, StartOptions
 from abp_bridge.protocols.cli_agents import DIALECTS
 
@@ -58,6 +58,19 @@ async def test_a_turn_without_an_answer_says_why(agent: LocalAgent, word: str) -
         await agent.send(session, user(word), timeout=PATIENCE)
     code, words = ENDINGS[word]
     assert (problem.value.code, words in str(problem.value)) == (code, True)
+
+
+async def test_a_whole_answer_counts_though_what_it_started_goes_on(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abp_bridge.agents.cli.END_LIMIT", 0.1)
+    said = json.dumps({"type": "result", "result": "blue", "stop_reason": "end_turn"})
+    (path / "claude").write_text(f"#!/bin/sh\nsleep 1000 &\necho '{said}'\n")
+    agent = AGENTS["cli"](tmp_path)
+    session = await agent.start(StartOptions())
+    response = await agent.send(session, user("Hi"), timeout=PATIENCE)
+    assert response.content == "blue"
+    assert response.usage == Usage(), "nobody said what it took"
 
 
 async def test_it_is_available_where_its_program_is(

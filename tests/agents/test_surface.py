@@ -252,6 +252,12 @@ async def test_what_no_eye_sees_of_an_answer_that_was_seen_does_not_leave() -> N
     assert "edited" not in response.metadata, "nobody changed it"
 
 
+async def test_half_a_character_of_an_answer_stands_as_a_mark() -> None:
+    """A strict server could not read the message that holds it, and would wait for ever."""
+    response = await ask(Model(AgentResponse("It is \ud83d blue.")), Person("send"))
+    assert response.content == {"result": "It is \ufffd blue."}
+
+
 @pytest.mark.parametrize(
     ("code", "lasting"),
     [
