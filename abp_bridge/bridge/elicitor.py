@@ -24,7 +24,7 @@ from abp_bridge.core.event import (
     no_observer,
 )
 from abp_bridge.core.ledger import Entry, Ledger, LedgerEvent
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Permission, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
@@ -103,7 +103,9 @@ class Elicitor:
                 reason = f"nobody answered within {limit:g} s"
                 self._end(entry, LedgerEvent.DEADLINE, Outcome.TIMED_OUT, reason)
         finally:
-            self._end(entry, LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, "the session ended")
+            nested = question.permits is Permission.SAMPLING
+            reason = "what it was asked for is over" if nested else "the session ended"
+            self._end(entry, LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, reason)
             del self._scopes[question.id]
             assert entry.answer is not None, "a question that is not asked any more has ended"
             shown = replace(entry.answer, content={}) if question.secret else entry.answer

@@ -13,7 +13,16 @@ from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.event import InputResolvedEvent, Observer, SessionEvent, no_observer
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.question import MISSING, AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.question import (
+    MISSING,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Permission,
+    Question,
+)
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
     HostTimeoutError,
@@ -95,19 +104,26 @@ async def test_a_withdrawn_question_is_taken_down_and_answered() -> None:
     assert list(asking.ledger.open) == []
 
 
-async def test_a_session_that_ends_answers_what_is_open() -> None:
+@pytest.mark.parametrize(
+    ("permits", "reason"),
+    [
+        (None, "the session ended"),
+        (Permission.SAMPLING, "what it was asked for is over"),  # it may have been too late
+    ],
+)
+async def test_a_session_that_ends_answers_what_is_open(
+    permits: Permission | None, reason: str
+) -> None:
     person, events = Person(), list[SessionEvent]()
     asking = elicitor(person, events)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(asking.ask, QUESTION)
+            tasks.start_soon(asking.ask, replace(QUESTION, permits=permits))
             await person.shown.wait()
             tasks.cancel_scope.cancel()
     assert person.down
     answers = [event.answer for event in events if isinstance(event, InputResolvedEvent)]
-    assert [(each.outcome, each.reason) for each in answers] == [
-        (Outcome.WITHDRAWN, "the session ended")
-    ]
+    assert [(each.outcome, each.reason) for each in answers] == [(Outcome.WITHDRAWN, reason)]
 
 
 async def test_an_answer_that_comes_after_the_end_is_counted_and_changes_nothing() -> None:
