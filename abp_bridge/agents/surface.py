@@ -20,7 +20,7 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import as_text, well_formed
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.model_approval import Decision, Review
-from abp_bridge.core.model_budget import Budget, Spending
+from abp_bridge.core.model_budget import Budget, Spending, known_cost
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import message
 from abp_bridge.core.secret_names import holds_secret
@@ -249,7 +249,7 @@ class AgentSurface:
 
     def _count(self, agent: AgentProtocol, response: AgentResponse) -> AgentResponse:
         """`response`, counted, and with what it cost where that is known."""
-        cost = agent.estimate_cost(response)
+        cost = known_cost(agent.estimate_cost(response))
         self._spending.add(response, cost)
         if response.usage is None:
             return response

@@ -9,6 +9,7 @@ from abp_bridge.core.agent_turn import AgentResponse, Cost
 
 TOKENS = "tokens"
 MOST = 1e12  # of tokens, or of money in any currency: who speaks of more does not count
+_UNIT = re.compile("[A-Z]{3}|turn")
 _BUDGET = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -60,10 +61,9 @@ class Spending:
         known = (None, None) if usage is None else (usage.input, usage.output)
         for place, each in enumerate(known):
             self._tokens[place] += (each or 0) if _is_amount(each) else 0
-        if cost is not None and _is_amount(cost.amount):
+        cost = known_cost(cost)
+        if cost is not None:
             self._costs[cost.unit] = self._costs.get(cost.unit, 0.0) + cost.amount
-        else:
-            cost = None
         if self._budget is not None:
             counted = all(map(_is_amount, known))
             priced = cost is not None and cost.unit == self._budget.unit
@@ -103,6 +103,12 @@ class Spending:
         ]
         allowed = "" if self._budget is None else f" (of {self._budget})"
         return ", ".join(parts) + allowed
+
+
+def known_cost(cost: Cost | None) -> Cost | None:
+    """`cost` where it is one: so much of a currency, or of `turn`s."""
+    named = cost is not None and _UNIT.fullmatch(cost.unit)
+    return cost if cost is not None and named and _is_amount(cost.amount) else None
 
 
 def _is_amount(value: float | None) -> bool:

@@ -343,6 +343,15 @@ async def test_a_budget_is_kept_and_what_is_spent_is_said() -> None:
     assert asking.place == f"cli:claude: {spent}"
 
 
+@pytest.mark.parametrize("cost", [Cost(-1, "USD"), Cost(1, "\x1b[2J"), Cost(1e30, "USD")])
+async def test_of_what_is_no_price_nobody_is_told(cost: Cost) -> None:
+    model = Model(AgentResponse("yes", usage=Usage("turn", 3, 4, cost)))
+    asking = surface(model, Person("send"))
+    response = await asking.ask(task(), AGENT)
+    assert "cost" not in response.metadata
+    assert asking.place == "cli:claude: 1 answer, 3 tokens in, 4 out"
+
+
 async def test_what_a_cut_answer_took_is_counted() -> None:
     half = AgentResponse("It is", stop_reason="length", usage=BLUE.usage)
     asking = surface(
