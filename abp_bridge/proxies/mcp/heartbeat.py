@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INTERVAL = 15.0  # seconds between reports: hosts give up after 30 at the soonest
 _HAIR = 1e-9  # of the last value, or of one: no server that counts on is overtaken by it
 _PROGRESS = "notifications/progress"
-_WAITS = "abp-bridge: waiting for the answer of the person who is asked"
+_WAITS = "abp-bridge: waiting for the answer of who is asked"
 
 
 @dataclass(slots=True)

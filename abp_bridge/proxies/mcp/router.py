@@ -516,9 +516,12 @@ class Router:
 
     async def _sample(self, id: JsonValue, params: JsonObject) -> bool:
         """A model of the person's answers, where the host has none."""
-        if not (self._samples and is_id(id)):
+        if not self._samples:
             return False
-        await self._questions.take(id, SAMPLING, params)
+        if is_id(id):
+            await self._questions.take(id, SAMPLING, params)
+        else:
+            logger.error("the server asks a model without an id that could be answered")
         return True
 
     async def _list_roots(self, id: JsonValue, params: JsonObject) -> bool:
