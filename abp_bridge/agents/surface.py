@@ -92,6 +92,7 @@ class AgentSurface:
         self._spending = Spending(budget)
         self._turns = anyio.Semaphore(AT_ONCE)
         self._allowed: set[tuple[str, str]] = set()  # the apps all of whose requests are approved
+        self._approvals: dict[tuple[str, str], set[anyio.CancelScope]] = {}  # open ones, by app
         self._serial = count(1)
 
     @property
@@ -150,10 +151,20 @@ class AgentSurface:
         asked = model_approval.make_approval(
             self._name(question, "approval"), question, self._model, request.words
         )
-        answer = self._proven(await self._ask_person(asked))
+        scope = anyio.CancelScope()
+        (others := self._approvals.setdefault(app, set())).add(scope)
+        try:
+            with scope:
+                answer = self._proven(await self._ask_person(asked))
+        finally:
+            others.discard(scope)
+        if scope.cancelled_caught:  # by the answer to another: all of this app's is approved
+            return Decision.SEND, AnsweredBy.PERSON
         decision = model_approval.read_decision(answer)
         if decision is Decision.SEND_ALL:
             self._allowed.add(app)
+            for other in others:
+                other.cancel()
         return decision, answer.answered_by
 
     async def _review(self, question: Question, text: str) -> tuple[str | None, AnsweredBy]:

@@ -206,6 +206,39 @@ async def test_apps_of_one_name_are_approved_one_by_one() -> None:
     assert (await asking.ask(second, AGENT)).outcome is Outcome.DECLINED
 
 
+async def test_approving_all_of_an_app_takes_its_other_open_questions_down() -> None:
+    asked: list[str] = []
+    all_asked = anyio.Event()
+
+    async def person(question: Question) -> Answer:
+        asked.append(question.origin)
+        if len(asked) == 3:
+            all_asked.set()
+        await all_asked.wait()
+        if question.id.endswith("-1"):
+            return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"decision": "send-all"})
+        if question.origin == "app two":
+            return Answer(Outcome.DECLINED, AnsweredBy.PERSON)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    asking = surface(Model(), person)  # type: ignore[arg-type]
+    outcomes: list[tuple[str, Outcome]] = []
+
+    async def ask_for(origin: str) -> None:
+        outcomes.append((origin, (await asking.ask(task(origin), AGENT)).outcome))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for origin in ("app one", "app one", "app two"):
+                tasks.start_soon(ask_for, origin)
+    assert sorted(outcomes) == [
+        ("app one", Outcome.ACCEPTED),
+        ("app one", Outcome.ACCEPTED),
+        ("app two", Outcome.DECLINED),
+    ]
+
+
 async def test_an_answer_is_seen_first_and_passed_on() -> None:
     person = Person("review", "pass")
     response = await ask(Model(), person)
