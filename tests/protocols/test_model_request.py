@@ -38,6 +38,7 @@ def test_an_apps_task_is_sent_with_its_context() -> None:
     assert "app" in system.content
     assert user.content.startswith("Sum it up")
     assert '"a"' in user.content
+    assert (request.settings, request.ignored) == (ModelSettings(), ())  # the app set none
     assert request.words == f"system: {system.content}\n\n{user.content}"
 
 

@@ -70,7 +70,7 @@ def decode_request(question: Question) -> ModelRequest:
         messages.insert(0, AgentMessage("system", system))
     if sum(len(each.content) for each in messages) > MAX_SENT:
         raise _too_long()
-    settings = _decode_settings(params)
+    settings = _decode_settings(params if is_servers_own(question.request) else {})
     return ModelRequest(
         tuple(messages),
         settings,
@@ -89,7 +89,7 @@ def _clean(text: JsonValue) -> str:
 
 
 def _no_text() -> RemoteProtocolError:
-    return RemoteProtocolError("a model of the bridge's own is sent text only")
+    return RemoteProtocolError("a model of the person's is sent text only")
 
 
 def _too_long() -> RemoteProtocolError:
