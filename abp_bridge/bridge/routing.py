@@ -87,7 +87,8 @@ class Routing:
         """
         reasons = [*self._problems, *refusals(self._question, self._variants)] or [NOBODY]
         there = {variant.surface for variant in self._variants}
-        page = SurfaceVariant(Surface.PAGE)
-        if Surface.PAGE not in there and candidate_attempts(self._question, [page]):
-            reasons.append(f"page: not set up ({SET_UP_BY[Surface.PAGE.value]})")
+        for surface in (Surface.PAGE, Surface.AGENT):
+            missing = SurfaceVariant(surface)
+            if surface not in there and candidate_attempts(self._question, [missing]):
+                reasons.append(f"{surface.value}: not set up ({SET_UP_BY[surface.value]})")
         return f"Nobody could be asked: {'; '.join(reasons)}"

@@ -78,7 +78,7 @@ def test_when_no_surface_is_left_each_says_why() -> None:
     assert reason(asked()) == nobody + page
     assert reason(asked(), FORM) == nobody + page
     assert reason(asked(kind=Kind.SAMPLING), FORM) == (
-        "mcp-form: a form asks the person, not a model"
+        "mcp-form: a form asks the person, not a model; agent: not set up (--model MODEL)"
     )
 
 
