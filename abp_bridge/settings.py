@@ -470,7 +470,7 @@ class Settings:
         group=_WHO,
         replayable="plain",
         read=_read_budget,
-        help="what its answers may cost in a session: 2USD, 100000tokens",
+        help="what its answers may cost in a session: 2USD or 2, 100000tokens",
     )
     ask_on: tuple[str, ...] = _setting(
         (),

@@ -106,11 +106,16 @@ class LlmAgent(Agent):
         self._base_url = base_url
         self._transport = transport
 
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be had with this process's variables; empty where it can."""
+        return self._obstacle(os.environ)
+
     async def available(self) -> Availability:
         """Whether its packages and its key are here (`AgentProtocol.available`); the model itself
         is not asked.
         """
-        return Availability(self._obstacle(os.environ))
+        return Availability(self.obstacle)
 
     async def start(self, options: StartOptions) -> str:
         """Begin a session: nobody is asked for that (`AgentProtocol.start`)."""

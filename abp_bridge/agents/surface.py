@@ -67,6 +67,8 @@ class AgentSurface:
         ask_person: Asks the person, by whatever else can ask.
         budget: What it may cost; None for no limit.
         limit: Seconds for a turn where who asks names none.
+        find_obstacle: That name -> why it cannot be had here, as far as that is seen at once; empty
+            where it can.
         on_progress: Is told how far an answer is, in words.
         interval: Seconds between two such reports.
     """
@@ -80,6 +82,7 @@ class AgentSurface:
         budget: Budget | None,
         limit: float,
         on_progress: OnProgress,
+        find_obstacle: Callable[[str], str] = lambda model: "",
         interval: float = INTERVAL,
     ) -> None:
         self._model = show_target(model)
@@ -88,6 +91,7 @@ class AgentSurface:
         self._ask_person = ask_person
         self._limit = limit
         self._on_progress = on_progress
+        self._find_obstacle = find_obstacle
         self._interval = interval
         self._spending = Spending(budget)
         self._turns = anyio.Semaphore(AT_ONCE)
@@ -115,6 +119,8 @@ class AgentSurface:
         (`InputProvider.ask`).
         """
         request = decode_request(question)
+        if why := self._find_obstacle(self._word):  # before anybody is asked
+            raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
         self._check_budget()
         decision, by = await self._approve(question, request)
         if decision is Decision.REFUSE:

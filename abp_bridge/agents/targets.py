@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
 from abp_bridge.interfaces.agent import AgentProtocol
 from abp_bridge.rpc.tap import Tap, unobserved_stream
@@ -51,6 +53,23 @@ def check_model(model: str) -> None:
         if DIALECTS[name].toolless is None:
             words = f"{model} always has its tools, and so is no model for sampling"
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
+
+
+def find_obstacle(model: str) -> str:
+    """Why `model` cannot be had here, as far as that is seen without starting anything: a program
+    that is not there, a key or a package; empty where nothing is seen.
+    """
+    scheme, _, rest = model.partition(":")
+    if scheme in ("cli", "acp"):
+        from abp_bridge.protocols.cli_agents import DIALECTS
+
+        program = DIALECTS[rest].program if scheme == "cli" else shlex.split(rest)[0]
+        return "" if shutil.which(program) else f"there is no program {label(program)} here"
+    from abp_bridge.agents.llm import LlmAgent
+
+    agent = make_agent(model, "")
+    assert isinstance(agent, LlmAgent), "every other kind is a program"
+    return agent.obstacle
 
 
 def _cli(name: str, folder: str) -> AgentProtocol:

@@ -269,7 +269,7 @@ def _make_agent_surface(
     settings: Settings, ask: AskPerson, on_progress: OnModelProgress, tap: Tap
 ) -> AgentSurface:
     from abp_bridge.agents.surface import AgentSurface
-    from abp_bridge.agents.targets import make_agent
+    from abp_bridge.agents.targets import find_obstacle, make_agent
     from abp_bridge.core.model_budget import parse_budget
 
     budget = settings.model_budget
@@ -280,6 +280,7 @@ def _make_agent_surface(
         budget=None if budget is None else parse_budget(budget),
         limit=settings.question_timeout,
         on_progress=on_progress,
+        find_obstacle=find_obstacle,
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 from support.harness import PATIENCE
 
 from abp_bridge.agents.surface import AT_ONCE, MAX_ANSWER, AgentSurface
+from abp_bridge.agents.targets import find_obstacle
 from abp_bridge.core.agent_turn import (
     AgentError,
     AgentErrorCode,
@@ -469,3 +470,30 @@ async def test_an_app_that_asks_in_a_loop_has_a_few_turns_at_once() -> None:
             await anyio.lowlevel.checkpoint()
         model.done.set()
     assert (len(model.sent), model.most) == (5, AT_ONCE)
+
+
+async def test_what_is_missing_is_said_before_anybody_is_asked() -> None:
+    person = Person("send")
+    asking = surface(Model(), person, find_obstacle=lambda model: f"no {model}")
+    with pytest.raises(SurfaceUnsupportedError, match="cannot be asked: no cli:claude"):
+        await asking.ask(task(), AGENT)
+    assert not person.asked
+
+
+@pytest.mark.parametrize(
+    ("model", "missing"),
+    [
+        ("cli:claude", "no program claude"),
+        ("acp:nothere --acp", "no program nothere"),
+        ("openai:gpt-5", "set OPENAI_API_KEY"),
+        ("http://127.0.0.1:9/v1#m", ""),
+    ],
+)
+def test_what_is_missing_is_seen_at_once(
+    model: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    found = find_obstacle(model)
+    assert missing in found
+    assert bool(found) == bool(missing)

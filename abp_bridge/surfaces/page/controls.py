@@ -301,10 +301,12 @@ class Control:
 
 def controls(question: Question, filled: Filled | None, wrong: Wrong) -> list[Control]:
     """The controls of a form, with what was `filled` in before and what was `wrong` with it."""
-    return [
+    made = [
         _control(each, name_of(number), title(question, number), filled, wrong, focus=number == 0)
         for number, each in enumerate(question.fields)
     ]
+    # What the bridge's own question stands on, nobody has suggested.
+    return [replace(each, suggested=False) for each in made] if question.permits else made
 
 
 def _control(

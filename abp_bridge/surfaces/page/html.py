@@ -150,6 +150,8 @@ def _buttons(question: Question) -> Sequence[tuple[str, str, str]]:
         return safe, ("yes", word or "Yes, do it", "danger"), cancel
     if controls.confirms(question):
         return ("yes", "Yes", "send"), ("no", "No", ""), cancel
+    if question.permits:  # whose options say themselves what is sent, and what is not
+        return ("send", "OK", "send"), cancel
     send = "Send" if len(question.fields) < 2 else "Check your answers"
     return ("send", send, "send"), ("decline", "Decline", ""), cancel
 
