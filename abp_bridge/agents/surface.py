@@ -157,14 +157,14 @@ class AgentSurface:
         asked = model_approval.make_approval(
             self._name(question, "approval"), question, self._model, request.words
         )
-        scope = anyio.CancelScope()
+        scope, answer = anyio.CancelScope(), None
         (others := self._approvals.setdefault(app, set())).add(scope)
         try:
             with scope:
                 answer = self._proven(await self._ask_person(asked))
         finally:
             others.discard(scope)
-        if scope.cancelled_caught:  # by the answer to another: all of this app's is approved
+        if answer is None:  # cancelled by the answer to another: all of this app's is approved
             return Decision.SEND, AnsweredBy.PERSON
         decision = model_approval.read_decision(answer)
         if decision is Decision.SEND_ALL:
