@@ -229,7 +229,7 @@ async def test_a_surface_that_is_not_named_is_not_asked() -> None:
             ["--ask-on", "telepathy"],
             (
                 "--ask-on: 'telepathy' is no surface; there are mock, host, terminal,"
-                " questions-api, page, model"
+                " questions-api, page, agent, model"
             ),
         ),
         (["--ask-on", "host,terminal"], "--ask-on: terminal is not set up: give --tty DEVICE too"),
