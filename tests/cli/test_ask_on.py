@@ -14,7 +14,8 @@ from abp_bridge.settings import SettingsError, read_settings
     [
         (
             "telepathy",
-            "'telepathy' is no surface; there are mock, host, terminal, questions-api, page, agent, model",
+            "'telepathy' is no surface; there are mock, host, terminal, questions-api, page, agent,"
+            " model",
         ),
         ("mock", "mock is not set up: give --answers FILE too"),
         ("terminal", "terminal is not set up: give --tty DEVICE too"),
