@@ -232,20 +232,21 @@ class AgentSurface:
         an answer: a server, which is told that it is cut.
         """
         agent = self._make_agent(self._word, folder)
+        is_known = False  # what it took: not where it is taken back once it has begun
         try:
             response = await self._send(agent, folder, question, request)
+            is_known = True
         except AgentError as problem:
+            is_known = problem.partial is not None or problem.code in _FREE
             if problem.partial is None:
-                if problem.code not in _FREE:
-                    self._spending.add_unknown()
                 raise
             half = self._count(agent, problem.partial)
             if half.content and is_servers_own(question.request):
                 return half
             raise
-        except BaseException:  # also where it is taken back: it has begun
-            self._spending.add_unknown()
-            raise
+        finally:
+            if not is_known:
+                self._spending.add_unknown()
         return self._count(agent, response)
 
     async def _send(

@@ -17,7 +17,7 @@ from abp_bridge.settings import Settings
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.agents.surface import AgentSurface
+    from abp_bridge.agents.surface import AgentSurface, AskPerson, OnProgress
     from abp_bridge.bridge import Bridge
     from abp_bridge.bridge.elicitor import Elicitor
     from abp_bridge.bridge.providers import Providers
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from abp_bridge.trace.recorder import Recorder
 
     SendLink = Callable[[Question, PageLink], Awaitable[SurfaceResponse]]
-    AskPerson = Callable[[Question], Awaitable[Answer]]
-    OnModelProgress = Callable[[Question, str], None]
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +159,7 @@ class Composition:
         self,
         host: HostSurfaces,
         ask: AskPerson,
-        on_progress: OnModelProgress = ignore_progress,
+        on_progress: OnProgress = ignore_progress,
     ) -> Providers:
         return make_providers(
             self.settings,
@@ -220,7 +218,7 @@ def make_providers(
     tasks: TaskGroup,
     *,
     ask: AskPerson,
-    on_progress: OnModelProgress = ignore_progress,
+    on_progress: OnProgress = ignore_progress,
     tap_model: Tap = unobserved_stream,
 ) -> Providers:
     """Who can be asked in a session of `host`, which sends its person to the page by `send_link`.
@@ -266,7 +264,7 @@ def make_providers(
 
 
 def _make_agent_surface(
-    settings: Settings, ask: AskPerson, on_progress: OnModelProgress, tap: Tap
+    settings: Settings, ask: AskPerson, on_progress: OnProgress, tap: Tap
 ) -> AgentSurface:
     from abp_bridge.agents.surface import AgentSurface
     from abp_bridge.agents.targets import find_obstacle, make_agent
