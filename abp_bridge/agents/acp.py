@@ -11,6 +11,7 @@ there to be asked. An agent that may use its tools does so by its own permission
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
@@ -26,6 +27,8 @@ from abp_bridge.core.agent_turn import (
     AgentErrorCode,
     AgentMessage,
     AgentResponse,
+    Image,
+    images_of,
 )
 from abp_bridge.core.command_line import show_command
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
@@ -33,7 +36,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.agent import Availability, OnChunk, ignore_chunk
 from abp_bridge.interfaces.app import only_error
-from abp_bridge.protocols.acp import agent as told
+from abp_bridge.protocols.acp import agent as acp_agent
 from abp_bridge.protocols.acp.model import (
     RESUME,
     ModelTurn,
@@ -41,6 +44,7 @@ from abp_bridge.protocols.acp.model import (
     decode_mode,
     decode_model,
     decode_resume,
+    takes_images,
 )
 from abp_bridge.protocols.prompts import format_prompt
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
@@ -67,7 +71,10 @@ class AcpAgent(LocalAgent):
 
     def __init__(self, command: Sequence[str], folder: str, tap: Tap = unobserved_stream) -> None:
         super().__init__(show_command(command), folder)
-        self._command = [*command]
+        program, *arguments = command
+        # It works in another folder than the one that a path was written for.
+        program = os.path.abspath(program) if os.sep in program else program
+        self._command = [program, *arguments]
         self._tap = tap
 
     async def available(self) -> Availability:
@@ -78,7 +85,7 @@ class AcpAgent(LocalAgent):
                 pass
         except AgentError as problem:
             return Availability(str(problem))
-        name = told.decode_info(exchange.about).name
+        name = acp_agent.decode_info(exchange.about).name
         version = label(as_object(exchange.about.get("agentInfo")).get("version") or "", 40)
         return Availability(version=f"{name} {version}".rstrip())
 
@@ -95,12 +102,16 @@ class AcpAgent(LocalAgent):
         turn = ModelTurn(tools=session.options.tools)
         exchange = _Exchange(turn, on_chunk)
         async with self._connect(exchange, session.options.environment, session.folder) as agent:
+            images = images_of(messages)
+            if images and not takes_images(exchange.about):
+                words = f"{self.title} takes no images (promptCapabilities.image)"
+                raise AgentError(AgentErrorCode.NO_IMAGES, words)
             enter = self._go_on if resumes else self._begin
             opened = await enter(agent, exchange.about, session)
             mode = None if session.options.tools else decode_mode(opened)
             if mode is not None:
                 await agent.set_mode(mode.id, mode.option)
-            result = await exchange.prompt(agent, format_prompt(messages))
+            result = await exchange.prompt(agent, format_prompt(messages), images)
             session.id = agent.id
         return replace(turn.end(result), model=decode_model(opened))
 
@@ -115,7 +126,7 @@ class AcpAgent(LocalAgent):
         try:
             return await go_on(session.id, session.folder)
         except RemoteError as problem:
-            if problem.code == told.AUTH_REQUIRED:
+            if problem.code == acp_agent.AUTH_REQUIRED:
                 raise
             words = f"it does not go on with {label(session.id, 80)}: {label(problem, 300)}"
             raise AgentError(AgentErrorCode.SESSION_UNKNOWN, words) from None
@@ -172,7 +183,7 @@ class AcpAgent(LocalAgent):
             said = as_text(problem.error.get("message"))
             if NO_RESPONSE in said:
                 raise AgentError(AgentErrorCode.PROTOCOL, said) from None
-            sign_in = told.decode_sign_in(exchange.about, self.title)
+            sign_in = acp_agent.decode_sign_in(exchange.about, self.title)
             raise decode_failure(problem.code, said, problem.data, sign_in) from None
         except RemoteProtocolError as problem:
             words = f"{self.title}: {problem}"
@@ -210,7 +221,7 @@ class _Exchange:
         self._result: JsonObject | None = None
         self._problem: Exception | None = None
 
-    async def prompt(self, agent: AgentSession, words: str) -> JsonObject:
+    async def prompt(self, agent: AgentSession, words: str, images: Sequence[Image]) -> JsonObject:
         """Prompt the agent: the result, empty where the turn has failed before. A turn that is
         given up, by whoever waits or by a failure, is cancelled first, and waited for.
 
@@ -224,7 +235,7 @@ class _Exchange:
 
         async def ask() -> None:
             with asking:
-                await self._ask(agent, words)
+                await self._ask(agent, words, images)
             self._over.set()
             answered.set()
 
@@ -242,9 +253,9 @@ class _Exchange:
             raise self._problem
         return self._result or {}
 
-    async def _ask(self, agent: AgentSession, words: str) -> None:
+    async def _ask(self, agent: AgentSession, words: str, images: Sequence[Image]) -> None:
         try:
-            self._result = await agent.prompt(words)
+            self._result = await agent.prompt(words, images)
         except (RemoteError, ConnectionClosedError) as problem:
             self._problem = self._problem or problem
 

@@ -5,22 +5,34 @@ stdin (an argument can be seen by everybody on the machine) and JSON lines on it
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import tempfile
 from collections.abc import Sequence
+from typing import IO
 
 import anyio
 
 from abp_bridge.agents.local import LocalAgent
 from abp_bridge.agents.session import Session
-from abp_bridge.core.agent_turn import AgentError, AgentErrorCode, AgentMessage, AgentResponse
+from abp_bridge.core.agent_turn import (
+    AgentError,
+    AgentErrorCode,
+    AgentMessage,
+    AgentResponse,
+    images_of,
+)
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.agent import Availability, OnChunk, StartOptions
 from abp_bridge.protocols.cli_agents import CliDialect, CliTurn
+from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.pipe import write_all
 from abp_bridge.rpc.subprocess import Child, child_environment, spawn
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 VERSION_LIMIT = 10.0  # seconds for `--version`: the slowest takes two, on a cold disk more
 END_LIMIT = 5.0  # seconds to be gone after its last word: it saves its session
+MAX_RECORDS = 4 * 2**20  # bytes of its telemetry: what is said of the last answer stands at the end
 
 
 class CliAgent(LocalAgent):
@@ -29,11 +41,13 @@ class CliAgent(LocalAgent):
     Args:
         dialect: How it is spoken to.
         folder: Where sessions without a workspace have theirs; who made it removes it.
+        tap: Overhears what is said on its pipes.
     """
 
-    def __init__(self, dialect: CliDialect, folder: str) -> None:
+    def __init__(self, dialect: CliDialect, folder: str, tap: Tap = unobserved_stream) -> None:
         super().__init__(dialect.title, folder)
         self._dialect = dialect
+        self._tap = tap
 
     async def available(self) -> Availability:
         """Whether its program is on the PATH and says its version (`AgentProtocol.available`)."""
@@ -65,43 +79,61 @@ class CliAgent(LocalAgent):
         *,
         resumes: bool,
     ) -> AgentResponse:
-        options = session.options
-        command = self._dialect.command(session.id, resumes=resumes, tools=options.tools)
+        if images_of(messages):
+            words = f"{self.title} takes no images by its command line"
+            raise AgentError(AgentErrorCode.NO_IMAGES, words)
+        command = self._dialect.command(session.id, resumes=resumes, tools=session.options.tools)
         turn = CliTurn(self._dialect, session.id, resumes=resumes)
-        env = {**child_environment(), **options.environment}
         try:
-            async with (
-                spawn(command, env=env, cwd=session.folder) as child,
-                anyio.create_task_group() as tasks,
-            ):
-                tasks.start_soon(_prompt, child, self.format_messages(messages))
-                await _read(child, turn, on_chunk)
-                if turn.failure is None:
-                    with anyio.move_on_after(END_LIMIT):
-                        await child.process.wait()
-                        await child.heard.wait()
-                tasks.cancel_scope.cancel()
+            with tempfile.NamedTemporaryFile(prefix="abp-telemetry-") as records:
+                more = {**session.options.environment, **self._dialect.environment(records.name)}
+                async with spawn(
+                    command, env={**child_environment(), **more}, cwd=session.folder
+                ) as child:
+                    await self._talk(child, self.format_messages(messages), turn, on_chunk)
+                status, words = child.process.returncode or 0, "\n".join(child.last_words)
+                response = turn.end(status, words, _read_end(records.file))
         except OSError as problem:
             words = f"{self._dialect.program} cannot be started: {problem}"
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words) from None
-        response = turn.end(child.process.returncode or 0, "\n".join(child.last_words))
         session.id = turn.session
         return response
 
+    async def _talk(self, child: Child, prompt: bytes, turn: CliTurn, on_chunk: OnChunk) -> None:
+        """The prompt, and all that is said then, until it has ended or has no more time to."""
+        async with anyio.create_task_group() as tasks:
+            source, sink = self._tap(child.stdout, child.stdin)
+            tasks.start_soon(_prompt, sink, prompt)
+            await _read(source, turn, on_chunk)
+            if turn.failure is None:
+                with anyio.move_on_after(END_LIMIT):
+                    await child.process.wait()
+                    await child.heard.wait()
+            tasks.cancel_scope.cancel()
 
-async def _read(child: Child, turn: CliTurn, on_chunk: OnChunk) -> None:
+
+def _read_end(records: IO[bytes]) -> bytes:
+    """The last `MAX_RECORDS` bytes."""
+    size = records.seek(0, os.SEEK_END)
+    records.seek(max(0, size - MAX_RECORDS))
+    return records.read(MAX_RECORDS)
+
+
+async def _read(source: ByteReader, turn: CliTurn, on_chunk: OnChunk) -> None:
     """All that it says; after its last word only for a while: what it has started may go on, and
     hold its stdout.
     """
     with anyio.CancelScope() as reading:
-        while turn.failure is None and (data := await child.stdout.receive()):
+        while turn.failure is None and (data := await source.receive()):
             for chunk in turn.feed(data):
                 on_chunk(chunk)
             if turn.is_complete:
                 reading.deadline = min(reading.deadline, anyio.current_time() + END_LIMIT)
 
 
-async def _prompt(child: Child, prompt: bytes) -> None:
-    with contextlib.suppress(OSError):  # it has ended: how, its reader says
-        await write_all(child.stdin, prompt)
-        child.stdin.close()
+async def _prompt(sink: ByteWriter, prompt: bytes) -> None:
+    with (
+        contextlib.suppress(OSError),
+        contextlib.closing(sink),
+    ):  # it has ended: its reader says how
+        await write_all(sink, prompt)

@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from abp_bridge.agents.transcript import Transcript
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.sanitize import label
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 CONNECT_LIMIT = 15.0  # seconds; the bound of the whole turn is its user's
 MAX_BODY = 64 * 2**20  # bytes: each token of an answer comes in an object of its own
@@ -43,6 +45,8 @@ class Exchange:
         key: Sent with the request; empty for none.
         plain: Whether what the libraries add to a request stays here.
         transport: Carries it, instead of a connection.
+        root: The path of the provider's own address.
+        tap: Overhears it, as lines of JSON.
 
     Attributes:
         sent: The body of the request.
@@ -56,6 +60,8 @@ class Exchange:
         *,
         plain: bool = False,
         transport: httpx2.AsyncBaseTransport | None = None,
+        root: str = "",
+        tap: Tap = unobserved_stream,
     ) -> None:
         self.url = url
         self.key = key
@@ -63,6 +69,9 @@ class Exchange:
         self.failure: AgentError | None = None
         self._plain = plain
         self._transport = transport
+        self._root = root
+        is_heard = tap is not unobserved_stream
+        self._transcript = Transcript(tap, key, HIDDEN) if is_heard else None
         self._is_stream = False
         self._tail = b""
 
@@ -83,6 +92,11 @@ class Exchange:
             event_hooks={"request": [self._on_request], "response": [self._on_response]},
         )
 
+    def close(self) -> None:
+        """It is over, whatever came of it. Idempotent."""
+        if self._transcript is not None:
+            self._transcript.close()
+
     def quote(self, words: str, limit: int) -> str:
         """One line of what a server says, without the key: some say which one was wrong."""
         return label(words.replace(self.key, HIDDEN) if self.key else words, limit)
@@ -93,6 +107,10 @@ class Exchange:
             if name.lower() not in _PLAIN or (name.lower() == "authorization" and not self.key):
                 del request.headers[name]
         request.headers["Accept-Encoding"] = "identity"  # what comes is as large as it looks
+        if self._transcript is not None:
+            root = urlsplit(self.url).path.rstrip("/") if self.url else self._root
+            path = request.url.raw_path.decode().removeprefix(root)
+            self._transcript.on_request(f"{request.method} {path}", self.sent)
 
     async def _on_response(self, response: httpx2.Response) -> None:
         kind, location = (response.headers.get(name, "") for name in ("content-type", "location"))
@@ -105,8 +123,11 @@ class Exchange:
             self.failure = AgentError(AgentErrorCode.PROTOCOL, words)
             raise self.failure
         response.stream = _Bounded(response.stream, self)
+        if self._transcript is not None:
+            status, headers = response.status_code, response.headers
+            await self._transcript.on_response(status, headers, events=self._is_stream)
 
-    def hear(self, data: bytes, size: int) -> None:
+    async def hear(self, data: bytes, size: int) -> None:
         """A piece of the answer, of which so much has come now.
 
         Raises:
@@ -117,6 +138,13 @@ class Exchange:
             words = f"its answer has more than {MAX_BODY:,} bytes"
             self.failure = AgentError(AgentErrorCode.TRUNCATED, words)
             raise self.failure
+        if self._transcript is not None:
+            await self._transcript.hear(data)
+
+    async def end(self) -> None:
+        """All of the answer has come that will."""
+        if self._transcript is not None:
+            await self._transcript.end()
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -131,8 +159,9 @@ class _Bounded(httpx2.AsyncByteStream):
         size = 0
         async for data in self._stream:
             size += len(data)
-            self._exchange.hear(data, size)
+            await self._exchange.hear(data, size)
             yield data
+        await self._exchange.end()
 
     async def aclose(self) -> None:
         """Let the connection go (`AsyncByteStream.aclose`)."""

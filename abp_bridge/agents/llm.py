@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -25,20 +26,20 @@ from abp_bridge.core.agent_turn import (
     ModelSettings,
 )
 from abp_bridge.core.sanitize import label
+from abp_bridge.extras import install_command
 from abp_bridge.interfaces.agent import (
     Availability,
     OnChunk,
     StartOptions,
     Transport,
 )
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
     import httpx2
 
     from abp_bridge.agents.exchange import Exchange
-    from abp_bridge.agents.model_turn import Asked
-
-INSTALL = "pip install 'abp-bridge[models]'"
+    from abp_bridge.agents.model_turn import ModelClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Provider:
         keys: The variables that may hold its key: the first that does counts.
         needs_key: Whether it answers nobody without one.
         base_url: The variable that names another address for it; empty for none.
+        root: The path of its own address.
     """
 
     title: str
@@ -58,12 +60,15 @@ class Provider:
     keys: Sequence[str]
     needs_key: bool = True
     base_url: str = ""
+    root: str = ""
 
 
 ADDRESS = "address"
 PROVIDERS: Mapping[str, Provider] = MappingProxyType(
     {
-        "openai": Provider("OpenAI", "openai", ["OPENAI_API_KEY"], base_url="OPENAI_BASE_URL"),
+        "openai": Provider(
+            "OpenAI", "openai", ["OPENAI_API_KEY"], base_url="OPENAI_BASE_URL", root="/v1"
+        ),
         "anthropic": Provider(
             "Anthropic", "anthropic", ["ANTHROPIC_API_KEY"], base_url="ANTHROPIC_BASE_URL"
         ),
@@ -87,6 +92,7 @@ class LlmAgent(Agent):
         name: Its name, as its provider has it.
         base_url: Where it is asked; empty for where its provider is.
         transport: Carries its requests, instead of connections.
+        tap: Overhears its requests and their answers, as lines of JSON.
     """
 
     transport_type: Transport = "llm"
@@ -98,6 +104,7 @@ class LlmAgent(Agent):
         *,
         base_url: str = "",
         transport: httpx2.AsyncBaseTransport | None = None,
+        tap: Tap = unobserved_stream,
     ) -> None:
         super().__init__(label(name, 80))
         self._api = provider
@@ -105,6 +112,7 @@ class LlmAgent(Agent):
         self._name = name
         self._base_url = base_url
         self._transport = transport
+        self._tap = tap
 
     @property
     def obstacle(self) -> str:
@@ -127,7 +135,8 @@ class LlmAgent(Agent):
         """The conversation as JSON (`AgentProtocol.format_messages`), which each provider's API has
         in names of its own.
         """
-        return json.dumps([asdict(each) for each in messages], ensure_ascii=False).encode()
+        said = [{name: it for name, it in asdict(each).items() if it} for each in messages]
+        return json.dumps(said, ensure_ascii=False).encode()
 
     async def _ask(
         self,
@@ -144,19 +153,29 @@ class LlmAgent(Agent):
         asked = await anyio.to_thread.run_sync(self._make, exchange, abandon_on_cancel=True)
         from abp_bridge.agents.model_turn import request_model
 
-        return await request_model(asked, exchange, messages, settings=settings, on_chunk=on_chunk)
+        with closing(exchange):
+            return await request_model(
+                asked, exchange, messages, settings=settings, on_chunk=on_chunk
+            )
 
     def _exchange(self, environment: Mapping[str, str]) -> Exchange:
         from abp_bridge.agents.exchange import Exchange
 
         base_url = self._base_url or environment.get(self._provider.base_url, "")
         key = _key(self._provider, environment)
-        return Exchange(base_url, key, plain=self._api == ADDRESS, transport=self._transport)
+        return Exchange(
+            base_url,
+            key,
+            plain=self._api == ADDRESS,
+            transport=self._transport,
+            root=self._provider.root,
+            tap=self._tap,
+        )
 
     def _obstacle(self, environment: Mapping[str, str]) -> str:
         """Why it cannot be had with such variables; empty where it can."""
         if not (_is_here("pydantic_ai") and _is_here(self._provider.library)):
-            return f"the packages that speak to it are not here: {INSTALL}"
+            return f"the packages that speak to it are not here: {install_command('models')}"
         key, names = _key(self._provider, environment), " or ".join(self._provider.keys)
         if not key and self._provider.needs_key:
             return f"there is no key of {self._provider.title}'s: set {names}"
@@ -164,13 +183,13 @@ class LlmAgent(Agent):
             return f"what {names} holds is no key: there are blanks or special characters in it"
         return ""
 
-    def _make(self, exchange: Exchange) -> Asked:
+    def _make(self, exchange: Exchange) -> ModelClient:
         try:
             from abp_bridge.agents.model_turn import make_model
 
             return make_model(self._api, self._name, exchange)
         except ImportError as problem:
-            words = f"{problem.name} cannot be imported: {INSTALL}"
+            words = f"{problem.name} cannot be imported: {install_command('models')}"
         except Exception as problem:  # the libraries': of addresses and proxies that are none
             words = exchange.quote(f"it cannot be asked: {problem}", 300)
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)

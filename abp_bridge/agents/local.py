@@ -12,14 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abp_bridge.agents.session import Agent, Session
-from abp_bridge.core.agent_turn import NO_SETTINGS, AgentMessage, AgentResponse, ModelSettings
-from abp_bridge.interfaces.agent import (
-    Availability,
-    OnChunk,
-    StartOptions,
-    Transport,
-    ignore_chunk,
-)
+from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, ModelSettings
+from abp_bridge.interfaces.agent import Availability, OnChunk, StartOptions, Transport
 from abp_bridge.protocols.prompts import format_prompt
 
 
@@ -32,6 +26,7 @@ class LocalAgent(Agent):
     """
 
     transport_type: Transport = "local_agent"
+    keeps_sessions = True
 
     def __init__(self, title: str, folder: str) -> None:
         super().__init__(title)
@@ -46,24 +41,6 @@ class LocalAgent(Agent):
         id = await super().start(options)
         self._sessions[id].folder = options.workspace or tempfile.mkdtemp(dir=self.folder)
         return id
-
-    async def resume(
-        self,
-        session: str,
-        messages: Sequence[AgentMessage],
-        *,
-        on_chunk: OnChunk = ignore_chunk,
-        settings: ModelSettings = NO_SETTINGS,
-        timeout: float,
-    ) -> tuple[str, AgentResponse]:
-        """Run it once more, in its own session (`AgentProtocol.resume`); one that another process
-        began is known by the agent alone.
-        """
-        if session not in self._sessions:
-            await self.start(StartOptions(session_id=session))
-        return await super().resume(
-            session, messages, on_chunk=on_chunk, settings=settings, timeout=timeout
-        )
 
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
         """The prompt (`AgentProtocol.format_messages`)."""

@@ -8,6 +8,7 @@ has said why it stopped.
 
 from __future__ import annotations
 
+import base64
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import httpx2
 from pydantic_ai import exceptions
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -30,6 +32,7 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ThinkingPartDelta,
     ToolCallPart,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.models import Model
@@ -37,6 +40,8 @@ from pydantic_ai.settings import ModelSettings as WireSettings
 
 from abp_bridge.agents.exchange import Exchange
 from abp_bridge.core.agent_turn import (
+    MAX_ANSWER,
+    SHORT,
     AgentError,
     AgentErrorCode,
     AgentMessage,
@@ -44,6 +49,7 @@ from abp_bridge.core.agent_turn import (
     Chunk,
     ChunkKind,
     Cost,
+    EndlessTurnError,
     ModelSettings,
     ToolCall,
     Usage,
@@ -51,7 +57,6 @@ from abp_bridge.core.agent_turn import (
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.agent import OnChunk
-from abp_bridge.protocols.cli_agents import MAX_ANSWER, SHORT
 
 MAX_DEPTH = 3  # of an error within an error, until its message: APIs have one or two
 
@@ -75,14 +80,14 @@ CUT = "its answer ended before it was whole"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelClient:
     """A model, and what the requests to it go by."""
 
     model: Model
     client: httpx2.AsyncClient
 
 
-def make_model(provider: str, name: str, exchange: Exchange) -> Asked:
+def make_model(provider: str, name: str, exchange: Exchange) -> ModelClient:
     """A model, of which nothing is asked yet. It may take seconds, and needs no event loop.
 
     Args:
@@ -95,11 +100,11 @@ def make_model(provider: str, name: str, exchange: Exchange) -> Asked:
         Exception: As the libraries have it: its address is none, or a proxy's is.
     """
     client = exchange.client()
-    return Asked(MODELS[provider](name, exchange, client), client)
+    return ModelClient(MODELS[provider](name, exchange, client), client)
 
 
 async def request_model(
-    asked: Asked,
+    asked: ModelClient,
     exchange: Exchange,
     messages: Sequence[AgentMessage],
     *,
@@ -187,10 +192,19 @@ def _conversation(messages: Sequence[AgentMessage]) -> list[ModelMessage]:
         if each.role == "assistant":
             said.append(ModelResponse(parts=[TextPart(each.content)]))
         elif each.role == "user":
-            said.append(ModelRequest(parts=[UserPromptPart(each.content)]))
+            said.append(ModelRequest(parts=[UserPromptPart(_content(each))]))
     if said and isinstance(said[-1], ModelRequest) and rules:
         said[-1].instructions = rules
     return said
+
+
+def _content(message: AgentMessage) -> str | list[UserContent]:
+    if not message.images:
+        return message.content
+    shown = [
+        BinaryContent(base64.b64decode(each.data), media_type=each.kind) for each in message.images
+    ]
+    return [*shown, *filter(None, [message.content])]
 
 
 def _settings(settings: ModelSettings) -> WireSettings:
@@ -246,8 +260,7 @@ class _Answer:
     def _count(self, words: str) -> None:
         self._size += len(words)
         if self._size > MAX_ANSWER:
-            said = f"it says more than {MAX_ANSWER:,} characters in one turn"
-            raise AgentError(AgentErrorCode.TRUNCATED, said)
+            raise EndlessTurnError("says", MAX_ANSWER, "characters")
 
 
 def _call(part: ToolCallPart) -> ToolCall:

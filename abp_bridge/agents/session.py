@@ -41,7 +41,7 @@ class Session:
     folder: str = ""
     usage: Usage | None = None
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
-    _scope: anyio.CancelScope | None = None
+    _turns: list[anyio.CancelScope] = field(default_factory=list)
 
     async def run(
         self, turn: Callable[[], Awaitable[AgentResponse]], timeout: float, title: str
@@ -50,18 +50,21 @@ class Session:
 
         Args:
             turn: Has the answer; cancelled, it leaves nothing behind.
-            timeout: Seconds that it may take.
+            timeout: Seconds that it may take, with its wait for those before it.
             title: What people call the agent.
 
         Raises:
             AgentError: It was stopped, or not done in time, or brought no whole answer.
         """
-        async with self._lock:
-            limit = anyio.current_time() + timeout
-            response = None
-            with anyio.CancelScope(deadline=limit) as self._scope:
-                response = await turn()
-            self._scope = None
+        limit = anyio.current_time() + timeout
+        response = None
+        with anyio.CancelScope(deadline=limit) as scope:
+            self._turns.append(scope)
+            try:
+                async with self._lock:
+                    response = await turn()
+            finally:
+                self._turns.remove(scope)
         if response is None:
             if anyio.current_time() >= limit:
                 words = f"{title} was not done within {timeout:g} s"
@@ -72,11 +75,11 @@ class Session:
         return response
 
     async def stop(self) -> None:
-        """End the turn that runs, and wait for that."""
-        if self._scope is not None:
-            self._scope.cancel()
-            async with self._lock:
-                pass
+        """End the turn that runs and those that wait for it, and wait for that."""
+        for scope in self._turns:
+            scope.cancel()
+        async with self._lock:
+            pass
 
     def _count(self, usage: Usage) -> None:
         """Add a turn's, unless it speaks of the session so far."""
@@ -102,7 +105,12 @@ class Agent(abc.ABC):
 
     Args:
         title: What people are told of it.
+
+    Attributes:
+        keeps_sessions: Whether it keeps them itself, and so knows one that another process began.
     """
+
+    keeps_sessions = False
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -136,11 +144,13 @@ class Agent(abc.ABC):
         timeout: float,
     ) -> tuple[str, AgentResponse]:
         """One turn more, of a session that had some (`AgentProtocol.resume`)."""
+        if self.keeps_sessions and session not in self._sessions:
+            await self.start(StartOptions(session_id=session))
         response = await self._run(session, messages, on_chunk, settings, timeout, resumes=True)
         return self._sessions[session].id, response
 
     async def stop(self, session: str) -> None:
-        """End the turn that runs, with all that it started (`AgentProtocol.stop`)."""
+        """End its turns, with all that they started (`AgentProtocol.stop`)."""
         if (known := self._sessions.get(session)) is not None:
             await known.stop()
 

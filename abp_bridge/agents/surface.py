@@ -9,24 +9,32 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
-from math import inf
+from typing import Protocol
 
 import anyio
 
 from abp_bridge.core import model_approval
-from abp_bridge.core.agent_turn import AgentError, AgentErrorCode, AgentResponse, Chunk, ChunkKind
+from abp_bridge.core.agent_turn import (
+    AgentError,
+    AgentErrorCode,
+    AgentResponse,
+    Chunk,
+    ChunkKind,
+    images_of,
+)
 from abp_bridge.core.command_line import HIDDEN, show_target
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import as_text, well_formed
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.model_approval import Decision, Review
+from abp_bridge.core.model_approval import APPROVERS, Decision, Review
 from abp_bridge.core.model_budget import Budget, Spending, known_cost
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.question import UNASKED, Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import message
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
 from abp_bridge.interfaces.surface import (
     HostTimeoutError,
+    SurfaceFailedError,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
@@ -39,10 +47,10 @@ from abp_bridge.protocols.mcp.model_request import (
 from abp_bridge.protocols.mcp.sampling import is_servers_own
 
 AT_ONCE = 2  # turns: each may be a process, and an app that is allowed everything asks in a loop
-INTERVAL = 1.0
+INTERVAL = 5.0  # seconds between reports of how far an answer is: most are there sooner
 STOP_LIMIT = 10.0  # seconds for a session's process to be gone: it bounds that itself
 SHORTEST_KEY = 8  # characters: shorter ones stand in other words
-MAX_ANSWER = 50_000  # characters, which the person can be shown
+MAX_SHOWN = 50_000  # characters of an answer: a person can be shown as many
 _LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
 # Of which a model has seen nothing: they cost nothing.
 _FREE = (
@@ -50,12 +58,24 @@ _FREE = (
     AgentErrorCode.RATE_LIMITED,
     AgentErrorCode.SESSION_UNKNOWN,
     AgentErrorCode.NETWORK,
+    AgentErrorCode.NO_IMAGES,
 )
+# Which the person has to mend first, or which is the model's last word: again would be the same.
+_FINAL = (*_LASTING, AgentErrorCode.REFUSED, AgentErrorCode.NO_IMAGES)
 _NO_PERSON = "no person approved what it would be sent"
+_NOT_SENT = "The user did not let it be sent to a model."
+_KEPT_BACK = "The user kept the model's answer back."
+LEEWAY = 0.5  # seconds of the question's time in which a model that is late is still said to be
 
 AskPerson = Callable[[Question], Awaitable[Answer]]
 MakeAgent = Callable[[str, str], AgentProtocol]
 OnProgress = Callable[[Question, str], None]
+
+
+class FindObstacle(Protocol):
+    """Says why a model cannot be had."""
+
+    def __call__(self, model: str, *, images: bool) -> str: ...
 
 
 class AgentSurface:
@@ -67,8 +87,8 @@ class AgentSurface:
         ask_person: Asks the person, by whatever else can ask.
         budget: What it may cost; None for no limit.
         limit: Seconds for a turn where who asks names none.
-        find_obstacle: That name -> why it cannot be had here, as far as that is seen at once; empty
-            where it can.
+        find_obstacle: That name, and whether it would be sent images -> why it cannot be had here,
+            as far as that is seen at once; empty where it can.
         on_progress: Is told how far an answer is, in words.
         interval: Seconds between two such reports.
     """
@@ -82,7 +102,7 @@ class AgentSurface:
         budget: Budget | None,
         limit: float,
         on_progress: OnProgress,
-        find_obstacle: Callable[[str], str] = lambda model: "",
+        find_obstacle: FindObstacle = lambda model, images: "",
         interval: float = INTERVAL,
     ) -> None:
         self._model = show_target(model)
@@ -119,22 +139,23 @@ class AgentSurface:
         (`InputProvider.ask`).
         """
         request = decode_request(question)
-        if why := self._find_obstacle(self._word):  # before anybody is asked
+        has_images = bool(images_of(request.messages))
+        if why := self._find_obstacle(self._word, images=has_images):  # before anybody is asked
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
         self._check_budget()
         decision, by = await self._approve(question, request)
         if decision is Decision.REFUSE:
-            return SurfaceResponse(Outcome.DECLINED, answered_by=by)
+            return SurfaceResponse(Outcome.DECLINED, answered_by=by, reason=_NOT_SENT)
         async with self._turns:
             self._check_budget()
             response = await self._run(question, request)
         text = as_text(well_formed(response.content))
         edited = False
         if decision is Decision.REVIEW:
-            shown = message(text, MAX_ANSWER)
+            shown = message(text, MAX_SHOWN)
             reviewed, by = await self._review(question, shown)
             if reviewed is None:
-                return SurfaceResponse(Outcome.DECLINED, answered_by=by)
+                return SurfaceResponse(Outcome.DECLINED, answered_by=by, reason=_KEPT_BACK)
             text, edited = reviewed, reviewed != shown
         cost = response.usage.cost if response.usage else None
         ignored = (*request.ignored, *response.ignored)
@@ -186,7 +207,10 @@ class AgentSurface:
                 return (text if review is Review.PASS else None), answer.answered_by
             edit = model_approval.make_edit(self._name(question, "edit"), question, text)
             answer = await self._ask_person(edit)
-            if answer.outcome is Outcome.ACCEPTED and answer.answered_by in _PERSONS:
+            if (
+                answer.outcome is Outcome.ACCEPTED
+                and answer.answered_by in model_approval.APPROVERS
+            ):
                 return str(answer.content[model_approval.ANSWER]), answer.answered_by
             editable = answer.outcome is not Outcome.UNSUPPORTED
 
@@ -194,10 +218,9 @@ class AgentSurface:
         """`answer`, where somebody gave it."""
         if answer.outcome is Outcome.TIMED_OUT:
             raise HostTimeoutError(f"{_NO_PERSON} in time: {answer.reason}")
-        if answer.outcome is Outcome.INVALID or answer.answered_by not in _PERSONS:
-            raise SurfaceUnsupportedError(
-                f"{_NO_PERSON}: {answer.reason or answer.outcome.value}", lasting=False
-            )
+        if answer.outcome is Outcome.INVALID or answer.answered_by not in APPROVERS:
+            why = answer.reason.removeprefix(UNASKED) or answer.outcome.value
+            raise SurfaceUnsupportedError(f"{_NO_PERSON} ({why})", lasting=False)
         return answer
 
     def _name(self, question: Question, what: str) -> str:
@@ -222,9 +245,9 @@ class AgentSurface:
             words = f"{self._model} cannot be asked: {problem.strerror or problem}"
             raise SurfaceUnsupportedError(words, lasting=False) from None
         text = response.content or ""
-        if not text.strip() or len(text) > MAX_ANSWER:
-            what = f"more than {MAX_ANSWER:,} characters" if text.strip() else "without text"
-            raise SurfaceUnsupportedError(f"{self._model} answered {what}", lasting=False)
+        if not text.strip() or len(text) > MAX_SHOWN:
+            what = f"more than {MAX_SHOWN:,} characters" if text.strip() else "without text"
+            raise SurfaceFailedError(f"{self._model} answered {what}")
         return response
 
     async def _turn(self, folder: str, question: Question, request: ModelRequest) -> AgentResponse:
@@ -253,13 +276,17 @@ class AgentSurface:
         self, agent: AgentProtocol, folder: str, question: Question, request: ModelRequest
     ) -> AgentResponse:
         session = await agent.start(StartOptions(workspace=folder))
+        left = anyio.current_effective_deadline() - anyio.current_time() - LEEWAY
         try:
-            return await agent.send(
-                session,
-                request.messages,
-                on_chunk=self._report(question),
-                settings=request.settings,
-                timeout=question.timeout or self._limit,
+            return await self._watch(
+                question,
+                lambda on_chunk: agent.send(
+                    session,
+                    request.messages,
+                    on_chunk=on_chunk,
+                    settings=request.settings,
+                    timeout=max(0.0, min(question.timeout or self._limit, left)),
+                ),
             )
         finally:
             with anyio.move_on_after(STOP_LIMIT, shield=True):
@@ -273,7 +300,9 @@ class AgentSurface:
             return response
         return replace(response, usage=replace(response.usage, cost=cost))
 
-    def _explain(self, problem: AgentError) -> HostTimeoutError | SurfaceUnsupportedError:
+    def _explain(
+        self, problem: AgentError
+    ) -> HostTimeoutError | SurfaceFailedError | SurfaceUnsupportedError:
         """What a turn without an answer is to who asked, who may read none of the person's keys:
         programs say which one was wrong.
         """
@@ -284,23 +313,36 @@ class AgentSurface:
         if problem.code is AgentErrorCode.TIMEOUT:
             return HostTimeoutError(f"{self._model} brought no answer: {said}")
         again = f" (again after {problem.retry_after:g} s)" if problem.retry_after else ""
-        return SurfaceUnsupportedError(
-            f"{self._model} brought no answer ({problem.code}): {said}{again}",
-            lasting=problem.code in _LASTING,
-        )
+        words = f"{self._model} brought no answer ({problem.code}): {said}{again}"
+        if problem.code in _FINAL:
+            return SurfaceUnsupportedError(words, lasting=problem.code in _LASTING)
+        return SurfaceFailedError(words)
 
-    def _report(self, question: Question) -> OnChunk:
-        written, reported = 0, inf  # what comes at once is not worth a word
+    async def _watch(
+        self, question: Question, turn: Callable[[OnChunk], Awaitable[AgentResponse]]
+    ) -> AgentResponse:
+        """The answer of `turn`, while the person is told how far it is."""
+        written = 0
+        ended: AgentResponse | AgentError | None = None
 
         def on_chunk(chunk: Chunk) -> None:
-            nonlocal written, reported
+            nonlocal written
             written += len(chunk.text) if chunk.kind == ChunkKind.TEXT else 0
-            reported = min(reported, anyio.current_time())
-            if anyio.current_time() - reported >= self._interval:
-                reported = anyio.current_time()
-                self._on_progress(question, f"{self._model} has written {written:,} characters")
 
-        return on_chunk
+        async def report() -> None:
+            while True:
+                await anyio.sleep(self._interval)
+                far = f"has written {written:,} characters" if written else "is at work"
+                self._on_progress(question, f"{self._model} {far}")
 
-
-_PERSONS = (AnsweredBy.PERSON, AnsweredBy.SCRIPT)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(report)
+            try:
+                ended = await turn(on_chunk)
+            except AgentError as problem:  # apart from what ends the group
+                ended = problem
+            tasks.cancel_scope.cancel()
+        if isinstance(ended, AgentResponse):
+            return ended
+        assert ended is not None, "a turn that is cancelled does not come here"
+        raise ended

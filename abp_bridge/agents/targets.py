@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
+from abp_bridge.core.model_budget import PRICED_IN, TOKENS, Budget
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
 from abp_bridge.interfaces.agent import AgentProtocol
@@ -25,25 +26,23 @@ def make_agent(model: str, folder: str, tap: Tap = unobserved_stream) -> AgentPr
     Args:
         model: As `MODELS` has it.
         folder: Where sessions without a workspace have theirs; who made it removes it.
-        tap: Overhears one that speaks ACP.
+        tap: Overhears it; a model behind an API as lines of JSON.
 
     Raises:
         AgentError: It names none, or its kind is not installed.
     """
-    if model.startswith("acp:"):
-        return _acp(model.removeprefix("acp:"), folder, tap)
     for scheme, make in _KINDS.items():
         if model.startswith(scheme):
-            return make(model.removeprefix(scheme), folder)
+            return make(model.removeprefix(scheme), folder, tap)
     raise AgentError(AgentErrorCode.NOT_AVAILABLE, f"{model[:200]!r} is no model: write {MODELS}")
 
 
-def check_model(model: str) -> None:
+def check_model(model: str, budget: Budget | None = None) -> None:
     """See that `model` names what can answer sampling: an agent that can be had without its tools,
-    for nobody asked it to do anything.
+    for nobody asked it to do anything; and that `budget` is in what it costs.
 
     Raises:
-        AgentError: It does not.
+        AgentError: It does not, or is not.
     """
     make_agent(model, "")
     scheme, _, name = model.partition(":")
@@ -53,13 +52,22 @@ def check_model(model: str) -> None:
         if DIALECTS[name].toolless is None:
             words = f"{model} always has its tools, and so is no model for sampling"
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
+    if budget is not None and budget.unit not in (TOKENS, PRICED_IN) and scheme != "acp":
+        words = f"what {model} costs is known in {PRICED_IN}: a budget in {budget.unit} cannot hold"
+        raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
 
 
-def find_obstacle(model: str) -> str:
+def find_obstacle(model: str, *, images: bool) -> str:
     """Why `model` cannot be had here, as far as that is seen without starting anything: a program
     that is not there, a key or a package; empty where nothing is seen.
+
+    Args:
+        model: As `MODELS` has it.
+        images: Whether it would be sent any.
     """
     scheme, _, rest = model.partition(":")
+    if images and scheme == "cli":
+        return "a command line takes no images"
     if scheme in ("cli", "acp"):
         from abp_bridge.protocols.cli_agents import DIALECTS
 
@@ -72,33 +80,37 @@ def find_obstacle(model: str) -> str:
     return agent.obstacle
 
 
-def _cli(name: str, folder: str) -> AgentProtocol:
+def _cli(name: str, folder: str, tap: Tap) -> AgentProtocol:
     from abp_bridge.agents.cli import CliAgent
     from abp_bridge.protocols.cli_agents import DIALECTS
 
     if name not in DIALECTS:
         words = f"there is no agent cli:{name[:80]}: write cli: and one of {', '.join(DIALECTS)}"
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
-    return CliAgent(DIALECTS[name], folder)
+    return CliAgent(DIALECTS[name], folder, tap)
 
 
-def _llm(provider: str, name: str, folder: str) -> AgentProtocol:
+def _llm(provider: str, name: str, folder: str, tap: Tap) -> AgentProtocol:
     from abp_bridge.agents.llm import LlmAgent
 
     if not name:
         words = f"write the model's name after {provider}:"
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
-    return LlmAgent(provider, name)
+    return LlmAgent(provider, name, tap=tap)
 
 
-def _address(scheme: str, rest: str, folder: str) -> AgentProtocol:
+def _address(scheme: str, rest: str, folder: str, tap: Tap) -> AgentProtocol:
     from abp_bridge.agents.llm import ADDRESS, LlmAgent
 
     url, _, name = f"{scheme}{rest}".partition("#")
-    if not name or "?" in url or host_of(url) is None:
+    words = ""
+    if "?" in url or host_of(url) is None:
         words = "an address is written as http://127.0.0.1:11434/v1#NAME, without user and query"
+    elif not name:
+        words = f"an address needs the model's name there as well: {url[:200]}#NAME"
+    if words:
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
-    return LlmAgent(ADDRESS, name, base_url=url)
+    return LlmAgent(ADDRESS, name, base_url=url, tap=tap)
 
 
 def _acp(command: str, folder: str, tap: Tap) -> AgentProtocol:
@@ -115,8 +127,9 @@ def _acp(command: str, folder: str, tap: Tap) -> AgentProtocol:
     return AcpAgent(words, folder, tap)
 
 
-_KINDS: Mapping[str, Callable[[str, str], AgentProtocol]] = {
+_KINDS: Mapping[str, Callable[[str, str, Tap], AgentProtocol]] = {
     "cli:": _cli,
+    "acp:": _acp,
     **{f"{name}:": partial(_llm, name) for name in ("openai", "anthropic", "google")},
     **{scheme: partial(_address, scheme) for scheme in ("http://", "https://")},
 }

@@ -12,6 +12,11 @@ from typing import Literal
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.errors import AbpBridgeError
 
+MAX_ANSWER = 4 * 2**20  # characters of all messages of one turn: a model that goes on and on
+MAX_MESSAGES = 10_000  # with an id of their own in one turn: each is kept, an empty one as well
+MAX_CALLS = 10_000  # tools called in one turn, which all stand in its answer
+SHORT = 500  # characters of an agent's own words in an error
+
 Role = Literal["system", "user", "assistant"]
 Scope = Literal["turn", "session", "period"]
 
@@ -30,6 +35,7 @@ class AgentErrorCode(enum.StrEnum):
     PROTOCOL = "PROTOCOL"  # it says what its protocol has not
     AGENT_DIED = "AGENT_DIED"
     NETWORK = "NETWORK"  # its model cannot be reached
+    NO_IMAGES = "NO_IMAGES"  # it takes text only, and has seen nothing of what it was to be sent
     FAILED = "FAILED"  # it says itself that it failed, in words only
 
 
@@ -57,16 +63,52 @@ class AgentError(AbpBridgeError):
         self.partial = partial
 
 
+class EndlessTurnError(AgentError):
+    """A turn that goes beyond one of the bounds above.
+
+    Args:
+        does: What it does too much of, as in `calls`.
+        most: How many it may.
+        what: Of what.
+    """
+
+    def __init__(self, does: str, most: int, what: str) -> None:
+        super().__init__(
+            AgentErrorCode.TRUNCATED, f"it {does} more than {most:,} {what} in one turn"
+        )
+
+
 class ToolsNeededError(AgentError):
     """It cannot be had without its own tools, or used them where it may not."""
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """An image that goes with a message.
+
+    Attributes:
+        data: Its bytes in base64.
+        kind: Its MIME type, which is what the bytes say too.
+        size: Its bytes.
+    """
+
+    data: str
+    kind: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class AgentMessage:
-    """One message of a conversation."""
+    """One message of a conversation; only a user's has images."""
 
     role: Role
     content: str
+    images: tuple[Image, ...] = ()
+
+
+def images_of(messages: Sequence[AgentMessage]) -> list[Image]:
+    """All that go with a conversation, in order."""
+    return [image for each in messages for image in each.images]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from abp_bridge.core.question import (
 from abp_bridge.core.sanitize import label, message
 
 DECISION, ANSWER = "decision", "answer"
+APPROVERS = (AnsweredBy.PERSON, AnsweredBy.SCRIPT)  # nothing is sent, or leaves, by anybody else
 
 
 class Decision(enum.Enum):
@@ -95,9 +96,8 @@ def read_review(answer: Answer) -> Review:
 
 
 def _chosen(answer: Answer, safe: str) -> object:
-    mine = answer.answered_by in (AnsweredBy.PERSON, AnsweredBy.SCRIPT)
-    accepted = answer.outcome is Outcome.ACCEPTED and mine
-    return answer.content.get(DECISION) if accepted else safe
+    approved = answer.outcome is Outcome.ACCEPTED and answer.answered_by in APPROVERS
+    return answer.content.get(DECISION) if approved else safe
 
 
 def _make_select(
@@ -130,4 +130,6 @@ def _make(id: str, asked: Question, kind: Kind, whole: str, field: Field) -> Que
         tools=asked.tools,
         permits=Permission.SAMPLING,
         uncut="" if shown == whole else whole,
+        app=asked.app,
+        agent=asked.agent,
     )

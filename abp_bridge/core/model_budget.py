@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from abp_bridge.core.agent_turn import AgentResponse, Cost
 
 TOKENS = "tokens"
+PRICED_IN = "USD"  # by tables of prices and command lines; over ACP an agent names its own
 MOST = 1e12  # of tokens, or of money in any currency: who speaks of more does not count
 _UNIT = re.compile("[A-Z]{3}|turn")
 _BUDGET = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
@@ -31,7 +32,7 @@ def parse_budget(text: str) -> Budget:
         ValueError: It is none.
     """
     found = _BUDGET.fullmatch(text)
-    unit = (found[2] if found else "") or "USD"
+    unit = (found[2] if found else "") or PRICED_IN
     unit = unit.lower() if unit.lower() == TOKENS else unit.upper()
     amount = float(found[1]) if found else 0.0
     if not (0 < amount <= MOST and (unit == TOKENS or len(unit) == 3)):

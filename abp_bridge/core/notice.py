@@ -25,6 +25,7 @@ class NoticeKind(enum.Enum):
     STARTED = "operation/started"
     COMPLETED = "operation/completed"
     ERROR = "error"
+    CONSOLE = "page/console"  # ours: a web page's console has an error or a warning
     OTHER = "other"  # an event ABP does not define; `Notice.name` says which
 
 
@@ -43,6 +44,8 @@ class Notice:
     @property
     def failed(self) -> bool:
         """An error, or an operation that says it did not succeed."""
+        if self.kind is NoticeKind.CONSOLE:
+            return self.data.get("level") != "warning"
         return self.kind is NoticeKind.ERROR or (
             self.kind is NoticeKind.COMPLETED and self.data.get("success") is False
         )
@@ -67,6 +70,12 @@ def _line(notice: Notice) -> str:
             f"error {_short(data.get('code', 'without a code'))}:"
             f" {_short(data.get('message', 'no message'))}"
         )
+    if notice.kind is NoticeKind.CONSOLE:
+        level = "a warning" if data.get("level") == "warning" else "an error"
+        at = f" ({_short(data['at'])})" if data.get("at") else ""
+        lost = f"; {_short(data['lost'])} before it were not told" if data.get("lost") else ""
+        words = sanitize.label(to_text(data.get("message", "no message")), LINE_LIMIT)
+        return f"its page's console has {level}: {words}{at}{lost}"
     if notice.kind is NoticeKind.CAPABILITIES_CHANGED:
         parts = [f"{word} {', '.join(as_texts(names))}" for word, names in data.items() if names]
         return f"its capabilities changed{': ' + '; '.join(parts) if parts else ''}"

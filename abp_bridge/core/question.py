@@ -29,6 +29,7 @@ PRESUMED = "Nothing says that this can be undone."
 BRIDGE = "abp-bridge"  # who asks what no app does
 QUOTE = "> "  # begins each line of others' words, where the bridge's own stand beside them
 LONGEST_MESSAGE = 100_000  # characters that somebody can be shown; nobody reads as many
+UNASKED = "Nobody could be asked: "  # begins the reason of a question that no surface asks
 LONGEST_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
 
 
@@ -78,12 +79,14 @@ class Choice:
     """One option.
 
     `key` is its value as text, unique in its field: what goes over wires that only carry strings.
+    `whole` is all of its label, where `label` is only the beginning: for who has room for it.
     """
 
     value: JsonValue
     key: str
     label: str
     description: str = ""
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,8 @@ class Question:
         whole: What the app's schema says of the fields together.
         note: A remark of the bridge's own, to be shown with it.
         request: The method's own parameters as they came, for what is no form (resource, sampling).
+        app: What the app calls itself, safe to show; empty where it does not say, or is no app.
+        agent: Through which host it is asked, as that calls itself, safe to show.
         uncut: The whole message, where `message` is only the beginning of one that a person has to
             have before them; surfaces that cannot show it do not ask.
     """
@@ -165,6 +170,8 @@ class Question:
     note: str = ""
     request: JsonObject = field(default_factory=dict)
     uncut: str = ""
+    app: str = ""
+    agent: str = ""
 
     def in_full(self) -> Question:
         """The same for a surface that shows messages of any length: nothing of it is cut."""
@@ -254,7 +261,7 @@ class Outcome(enum.Enum):
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
     UNSUPPORTED = "unsupported"  # no surface of this host can ask it
-    INVALID = "invalid"  # the host kept sending answers that do not fit
+    INVALID = "invalid"  # what came back, again and again, was none
     WITHDRAWN = "withdrawn"  # its call, its app or its host ended first
 
 

@@ -53,7 +53,8 @@ class StartOptions:
     Attributes:
         workspace: The folder that the agent works in, as an absolute path; empty for one of its
             own, which is empty and goes with the session.
-        user_id: Whom it works for, in the caller's own word: told to who is told of its usage.
+        user_id: Whom it works for, in the caller's own word: kept with the session, and told to
+            nobody.
         session_id: The id that the session is to have; empty for a new one.
         tools: Whether the agent may use its own tools.
         environment: What its process is given beside ours.
@@ -102,7 +103,7 @@ class AgentProtocol(Protocol):
             messages: What it is sent, the last one of the user's.
             on_chunk: Gets each piece as it comes.
             settings: What is asked of the model; what it ignores its answer says.
-            timeout: Seconds for the whole turn.
+            timeout: Seconds for the whole turn, with its wait for those before it.
 
         Raises:
             AgentError: It brought no whole answer.
@@ -126,11 +127,13 @@ class AgentProtocol(Protocol):
         ...
 
     async def stop(self, session: str) -> None:
-        """End what runs of the session; what `resume` needs stays. Idempotent, bounded."""
+        """End the session's turns, those that wait as well; what `resume` needs stays. Idempotent,
+        bounded.
+        """
         ...
 
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
-        """What is sent for `messages`."""
+        """`messages` as one text: an agent's prompt, or JSON where a model gets each by itself."""
         ...
 
     async def get_usage(self, session: str) -> Usage | None:

@@ -8,21 +8,29 @@ of the line's own name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 
 from abp_bridge.core.agent_turn import (
+    MAX_ANSWER,
+    MAX_CALLS,
+    MAX_MESSAGES,
+    SHORT,
     AgentError,
     AgentErrorCode,
     AgentResponse,
     Chunk,
     ChunkKind,
     Cost,
+    EndlessTurnError,
     ToolCall,
     ToolsNeededError,
     Usage,
 )
+from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -34,18 +42,22 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.cli_telemetry import Telemetry
 from abp_bridge.protocols.json_lines import JsonLines
 
-MAX_ANSWER = 4 * 2**20  # characters of all messages of one turn: a model that goes on and on
-MAX_CALLS = 10_000  # tools called in one turn, which all stand in its answer
-SHORT = 500  # characters of an agent's own words in an error
 _BY_STATUS = {
     401: AgentErrorCode.AUTH_REQUIRED,
     403: AgentErrorCode.AUTH_REQUIRED,
     429: AgentErrorCode.RATE_LIMITED,
 }
 # Why a model stopped before it had said all, in the words of all of them.
-_CUT = frozenset({"max_tokens", "length", "max_turns", "max_turn_requests", "error_max_turns"})
+_CUT = frozenset(
+    {
+        *("max_tokens", "max_output_tokens", "length"),
+        *("max_turns", "max_turn_requests", "error_max_turns"),
+    }
+)
+_REFUSED = frozenset({"refusal", "content_filter"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,7 @@ class CliDialect:
         resume: Those that go on with the conversation of the id `{}`.
         toolless: Those with which it has no tools; None where it cannot be had without.
         read: Reads one line.
+        telemetry: Where it says why its model stopped; None where a line does.
     """
 
     program: str
@@ -68,6 +81,7 @@ class CliDialect:
     resume: Sequence[str]
     toolless: Sequence[str] | None
     read: Callable[[CliTurn, JsonObject], Iterator[Chunk]]
+    telemetry: Telemetry | None = None
 
     def command(self, session: str, *, resumes: bool, tools: bool) -> list[str]:
         """The command of one turn.
@@ -86,6 +100,10 @@ class CliDialect:
             raise ToolsNeededError(AgentErrorCode.NOT_AVAILABLE, words)
         arguments = self.resume if resumes else self.start
         return [self.program, *(each.format(session) for each in arguments), *without]
+
+    def environment(self, records: str) -> dict[str, str]:
+        """What its process is given besides, `records` being the file for its telemetry."""
+        return {} if self.telemetry is None else self.telemetry.environment(records)
 
 
 class CliTurn:
@@ -119,12 +137,13 @@ class CliTurn:
         """What is new in `data`."""
         yield from self._read(self._lines.feed(data))
 
-    def end(self, status: int, words: str) -> AgentResponse:
+    def end(self, status: int, words: str, records: bytes = b"") -> AgentResponse:
         """The answer.
 
         Args:
             status: The program's exit code.
             words: What it said last on its stderr.
+            records: Its telemetry, where the dialect has one.
 
         Raises:
             AgentError: There is none, or not all of it came.
@@ -133,6 +152,7 @@ class CliTurn:
         if self.failure is not None:
             raise self.failure
         if self.is_complete:
+            self._read_telemetry(records)
             return self._response()
         said = f": {label(words, SHORT)}" if words.strip() else ""
         if self.resumes and status and not self._messages:
@@ -150,13 +170,22 @@ class CliTurn:
         except RemoteProtocolError as problem:
             self.failure = AgentError(AgentErrorCode.PROTOCOL, str(problem))
 
+    def _read_telemetry(self, records: bytes) -> None:
+        telemetry = self._dialect.telemetry
+        if telemetry is None:
+            return
+        self.stop_reason = telemetry.decode_stop_reason(records)
+        if self.stop_reason is None:
+            words = "its telemetry does not say why its model stopped: this may not be all of it"
+            raise AgentError(AgentErrorCode.TRUNCATED, words)
+
     def _response(self) -> AgentResponse:
         messages = ["".join(each) for each in self._messages.values()]
         content = self.final if self.final is not None else messages[-1] if messages else None
         if self.stop_reason in _CUT:
             words = f"its answer was cut off ({self.stop_reason}), after {len(content or '')} char."
             raise AgentError(AgentErrorCode.TRUNCATED, words)
-        if self.stop_reason == "refusal":
+        if self.stop_reason in _REFUSED:
             raise AgentError(AgentErrorCode.REFUSED, label(content or "it says no more", SHORT))
         calls = tuple(self._calls.values())
         metadata: JsonObject = {"earlierMessages": messages[:-1]} if messages[1:] else {}
@@ -169,13 +198,20 @@ class CliTurn:
         """Its last message so far; empty where there is none."""
         return "".join(next(reversed(self._messages.values()), ()))
 
+    @property
+    def called(self) -> int:
+        """How many tools it has called so far."""
+        return len(self._calls)
+
     def say(self, message: str, text: str) -> Chunk:
         """More of the message of that id."""
         self._size += len(text)
+        is_new = message not in self._messages
         if self._size > MAX_ANSWER:
-            words = f"it says more than {MAX_ANSWER:,} characters in one turn"
-            self.failure = AgentError(AgentErrorCode.TRUNCATED, words)
-        else:
+            self.failure = EndlessTurnError("says", MAX_ANSWER, "characters")
+        elif is_new and len(self._messages) >= MAX_MESSAGES:
+            self.failure = EndlessTurnError("says", MAX_MESSAGES, "messages")
+        elif is_new or text:
             self._messages.setdefault(message, []).append(text)
         return Chunk(ChunkKind.TEXT, text)
 
@@ -183,8 +219,7 @@ class CliTurn:
         """A tool begins; one that began already is not counted again."""
         self._calls.setdefault(id, ToolCall(id, name, as_object(arguments)))
         if len(self._calls) > MAX_CALLS:
-            words = f"it calls more than {MAX_CALLS:,} tools in one turn"
-            self.failure = AgentError(AgentErrorCode.TRUNCATED, words)
+            self.failure = EndlessTurnError("calls", MAX_CALLS, "tools")
         return Chunk(ChunkKind.TOOL_START, name, {"id": id, "arguments": as_object(arguments)})
 
     def fail(self, words: JsonValue, code: AgentErrorCode = AgentErrorCode.FAILED) -> None:
@@ -216,7 +251,7 @@ def _ended(id: JsonValue, data: JsonObject) -> Chunk:
     return Chunk(ChunkKind.TOOL_END, data={**data, "id": as_text(id)})
 
 
-# --- Claude Code, and Qwen Code, which writes the same --------------------------------------------
+# --- Claude Code ----------------------------------------------------------------------------------
 
 
 def _claude(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
@@ -290,6 +325,68 @@ def _claude_result(turn: CliTurn, line: JsonObject) -> None:
     turn.is_complete = True
 
 
+# --- Qwen Code, which writes as Claude Code does, but for its end, and Gemini CLI -----------------
+
+_API_ERROR = re.compile(r"\[API Error: (?:(\d{3}) )?(.{1,10000})\]", re.DOTALL)
+
+
+def _qwen(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
+    if line.get("subtype") == "retry":  # what it said of its answer is discarded, or gone on with
+        yield Chunk(ChunkKind.NOTICE, "its model is tried again", line)
+    elif line.get("type") != "result":
+        yield from _claude(turn, line)
+    else:
+        tokens = as_object(line.get("usage"))
+        # Those from a cache are among them.
+        into, out = as_count(tokens.get("input_tokens")), as_count(tokens.get("output_tokens"))
+        turn.usage = Usage("session", into, out)
+        turn.session = as_text(line.get("session_id")) or turn.session
+        if line.get("is_error"):
+            turn.fail(*_api_error(as_object(line.get("error")).get("message")))
+        elif not into and not out:  # a command of its own, which no model has seen
+            turn.fail(f"no model has answered; it says itself: {as_text(line.get('result'))}")
+        turn.final = as_text(line.get("result")) or None
+        turn.is_complete = True
+
+
+def _gemini(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
+    kind, id = line.get("type"), as_text(line.get("tool_id"))
+    if kind == "init":
+        turn.session = as_text(line.get("session_id")) or turn.session
+    elif kind == "message":  # without an id: another begins after a tool
+        if line.get("role") == "assistant":
+            yield turn.say(str(turn.called), as_text(line.get("content")))
+    elif kind == "tool_use":
+        yield turn.call(id, as_text(line.get("tool_name")), line.get("parameters"))
+    elif kind == "tool_result":
+        yield _ended(id, {"result": line.get("output"), "status": line.get("status")})
+    elif kind == "error":  # it was stopped: it went round in a loop, or had too many turns
+        turn.fail(line.get("message"), AgentErrorCode.TRUNCATED)
+        yield Chunk(ChunkKind.NOTICE, as_text(line.get("message")), line)
+    elif kind == "result":
+        stats = as_object(line.get("stats"))
+        into, out = as_count(stats.get("input_tokens")), as_count(stats.get("output_tokens"))
+        turn.usage = Usage("turn", into, out)
+        turn.is_complete = True
+        if line.get("status") != "success":
+            turn.fail(*_api_error(as_object(line.get("error")).get("message")))
+    else:
+        yield _other(line)
+
+
+def _api_error(said: JsonValue) -> tuple[str, AgentErrorCode]:
+    """What an API answered, in the words that both put around it."""
+    if (found := _API_ERROR.fullmatch(as_text(said).strip())) is None:
+        return as_text(said), AgentErrorCode.FAILED
+    status, words = found[1], found[2]
+    try:
+        error = as_object(as_object(parse(words)).get("error"))
+    except ValueError:
+        error = {}
+    code = _by_status(int(status) if status else error.get("code"))
+    return as_text(error.get("message")) or words, code
+
+
 # --- Codex ----------------------------------------------------------------------------------------
 
 
@@ -340,6 +437,8 @@ def _goose(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
     if kind == "message":
         for block in map(as_object, as_list(message.get("content"))):
             yield from _goose_block(turn, as_text(message.get("id")), block)
+        if as_object(message.get("metadata")).get("outputTokenLimitReached") is True:
+            turn.stop_reason = "max_tokens"
     elif kind == "complete":
         into, out = as_count(line.get("input_tokens")), as_count(line.get("output_tokens"))
         turn.usage = Usage("session", into, out)
@@ -402,6 +501,18 @@ def _opencode(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
 
 
 _CLAUDE = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
+_QWEN = ("--output-format", "stream-json", "--include-partial-messages")
+# All that it has had: what it does not know of them it ignores.
+_QWEN_TOOLS = (
+    "agent,ask_user_question,cron_create,cron_delete,cron_list,edit,enter_worktree,exit_plan_mode,"
+    "exit_worktree,get_goal,glob,grep_search,list_agents,list_directory,loop_wakeup,lsp,monitor,"
+    "notebook_edit,read_file,read_mcp_resource,record_artifact,report_findings,run_shell_command,"
+    "save_memory,send_message,skill,task_stop,todo_write,tool_call,tool_search,update_goal,"
+    "web_fetch,web_search,write_file,zoom_image"
+)
+# Without it no folder that its user has not trusted is worked in, not even an empty one.
+_GEMINI = ("--output-format", "stream-json", "--skip-trust")
+_GEMINI_POLICY = str(Path(__file__).with_name("gemini_no_tools.toml"))
 _CODEX = ("exec", "--json", "--skip-git-repo-check")
 _GOOSE = ("run", "-i", "-", "--output-format", "stream-json")
 
@@ -438,6 +549,35 @@ DIALECTS = MappingProxyType(
             resume=("run", "--format", "json", "--session", "{}"),
             toolless=None,
             read=_opencode,
+        ),
+        "qwen": CliDialect(
+            "qwen",
+            "Qwen Code",
+            start=(*_QWEN, "--session-id", "{}"),
+            resume=(*_QWEN, "--resume", "{}"),
+            # A tool that is not among those ends the turn before it runs.
+            toolless=("--safe-mode", "--max-tool-calls", "0", "--exclude-tools", _QWEN_TOOLS),
+            read=_qwen,
+            telemetry=Telemetry(
+                "QWEN_TELEMETRY",
+                reasons="gen_ai.response.finish_reasons",
+                purpose="llm_request.context",
+                answer="interaction",
+            ),
+        ),
+        "gemini": CliDialect(
+            "gemini",
+            "Gemini CLI",
+            start=(*_GEMINI, "--session-id", "{}"),
+            resume=(*_GEMINI, "--resume", "{}"),
+            toolless=(
+                *("--admin-policy", _GEMINI_POLICY),
+                *("--allowed-mcp-server-names", "none", "--extensions", "none"),
+            ),
+            read=_gemini,
+            telemetry=Telemetry(
+                "GEMINI_TELEMETRY", reasons="finish_reasons", purpose="role", answer="main"
+            ),
         ),
     }
 )

@@ -28,6 +28,7 @@ from abp_bridge.errors import RemoteProtocolError
 # What is asked where the answer is an object without members: nothing but to go on.
 ACKNOWLEDGE = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Go on")
 
+MAX_WHOLE = 4_000  # characters of a label, where there is room for all of it
 MAX_CHOICES = 2_000  # options of a field; a person searches among hundreds, and labels are compared
 MAX_FIELDS = 200  # fields of a form; every surface shows all of them
 MAX_COLUMNS = 20  # of an entry of a list: each entry shows all of them
@@ -205,10 +206,17 @@ def decode_choices(listed: Sequence[tuple[JsonValue, JsonValue, JsonValue]]) -> 
                 key,
                 shown,
                 sanitize.message(as_text(description), 1_000),
+                _whole(to_text(raw_label), shown),
             )
         elif shown not in known.label.split(_BOTH):
-            found[key] = replace(known, label=sanitize.label(known.label + _BOTH + shown))
+            found[key] = replace(known, label=sanitize.label(known.label + _BOTH + shown), whole="")
     return _unique_labels(found)
+
+
+def _whole(raw: str, shown: str) -> str:
+    """All of a label that is `shown` cut; empty where it is not."""
+    whole = sanitize.label(raw, MAX_WHOLE)
+    return whole if len(whole) > len(shown) else ""
 
 
 _BOTH = " / "  # two labels of one option
@@ -229,6 +237,7 @@ def _key(value: JsonValue, texts: Collection[str], found: Mapping[str, Choice]) 
 def _unique_labels(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
     """No two labels are alike, and none is another option's key: some hosts send labels back."""
     made: dict[str, Choice] = {}
+    wholes = {""}
     for key, choice in found.items():
         shown = choice.label
         if shown != key and (shown in made or shown in found):
@@ -236,7 +245,9 @@ def _unique_labels(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
         base, number = shown, 2
         while shown in made or (shown != key and shown in found):
             shown, number = f"{base} [{number}]", number + 1
-        made[shown] = replace(choice, label=shown)
+        whole = "" if choice.whole in wholes else choice.whole
+        wholes.add(whole)
+        made[shown] = replace(choice, label=shown, whole=whole)
     return tuple(made.values())
 
 

@@ -25,6 +25,7 @@ from abp_bridge.trace.format import (
     BEHIND,
     BRIDGE,
     HOST,
+    MODEL,
     PERSON,
     SERVER,
     TOOLS,
@@ -374,6 +375,8 @@ def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
 
     A short name may mean the app's id too, which stays what it is.
     """
+    if party == MODEL and target.startswith("http"):
+        return _alone(target), ANY
     called = re.sub(r"^(https?://[^/]*).*", r"\1", target).replace("demo:page", "demo page")
     instead = f"{stand_in_scheme(target)}:{program_name(party)}"
     return _alone(called), instead if ":" in called else f"[either {called}|{instead}]"
@@ -406,7 +409,7 @@ def _without_echoes(entries: list[Entry]) -> list[Entry]:
     for each in entries:
         if each.kind == "closed" and not each.ours:
             gone.add(each.party)
-        elif each.ours and each.kind == "message":
+        elif each.ours and each.kind in ("message", "raw"):
             gone.discard(each.party)  # it has started again
         if not (each.kind == "closed" and each.ours and each.party in gone):
             kept.append(each)

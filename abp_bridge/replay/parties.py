@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import ExitStack, suppress
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskStatus
@@ -19,32 +20,14 @@ from anyio.abc import TaskStatus
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, walk
 from abp_bridge.replay.inbox import Inbox, ReplacePaths
 from abp_bridge.replay.mismatch import ReplayMismatchError, as_mismatch
+from abp_bridge.replay.model_api import ApiConnection
+from abp_bridge.replay.party_connection import PartyConnection
 from abp_bridge.replay.workspace import BROWSER
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, accept
 from abp_bridge.rpc.subprocess import Child, spawn
-from abp_bridge.trace.format import AGENT, HOST, PERSON, Entry
+from abp_bridge.trace.format import AGENT, HOST, MODEL, PERSON, Entry
 
-
-class PartyConnection:
-    """What an app, an agent, a host or a server that was launched says to the bridge."""
-
-    def __init__(self, sink: StreamWriter, source: StreamReader | None = None) -> None:
-        """With a `source` both are ours, and close together."""
-        self._sink = sink
-        self._source = source
-
-    async def send(self, data: bytes) -> None:
-        """Send all of it. Raises OSError when nobody reads it any more."""
-        left = memoryview(data)
-        while left:
-            await self._sink.writable()
-            left = left[self._sink.write_nowait(left) :]
-
-    def close(self) -> None:
-        """Nothing more is said. Idempotent."""
-        self._sink.close()
-        if self._source is not None:
-            self._source.close()
+Connection = TypeVar("Connection", bound=PartyConnection)
 
 
 class Parties:
@@ -57,6 +40,7 @@ class Parties:
         self.listening: set[str] = set()  # whom a bridge may still say something to
         self._expected = expected
         self._connections: dict[str, PartyConnection] = {}
+        self._reading: set[str] = set()  # stand-ins to which the bridge has not ended what it says
 
     def __contains__(self, party: str) -> bool:
         return party in self._connections
@@ -67,13 +51,11 @@ class Parties:
 
     async def serve(self, listener: socket.socket) -> None:
         """Let the stand-ins in that are started, without end."""
-        with listener, ExitStack() as connections:
-            async with anyio.create_task_group() as tasks:
-                while True:
-                    source, sink = await accept(listener)
-                    connection = PartyConnection(sink, source)
-                    connections.callback(connection.close)
-                    tasks.start_soon(self._read, source, connection)
+        await _attend(listener, PartyConnection, self._read)
+
+    async def serve_model(self, listener: socket.socket) -> None:
+        """Let the bridge ask a model behind an API, without end."""
+        await _attend(listener, ApiConnection, self._read_requests)
 
     async def launch(self, entry: Entry, folder: str, *, task_status: TaskStatus[None]) -> None:
         """Stand for the agent that launches its server in `folder`, until that ends.
@@ -101,26 +83,53 @@ class Parties:
         if party in self:
             self._connections.pop(party).close()
 
-    async def _read(self, source: StreamReader, connection: PartyConnection) -> None:
+    async def _read_requests(self, connection: ApiConnection) -> None:
+        lines = self.inbox.lines(connection.receive)
+        await self._hear(MODEL, lines, connection)
+
+    async def _read(self, connection: PartyConnection) -> None:
         """What the bridge says to a stand-in, whose own first line says for whom it stands."""
-        lines = self.inbox.lines(source.receive)
+        lines = self.inbox.lines(connection.receive)
         party = (await anext(lines, b"")).decode(errors="replace")
         if party == BROWSER:
             address = (await anext(lines, b"")).decode(errors="replace")
             self.inbox.put(PERSON, "message", {"opened": address})
             connection.close()
             return
-        if party in self:
+        if party in self._expected:
+            await self._hear(party, lines, connection)
+
+    async def _hear(
+        self, party: str, lines: AsyncIterator[bytes], connection: PartyConnection
+    ) -> None:
+        """All that it is told, to the end of it; the next that comes so is another turn's."""
+        if party in self and (party != MODEL or party in self._reading):
             raise ReplayMismatchError(
                 f"the bridge started the {party} again, while it was still running"
             )
-        if party in self._expected:
-            self._add(party, connection)
-            await self.inbox.read(party, lines)
+        self.close(party)
+        self._add(party, connection)
+        self._reading.add(party)
+        await self.inbox.read(party, lines)
+        self._reading.discard(party)
 
     def _add(self, party: str, connection: PartyConnection) -> None:
         self._connections[party] = connection
         self.listening.add(party)
+
+
+async def _attend(
+    listener: socket.socket,
+    connect: Callable[[StreamWriter, StreamReader], Connection],
+    read: Callable[[Connection], Coroutine[object, object, None]],
+) -> None:
+    with listener, ExitStack() as connections:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                source, sink = await accept(listener)
+                connection = connect(sink, source)
+                connections.callback(connection.close)
+                tasks.start_soon(read, connection)
 
 
 class AgentServer:

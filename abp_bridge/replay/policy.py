@@ -16,7 +16,7 @@ from abp_bridge.protocols.acp.v1 import prompt_text
 from abp_bridge.replay.placeholders import parts
 from abp_bridge.replay.stand_in import program_name
 from abp_bridge.settings import TABLE, Replayable, Setting
-from abp_bridge.trace.format import AGENT, BEHIND, HOST, PERSON, SERVER, Recording
+from abp_bridge.trace.format import AGENT, BEHIND, HOST, MODEL, PERSON, SERVER, Head, Recording
 
 COMMANDS = ("serve", *BEHIND)
 # Whether a value may be, and what would be right.
@@ -27,6 +27,7 @@ CONNECT = "abp_connect"
 MOST_WORDS = 100  # words in brackets in one text
 
 _ADDRESS = re.compile(r"\s*https?:", re.IGNORECASE)
+_MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._:/-]*"
 _APP = r"app(?: [A-Za-z0-9][A-Za-z0-9._-]{0,39})?"
 # no colon: where a list of folders is expected, another would begin after it
 _INSIDE = r"\{folder\}(?:/(?!\.\.?(?:/|:|\Z))[^/:{}\0]+)*/?"
@@ -54,8 +55,10 @@ _BY_VARIABLE: Mapping[Replayable, Rule] = {
         "an app must be a stand-in, stdio:{app}, mcp:{app} or acp:{app}, or demo",
     ),
     "model": _rule(
-        rf"cli:[a-z]+|acp:\{{{_APP}\}}",
-        "a model must be a stand-in, acp:{app}, or cli:NAME, which says what is in NAME.jsonl",
+        rf"cli:[a-z]+|acp:\{{{_APP}\}}|(?:openai|anthropic|google):{_MODEL_NAME}"
+        rf"|\{{{MODEL}\}}#{_MODEL_NAME}",
+        "a model must be a stand-in: acp:{app model}, cli:NAME, openai:NAME, anthropic:NAME,"
+        " google:NAME, or {app model}#NAME",
     ),
     "terminal": _rule(re.escape(TERMINAL), "it must be {tty}"),
     "port": _rule(re.escape(PORT), "it must be {port}"),
@@ -119,10 +122,28 @@ def parties(fixture: Recording) -> set[str]:
     """Whom there must be a stand-in for."""
     named = {name for word in fixture.head.run for name in STANDS.findall(word)}
     spoken = {entry.party for entry in fixture.entries}
+    if model_of(fixture.head):
+        spoken.add(MODEL)
     return {name for name in named | spoken if re.fullmatch(rf"{_APP}|{AGENT}|{SERVER}", name)} - {
         HOST,
         PERSON,
     }
+
+
+def model_of(head: Head) -> str:
+    """The model that the bridge is started with; empty where there is none."""
+    own = head.run[: head.run.index("--")] if "--" in head.run else head.run
+    found = head.env.get("ABP_MODEL", "")
+    for place, word in enumerate(own):
+        option, given, value = word.partition("=")
+        if option == "--model":
+            found = value if given else "".join(own[place + 1 : place + 2])
+    return found
+
+
+def is_api(model: str) -> bool:
+    """Whether `model` is asked over HTTP."""
+    return bool(model) and not model.startswith(("cli:", "acp:"))
 
 
 def _refusals(fixture: Recording) -> Iterator[str]:

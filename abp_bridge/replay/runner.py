@@ -122,6 +122,8 @@ class Runner:
             tasks = await ends.enter_async_context(anyio.create_task_group())
             self._parties.add_host(child)
             tasks.start_soon(self._parties.serve, listener)
+            if workspace.model is not None:
+                tasks.start_soon(self._parties.serve_model, workspace.model)
             tasks.start_soon(self._inbox.read, HOST, self._inbox.lines(child.stdout.receive))
             if workspace.terminal is not None:
                 tasks.start_soon(self._inbox.watch, workspace.terminal.watch())

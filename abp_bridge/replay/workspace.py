@@ -8,21 +8,29 @@ It starts nothing itself.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from abp_bridge.replay import stand_in
+from abp_bridge.agents.llm import PROVIDERS
+from abp_bridge.replay import model_api, stand_in
 from abp_bridge.replay.mismatch import as_mismatch
 from abp_bridge.replay.opencode_client import QuestionsClient, free_port
-from abp_bridge.replay.policy import FOLDER, PORT, STANDS, TERMINAL, parties
+from abp_bridge.replay.policy import (
+    FOLDER,
+    PORT,
+    STANDS,
+    TERMINAL,
+    is_api,
+    model_of,
+    parties,
+)
 from abp_bridge.replay.terminal_driver import Terminal
-from abp_bridge.trace.format import Recording
+from abp_bridge.trace.format import MODEL, Recording
 from abp_bridge.trace.redact.paths import path_replacer
 
 _KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
@@ -35,7 +43,8 @@ class Workspace:
     """The folder, the stand-ins and the devices of one fixture; close it when it was played.
 
     `folder` is where the bridge runs, `socket` where its stand-ins connect, `terminal` and
-    `questions` what its person uses, None where the fixture has none. `replace_paths` puts other
+    `questions` what its person uses, `model` where a model behind an API is asked, None where the
+    fixture has none. `replace_paths` puts other
     words for paths of this machine, and `known` is what such words in a fixture stand for.
     """
 
@@ -63,6 +72,8 @@ class Workspace:
         words = " ".join((*self._head.run, *self._head.env.values()))
         terminal = questions = None
         self._stands = {FOLDER: self.folder}
+        self._variables: dict[str, str] = {}  # of the model's
+        self.model = None
         with as_mismatch("a terminal cannot be made"):
             if TERMINAL in words:
                 terminal = Terminal()
@@ -73,6 +84,9 @@ class Workspace:
                 questions = QuestionsClient(free_port(), self._head.env.get(_PASSWORD, ""))
                 ends.callback(questions.close)
                 self._stands[PORT] = str(questions.port)
+            if is_api(model_of(self._head)):
+                self.model = model_api.listen()
+                ends.callback(self.model.close)
         return terminal, questions
 
     def _lay_out(self) -> None:
@@ -85,13 +99,29 @@ class Workspace:
             self._stands[f"{{{party}}}"] = self._add_stand_in(folder, party, "")
         self._programs = folder / "programs"
         self._programs.mkdir()
-        write_models((*self._head.run, *self._head.env.values()), self.folder, self._programs)
+        self._add_model(self._programs)
         folder = folder / BROWSER
         folder.mkdir()
         self._browser = self._add_stand_in(folder, BROWSER, 'printf "%s\\n" "$1" | ')
 
-    def _add_stand_in(self, folder: Path, party: str, says: str) -> str:
-        path = folder / stand_in.program_name(party)
+    def _add_model(self, programs: Path) -> None:
+        """What the model is found by: a program on the PATH, or an address and a key that is none.
+
+        The person's own keys are not there: a bridge sends them to nobody whom a fixture names.
+        """
+        kind, _, name = model_of(self._head).partition(":")
+        if kind == "cli":
+            self._add_stand_in(programs, MODEL, "", name)
+        if self.model is None:
+            return
+        port = self.model.getsockname()[1]
+        self._stands[f"{{{MODEL}}}"] = address = f"http://127.0.0.1:{port}"
+        if (provider := PROVIDERS.get(kind)) is not None:
+            self._variables = dict.fromkeys((*provider.keys,), "stand-in")
+            self._variables[provider.base_url] = address
+
+    def _add_stand_in(self, folder: Path, party: str, says: str, name: str = "") -> str:
+        path = folder / (name or stand_in.program_name(party))
         command = [sys.executable, "-IS", str(stand_in.__file__), self.socket, party]
         _write_program(path, f"{says}{'' if says else 'exec '}{shlex.join(command)}")
         return str(path)
@@ -110,6 +140,7 @@ class Workspace:
         }
         kept["BROWSER"] = shlex.quote(self._browser)
         kept["PATH"] = os.pathsep.join((str(self._programs), environ.get("PATH", os.defpath)))
+        kept |= self._variables
         kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
         return kept | {name: self._fill(value, str) for name, value in self._head.env.items()}
 
@@ -121,22 +152,6 @@ class Workspace:
             lambda found: quote(self._stands[found[0]]) if found[0] in self._stands else found[0],
             word,
         )
-
-
-def write_models(words: Iterable[str], folder: str, programs: Path) -> None:
-    """Make the programs that stand for a fixture's models, where these are command lines: each says
-    what is in its file.
-
-    Args:
-        words: What the bridge is started with: `cli:NAME` is a model.
-        folder: Where the fixture's files are: `NAME.jsonl` is what that one says.
-        programs: Where the programs go: a folder for the PATH.
-    """
-    for word in (part for each in words for part in each.split("=")):
-        if re.fullmatch("cli:[a-z]+", word):
-            name = word.removeprefix("cli:")
-            said = shlex.quote(os.path.join(folder, f"{name}.jsonl"))
-            _write_program(programs / name, f"cat >/dev/null; exec cat {said}")
 
 
 def _write_program(path: Path, command: str) -> None:

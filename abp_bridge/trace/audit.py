@@ -6,8 +6,6 @@ answered; a yes or no could be guessed from a digest without one. Of a secret th
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import logging
 import os
@@ -16,6 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from abp_bridge.core.answer_digest import KEY_LENGTH, digest
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, SessionEvent
 from abp_bridge.core.question import Outcome
 from abp_bridge.core.sanitize import label
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KEY_LENGTH = 32  # bytes, as long as the digest
 _PRIVATE = 0o600  # who was asked what is its person's own affair
 
 
@@ -108,12 +106,7 @@ class AuditLog:
         }
         if outcome is not Outcome.ACCEPTED or question.secret:
             return described
-        return {**described, "answer": f"hmac-sha256:{self._digest(answer.content)}"}
-
-    def _digest(self, content: JsonObject) -> str:
-        said = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        data = said.encode(errors="surrogatepass")
-        return hmac.new(self._key, data, hashlib.sha256).hexdigest()
+        return {**described, "answer": digest(self._key, answer.content)}
 
 
 def _open(path: str, flags: int) -> int:

@@ -30,7 +30,7 @@ BEHIND = {"acp": AGENT, "mcp": SERVER}
 # an agent's connection to the MCP server that the bridge gives it; the second launch of it is
 # `tools 2`
 TOOLS = "tools"
-MODEL = "app model"  # the person's own, where it speaks ACP
+MODEL = "app model"  # the person's own
 
 DEEPEST = 200  # levels of a message: what nests more is cut in a trace, and refused in a file
 MAX_PATIENCE = 60  # seconds that a fixture may wait: a test must end

@@ -22,11 +22,11 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
 from abp_bridge.interfaces.app import App, AppListener
-from abp_bridge.interfaces.surface import PageQuestion, PageServer, SurfaceResponse
+from abp_bridge.interfaces.surface import Ending, PageQuestion, PageServer, SurfaceResponse
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.settings import Settings
-from abp_bridge.surfaces.page.controls import confirms
+from abp_bridge.surfaces.page.buttons import confirms
 from abp_bridge.surfaces.page.surface import ask_by_link
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.recorder import Recorder
@@ -189,6 +189,7 @@ class _RecordedPageQuestion:
         self.url, self.address, self.code = shown.url, shown.address, shown.code
         self.directions = shown.directions
         self.open = shown.open
+        self.renew_url = shown.renew_url
         self.wait_late_browser = shown.wait_late_browser
         self.wait_closed = shown.wait_closed
         self.refuse = shown.refuse
@@ -202,9 +203,9 @@ class _RecordedPageQuestion:
         """Whether somebody has opened the page."""
         return self._question_page.opened
 
-    def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
+    def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
         """Answer it from elsewhere: then nobody filled the page in (`PageQuestion.answer`)."""
-        counts = self._question_page.answer(reply, words)
+        counts = self._question_page.answer(reply, ending)
         self._elsewhere = self._elsewhere or counts
         return counts
 
@@ -246,7 +247,7 @@ def _label(field: Field, value: JsonValue) -> JsonValue:
     """What was chosen, as its control says it."""
     if field.type is FieldType.BOOLEAN and value is not None:
         return "Yes" if read_boolean(value) is True else "No"
-    labels = {choice.key: choice.label for choice in field.choices}
+    labels = {choice.key: choice.whole or choice.label for choice in field.choices}
     return map_texts(value, lambda key: labels.get(key, key))
 
 

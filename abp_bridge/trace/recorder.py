@@ -216,9 +216,11 @@ class Recorder:
         variables = to_environment(self._settings, usual_settings(self._command))
         behind = BEHIND.get(self._command)
         model = self._settings.model or ""
-        overheard = {MODEL: model} if model.startswith("acp:") else {}
-        if overheard:
-            variables["ABP_MODEL"] = f"acp:{{{MODEL}}}"
+        overheard = {MODEL: model} if model.startswith(("acp:", "http:", "https:")) else {}
+        if overheard:  # others are named alike wherever they are
+            name = model.partition("#")[2]
+            stands = f"{{{MODEL}}}"
+            variables["ABP_MODEL"] = f"acp:{stands}" if model[:4] == "acp:" else f"{stands}#{name}"
         head = Head(
             fixture=False,
             host=_protocol(first.value),

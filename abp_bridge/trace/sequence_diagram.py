@@ -15,6 +15,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.trace.format import (
     BRIDGE,
     HOST,
+    MODEL,
     PERSON,
     Entry,
     Head,
@@ -121,7 +122,8 @@ def _name(entry: Entry, requests: Requests) -> Named:
         if "type" not in message:
             return "answered", _dump(message)
         return f"event {label(message['type'], 80)}", _dump(message.get("properties"))
-    if is_response(message):
+    is_plain = entry.party == MODEL and "jsonrpc" not in message
+    if is_response(message) and not is_plain:
         request = requests.get((entry.party, not entry.ours, str(message.get("id"))), {})
         return _response(message, request)
     return _describe(message)
@@ -145,9 +147,12 @@ def _response(message: JsonObject, request: JsonObject) -> Named:
 
 
 def _describe(message: JsonObject) -> Named:
-    """A request or a notification."""
-    method = label(message.get("method", message.get("type", "?")), 80) or "?"
-    said = message.get("params", message.get("payload"))
+    """A request or a notification; or what a model says that speaks no JSON-RPC."""
+    method = label(_first(message, ("method", "type", "http", "status")), 80) or "?"
+    rest = {name: each for name, each in message.items() if name not in ("type", "jsonrpc")}
+    said = message.get("params", message.get("payload", message.get("body")))
+    if not message.keys() & {"method", "payload", "http", "status"}:
+        return method, _dump(rest)
     params = as_object(said)
     id = [label(message["id"], 40)] if is_request(message) else []
     if method == PERMISSION and (buttons := _buttons(message)):
@@ -162,6 +167,10 @@ def _describe(message: JsonObject) -> Named:
     if method == FORM:
         return words, _asks(said)
     return words, "" if said in (None, {}) else _dump(said)
+
+
+def _first(message: JsonObject, names: Sequence[str]) -> JsonValue:
+    return next((message[name] for name in names if name in message), "")
 
 
 def _is_about_a_question(name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from support.acp_harness import check_client
-from support.agents import acp, install, lives, user
+from support.agents import PNG, acp, install, lives, user, with_image
 from support.harness import PATIENCE, run
 from support.paths import APPS
 
@@ -66,7 +66,31 @@ async def failure(agent: AcpAgent, words: str, **options: Any) -> AgentError:
     return problem.value
 
 
+async def test_a_path_is_of_the_folder_that_it_was_written_in(
+    heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent itself works in another."""
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "bin" / "agent"
+    command = shlex.join([sys.executable, str(APPS / "acp_model.py"), str(tmp_path / "heard")])
+    program.write_text(f"#!/bin/sh\nexec {command}\n")
+    program.chmod(0o700)
+    agent = AcpAgent(["bin/agent"], str(tmp_path / "work"))
+    assert (await answer(agent, "Hi")).content
+
+
 # --- what it is told, and refused -----------------------------------------------------------------
+
+
+async def test_an_image_goes_along_where_it_takes_them(heard: Heard, tmp_path: Path) -> None:
+    agent = acp(tmp_path, "images")
+    session = await agent.start(StartOptions())
+    await agent.send(session, with_image("Look"), timeout=PATIENCE)
+    [asked] = [each for each in heard.messages if each.get("method") == "session/prompt"]
+    assert asked["params"]["prompt"] == [
+        {"type": "text", "text": "Look"},
+        {"type": "image", "data": PNG, "mimeType": "image/png"},
+    ]
 
 
 async def test_nobody_is_there_to_be_asked(heard: Heard, tmp_path: Path) -> None:

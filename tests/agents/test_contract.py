@@ -1,4 +1,6 @@
-"""What every agent on this machine keeps, whatever is spoken to it: `AgentProtocol`."""
+"""What every agent keeps, whatever is spoken to it: `AgentProtocol`. First what all do, then what
+those on this machine do.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,12 @@ from typing import Any
 
 import anyio
 import pytest
-from support.agents import AGENTS, install, lives, user
+from support.agents import AGENTS, install, lives, user, with_image
 from support.harness import PATIENCE
+from support.llm_apis import WIRES, Speaker, make_llm, set_keys
 
 from abp_bridge.agents import acp
-from abp_bridge.core.agent_turn import AgentError, Chunk, Cost, ModelSettings, Usage
+from abp_bridge.core.agent_turn import AgentError, AgentResponse, Chunk, Cost, ModelSettings, Usage
 from abp_bridge.interfaces.agent import AgentProtocol, StartOptions
 
 Json = Any
@@ -20,6 +23,144 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 ONCE = Cost(0.5, "USD", "session")
+
+
+class Local:
+    """An agent in a process of its own."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.agent: AgentProtocol = AGENTS[kind](folder)
+        self.processes: list[int] = []
+        self.transport, self.version = "local_agent", "9.9"
+
+    def hear(self, chunk: Chunk) -> None:
+        """A turn that hangs says first which process it is."""
+        self.processes.append(int(chunk.text))
+
+    def said(self, response: AgentResponse) -> str:
+        return str(json.loads(response.content or "")["prompt"])
+
+    @property
+    def is_busy(self) -> bool:
+        return any(map(lives, self.processes))
+
+
+class Remote:
+    """A model behind an API."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.speaker = Speaker(kind)
+        self.agent: AgentProtocol = make_llm(kind, self.speaker)
+        self.transport, self.version = "llm", ""
+
+    def hear(self, chunk: Chunk) -> None:
+        assert chunk.text in ("hang", ".")
+
+    def said(self, response: AgentResponse) -> str:
+        return response.content or ""
+
+    @property
+    def is_busy(self) -> bool:
+        return not all(line.is_closed for line in self.speaker.lines)
+
+
+@pytest.fixture(params=[*AGENTS, *WIRES])
+def each(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Local | Remote:
+    if request.param in AGENTS:
+        install(tmp_path, monkeypatch)
+        return Local(request.param, tmp_path)
+    set_keys(monkeypatch)
+    return Remote(request.param, tmp_path)
+
+
+async def test_it_says_what_it_is_and_answers(each: Local | Remote) -> None:
+    chunks: list[Chunk] = []
+    found = await each.agent.available()
+    assert (found.ok, each.version in found.version) == (True, True)
+    assert each.agent.transport_type == each.transport
+    session = await each.agent.start(StartOptions(session_id="mine", user_id="ann"))
+    assert await each.agent.get_usage(session) is None
+    response = await each.agent.send(session, user("One"), on_chunk=chunks.append, timeout=PATIENCE)
+    assert session == "mine"
+    assert each.said(response) == "One"
+    assert b"One" in each.agent.format_messages(user("One"))
+    assert (response.content or "") in "".join(said.text for said in chunks if said.kind == "text")
+    assert (response.stop_reason or "").lower() in ("end_turn", "stop", "completed")
+    used = await each.agent.get_usage(str(response.metadata.get("session", session)))
+    assert response.usage is not None
+    assert used is not None
+    assert (used.scope, used.input) == ("session", response.usage.input)
+    cost = each.agent.estimate_cost(response)
+    assert cost is None or cost.amount > 0
+
+
+async def test_sessions_at_once_have_their_own_answers(each: Local | Remote) -> None:
+    said: dict[str, str] = {}
+
+    async def turn(words: str) -> None:
+        session = await each.agent.start(StartOptions(user_id=words))
+        said[words] = each.said(await each.agent.send(session, user(words), timeout=PATIENCE))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(turn, "one")
+        tasks.start_soon(turn, "two")
+    assert said == {"one": "one", "two": "two"}
+
+
+@pytest.mark.parametrize("how", ["stopped", "out of time", "its caller is cancelled"])
+async def test_a_turn_that_ends_early_leaves_nothing_behind(
+    each: Local | Remote, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No connection, and no process: not even one that ignores SIGTERM, and whatever it is told;
+    nor a turn that waits for it.
+    """
+    monkeypatch.setattr(acp, "CANCEL_LIMIT", 0.1)
+    session = await each.agent.start(StartOptions())
+    begun = anyio.Event()
+
+    def hear(chunk: Chunk) -> None:
+        each.hear(chunk)
+        begun.set()
+
+    async with anyio.create_task_group() as tasks:
+
+        async def turn() -> None:
+            limit = 1.0 if how == "out of time" else PATIENCE
+            with pytest.raises(AgentError) as problem:
+                await each.agent.send(session, user("hang"), on_chunk=hear, timeout=limit)
+            assert problem.value.code == ("TIMEOUT" if how == "out of time" else "CANCELLED")
+
+        tasks.start_soon(turn)
+        tasks.start_soon(turn)
+        with anyio.move_on_after(PATIENCE if how != "out of time" else 2.0):
+            await begun.wait()
+        if how == "stopped":
+            await each.agent.stop(session)
+            await each.agent.stop(session)
+        elif how != "out of time":
+            tasks.cancel_scope.cancel()
+    assert not each.is_busy
+    await each.agent.stop("none")
+
+
+async def test_one_that_is_gone_in_the_middle_brought_no_answer(each: Local | Remote) -> None:
+    session = await each.agent.start(StartOptions())
+    with pytest.raises(AgentError) as problem:
+        await each.agent.send(session, user("die"), timeout=PATIENCE)
+    assert problem.value.code in ("AGENT_DIED", "NETWORK", "TRUNCATED")
+    assert not each.is_busy
+
+
+async def test_a_session_that_was_not_begun_is_none(each: Local | Remote) -> None:
+    with pytest.raises(AgentError, match="no session none was begun") as none:
+        await each.agent.send("none", user("Two"), timeout=PATIENCE)
+    assert none.value.code == "SESSION_UNKNOWN"
+    assert await each.agent.get_usage("none") is None
+
+
+# --- on this machine ------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=AGENTS)
@@ -31,13 +172,6 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.fixture
 def agent(kind: str, tmp_path: Path) -> AgentProtocol:
     return AGENTS[kind](tmp_path)
-
-
-async def test_it_is_available_where_its_program_is(agent: AgentProtocol) -> None:
-    found = await agent.available()
-    assert found.ok
-    assert "9.9" in found.version
-    assert agent.transport_type == "local_agent"
 
 
 async def test_a_turn_has_its_prompt_in_an_empty_folder_and_no_password_of_ours(
@@ -65,6 +199,17 @@ async def test_a_turn_has_its_prompt_in_an_empty_folder_and_no_password_of_ours(
     assert agent.estimate_cost(response) == ONCE
 
 
+async def test_who_takes_no_images_says_so_and_is_sent_nothing(
+    agent: AgentProtocol, tmp_path: Path
+) -> None:
+    session = await agent.start(StartOptions())
+    with pytest.raises(AgentError, match="takes no images") as problem:
+        await agent.send(session, with_image("Look"), timeout=PATIENCE)
+    assert problem.value.code == "NO_IMAGES"
+    heard = tmp_path / "heard"
+    assert not heard.exists() or "Look" not in heard.read_text()
+
+
 async def test_a_workspace_is_where_it_works(agent: AgentProtocol, tmp_path: Path) -> None:
     session = await agent.start(StartOptions(workspace=str(tmp_path)))
     response = await agent.send(session, user("Look"), timeout=PATIENCE)
@@ -86,10 +231,6 @@ async def test_a_conversation_goes_on_after_a_restart(
     with pytest.raises(AgentError, match="no other") as lost:
         await again.resume("other", user("Two"), timeout=PATIENCE)
     assert lost.value.code == "SESSION_UNKNOWN"
-    with pytest.raises(AgentError, match="no session none was begun") as none:
-        await again.send("none", user("Two"), timeout=PATIENCE)
-    assert none.value.code == "SESSION_UNKNOWN"
-    assert await again.get_usage("none") is None
 
 
 async def test_two_sessions_at_once_have_their_own_answers(agent: AgentProtocol) -> None:
@@ -107,40 +248,6 @@ async def test_two_sessions_at_once_have_their_own_answers(agent: AgentProtocol)
     assert "FOR_two" not in said["one"][0]["env"]
     assert "FOR_two" in said["two"][0]["env"]
     assert said["one"][1] != said["two"][1]
-
-
-@pytest.mark.parametrize("how", ["stopped", "out of time", "its caller is cancelled"])
-async def test_a_turn_that_ends_early_leaves_no_process(
-    agent: AgentProtocol, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not even of a program that ignores SIGTERM, and whatever it is told."""
-    monkeypatch.setattr(acp, "CANCEL_LIMIT", 0.1)
-    processes: list[int] = []
-    session = await agent.start(StartOptions())
-    begun = anyio.Event()
-
-    def hear(chunk: Chunk) -> None:
-        processes.append(int(chunk.text))
-        begun.set()
-
-    async with anyio.create_task_group() as tasks:
-
-        async def turn() -> None:
-            limit = 1.0 if how == "out of time" else PATIENCE
-            with pytest.raises(AgentError) as problem:
-                await agent.send(session, user("hang"), on_chunk=hear, timeout=limit)
-            assert problem.value.code == ("TIMEOUT" if how == "out of time" else "CANCELLED")
-
-        tasks.start_soon(turn)
-        with anyio.move_on_after(PATIENCE if how != "out of time" else 2.0):
-            await begun.wait()
-        if how == "stopped":
-            await agent.stop(session)
-            await agent.stop(session)
-        elif how != "out of time":
-            tasks.cancel_scope.cancel()
-    assert not any(map(lives, processes))
-    await agent.stop("none")
 
 
 async def test_one_that_dies_says_how_and_what_it_said_last(agent: AgentProtocol) -> None:

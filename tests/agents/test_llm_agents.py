@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
-import ssl
+import socket
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
+from support.agents import PNG, with_image
 from support.harness import PATIENCE, run
 from support.http_server import Reply, Request, serving
+from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, make_llm, set_keys
 
 from abp_bridge.agents import exchange, model_turn
 from abp_bridge.agents.llm import PROVIDERS, LlmAgent
@@ -32,196 +36,30 @@ from abp_bridge.core.agent_turn import (
     ModelSettings,
     Usage,
 )
+from abp_bridge.extras import install_command
 from abp_bridge.interfaces.agent import AgentProtocol, StartOptions
+from abp_bridge.replay import model_api
+from abp_bridge.replay.mismatch import ReplayMismatchError
+from abp_bridge.rpc.connection import ByteReader, ByteWriter
+from abp_bridge.rpc.streams import accept
+from abp_bridge.rpc.tap import observe_stream
 from abp_bridge.settings import misspelt
 
 Json = Any
 
 pytestmark = pytest.mark.anyio
 
-KEY = "sk-planted-1234567890"
 HELLO = [AgentMessage("user", "Hello")]
-TEXTS = ("Grü", "ße")
-CALL = ("look_up", {"city": "Bern"})
 WANTED = ModelSettings(max_tokens=9, temperature=0.5, stop_sequences=("END",))
-
-
-@dataclass(frozen=True)
-class Wire:
-    """One API: how it streams an answer, and what it calls things.
-
-    Attributes:
-        model: One that it has.
-        said: The words in which it says that an answer is whole, is too long, is refused.
-        events: (the texts, the call of a tool, the reason to stop) -> what it streams.
-        ignored: What it does not keep of `WANTED`.
-    """
-
-    model: str
-    said: tuple[str, str, str]
-    events: Callable[[Sequence[str], Json, str], Iterator[Json]]
-    ignored: tuple[str, ...] = ()
-    last: bytes = b""
-
-    def stream(self, texts: Sequence[str] = TEXTS, call: Json = None, why: str = "") -> bytes:
-        """An answer, as server-sent events."""
-        events = self.events(texts, call, why or self.said[0])
-        return b"".join(map(_sse, events)) + self.last
-
-
-def _sse(event: Json) -> bytes:
-    named = f"event: {event['type']}\n" if "type" in event else ""
-    data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-    return f"{named}data: {data}\n\n".encode()
-
-
-def _chat(texts: Sequence[str], call: Json, why: str) -> Iterator[Json]:
-    def delta(why: str | None = None, **said: Json) -> Json:
-        return {
-            "id": "c",
-            "model": "m-1",
-            "choices": [{"index": 0, "delta": said, "finish_reason": why}],
-        }
-
-    yield from (delta(content=text) for text in texts)
-    if call:
-        function = {"name": call[0], "arguments": json.dumps(call[1])}
-        called = {"index": 0, "id": "call", "type": "function", "function": function}
-        yield delta(tool_calls=[called])
-        why = "tool_calls"
-    yield delta(refusal="I cannot") if why == "refusal" else delta(why)
-    yield {"id": "c", "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}
-
-
-def _responses(texts: Sequence[str], call: Json, why: str) -> Iterator[Json]:
-    def event(kind: str, **more: Json) -> Json:
-        return {"type": f"response.{kind}", "sequence_number": 0, "output_index": 0, **more}
-
-    response: Json = {"id": "r", "model": "gpt-5-mini", "output": []}
-    item = {"id": "i", "type": "message", "role": "assistant", "content": []}
-    yield event("output_item.added", item=item)
-    at = {"content_index": 0, "item_id": "i"}
-    yield from (event("output_text.delta", delta=text, logprobs=[], **at) for text in texts)
-    if why == "refusal":
-        yield event("refusal.delta", delta="I cannot", **at)
-        why = "completed"
-    if call:
-        item = {"id": "f", "type": "function_call", "call_id": "call", "name": call[0]}
-        yield event("output_item.added", item=item | {"arguments": ""})
-        yield event("output_item.done", item=item | {"arguments": json.dumps(call[1])})
-    usage: Json = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-    details: Json = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {}}
-    response |= {"usage": usage | details}
-    if why == "completed":
-        yield event("completed", response=response | {"status": why})
-    else:
-        cut = {"status": "incomplete", "incomplete_details": {"reason": why}}
-        yield event("incomplete", response=response | cut)
-
-
-def _messages(texts: Sequence[str], call: Json, why: str) -> Iterator[Json]:
-    usage = {"input_tokens": 10, "output_tokens": 1}
-    message = {"id": "m", "role": "assistant", "model": "claude-opus-5-5", "content": []}
-    yield {"type": "message_start", "message": message | {"type": "message", "usage": usage}}
-    text = {"type": "text", "text": ""}
-    yield {"type": "content_block_start", "index": 0, "content_block": text}
-    for each in texts:
-        delta: Json = {"type": "text_delta", "text": each}
-        yield {"type": "content_block_delta", "index": 0, "delta": delta}
-    yield {"type": "content_block_stop", "index": 0}
-    if call:
-        block = {"type": "tool_use", "id": "call", "name": call[0], "input": {}}
-        yield {"type": "content_block_start", "index": 1, "content_block": block}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
-        yield {"type": "content_block_delta", "index": 1, "delta": delta}
-        yield {"type": "content_block_stop", "index": 1}
-        why = "tool_use"
-    ended = {"stop_reason": why, "stop_sequence": None}
-    yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 5}}
-    yield {"type": "message_stop"}
-
-
-def _gemini(texts: Sequence[str], call: Json, why: str) -> Iterator[Json]:
-    def piece(part: Json, **more: Json) -> Json:
-        return {"candidates": [{"content": {"role": "model", "parts": [part]}, **more}]}
-
-    parts: list[Json] = [{"text": text} for text in texts]
-    if call:
-        parts.append({"functionCall": {"id": "call", "name": call[0], "args": call[1]}})
-    yield from map(piece, parts[:-1])
-    usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
-    yield piece(parts[-1], finishReason=why) | {"usageMetadata": usage}
-
-
-WIRES = {
-    "address": Wire("llama3", ("stop", "length", "refusal"), _chat, last=b"data: [DONE]\n\n"),
-    "openai": Wire(
-        "gpt-5-mini",
-        ("completed", "max_output_tokens", "refusal"),
-        _responses,
-        ("temperature", "stopSequences"),
-    ),
-    "anthropic": Wire(
-        "claude-opus-5-5", ("end_turn", "max_tokens", "refusal"), _messages, ("temperature",)
-    ),
-    "google": Wire("gemini-2.5-flash", ("STOP", "MAX_TOKENS", "SAFETY"), _gemini),
-}
-KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
 each_wire = pytest.mark.parametrize("api", WIRES)
-
-
-@dataclass
-class Line(httpx2.AsyncByteStream, httpx2.AsyncBaseTransport):
-    """A connection to whom nobody is behind: it has one answer, in these pieces."""
-
-    pieces: Sequence[bytes | Exception]
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    hangs: bool = False
-    refuses: Exception | None = None
-    asked: list[httpx2.Request] = field(default_factory=list)
-    is_closed: bool = False
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        self.asked.append(request)
-        if self.refuses is not None:
-            raise self.refuses
-        headers = {"content-type": "text/event-stream", **self.headers}
-        return httpx2.Response(self.status, headers=headers, stream=self)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self.pieces:
-            if isinstance(piece, Exception):
-                raise piece
-            yield piece
-        if self.hangs:
-            await anyio.sleep_forever()
-
-    async def aclose(self) -> None:
-        self.is_closed = True
 
 
 @pytest.fixture(autouse=True)
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key for each, and what else their libraries would take from the environment."""
-    for name in KEYS.values():
-        monkeypatch.setenv(name, KEY)
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-planted")
-    for name in (
-        "ABP_MODEL_KEY",
-        "GOOGLE_API_KEY",
-        *(each.base_url for each in PROVIDERS.values() if each.base_url),
-    ):
-        monkeypatch.delenv(name, raising=False)
-    # Making one costs more than a turn here.
-    one = ssl.create_default_context()
-    monkeypatch.setattr(ssl, "create_default_context", lambda *more, **named: one)
+    set_keys(monkeypatch)
 
 
-def agent(api: str, line: Line | None = None, **more: Json) -> LlmAgent:
-    if api == "address":
-        more = {"base_url": "http://127.0.0.1:9/v1", **more}
-    return LlmAgent(api, WIRES[api].model, transport=line, **more)
+agent = make_llm
 
 
 async def send(
@@ -427,7 +265,7 @@ async def test_an_error_in_the_middle_of_an_answer_is_one(api: str) -> None:
     if api in ("openai", "anthropic"):
         error["type"] = "error"
     begun = WIRES[api].stream().partition(b"\n\n")[0] + b"\n\n"
-    problem = await fail(agent(api, Line([begun, _sse(error)])))
+    problem = await fail(agent(api, Line([begun, encode_event(error)])))
     assert problem.code == "FAILED"
     assert "overloaded" in str(problem)
 
@@ -455,37 +293,6 @@ async def test_nobody_is_followed_with_the_key(api: str) -> None:
 
 
 # --- turns ----------------------------------------------------------------------------------------
-
-
-@each_wire
-async def test_a_turn_ends_when_it_is_stopped_or_out_of_time(api: str) -> None:
-    line = Line([WIRES[api].stream()[:-60]], hangs=True)
-    model = agent(api, line)
-    session = await model.start(StartOptions(session_id="mine"))
-    with pytest.raises(AgentError) as problem:
-        await model.send(session, HELLO, timeout=0.1)
-    assert (session, problem.value.code) == ("mine", "TIMEOUT")
-    assert line.is_closed or not line.asked
-    begun, codes = anyio.Event(), list[str]()
-    line.is_closed = False
-
-    async def turn() -> None:
-        with pytest.raises(AgentError) as problem:
-            await model.send(session, HELLO, timeout=PATIENCE, on_chunk=lambda chunk: begun.set())
-        codes.append(problem.value.code)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(turn)
-        with anyio.fail_after(PATIENCE):
-            await begun.wait()
-            await model.stop(session)
-            assert line.is_closed
-            await model.stop(session)
-    assert codes == ["CANCELLED"]
-    await model.stop("none")
-    for ask in (model.send, model.resume):
-        with pytest.raises(AgentError, match="no session none was begun"):
-            await ask("none", HELLO, timeout=PATIENCE)
 
 
 async def test_two_sessions_at_once_have_their_own_keys_and_answers() -> None:
@@ -555,12 +362,10 @@ async def test_it_is_available_where_its_key_and_its_packages_are(
     with monkeypatch.context() as without:
         without.setattr("abp_bridge.agents.llm.find_spec", lambda name: None)
         problem = await fail(model)
-        assert (problem.code, str(problem)[-32:]) == (
-            "NOT_AVAILABLE",
-            "pip install 'abp-bridge[models]'",
-        )
+        assert problem.code == "NOT_AVAILABLE"
+        assert str(problem).endswith(install_command("models"))
     monkeypatch.setitem(sys.modules, PROVIDERS[api].library, None)
-    assert "pip install 'abp-bridge[models]'" in str(await fail(model))
+    assert install_command("models") in str(await fail(model))
 
 
 def test_a_model_is_named_by_its_provider_or_its_address() -> None:
@@ -575,6 +380,122 @@ def test_a_model_is_named_by_its_provider_or_its_address() -> None:
 async def test_what_is_sent_is_the_conversation() -> None:
     told = json.loads(agent("openai").format_messages(HELLO))
     assert told == [{"role": "user", "content": "Hello"}]
+
+
+@each_wire
+async def test_an_image_goes_along(api: str) -> None:
+    line = Line([WIRES[api].stream()])
+    assert (await send(agent(api, line), messages=with_image("Look"))).content == "".join(TEXTS)
+    [asked] = line.asked
+    words = asked.content.decode()
+    # By Google's library in the other alphabet of base64.
+    assert PNG in words.replace("-", "+").replace("_", "/")
+    assert "image/png" in words
+    assert "Look" in words
+
+
+# --- overheard, and played ------------------------------------------------------------------------
+
+
+class Heard:
+    """What a tap hears, by line: what was asked, and what came back."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes | None] = []
+        self.came: list[bytes | None] = []
+
+    def tap(self, source: ByteReader, sink: ByteWriter) -> tuple[ByteReader, ByteWriter]:
+        return observe_stream(
+            source,
+            sink,
+            read=lambda line, _: self.came.append(line),
+            written=lambda line, _: self.asked.append(line),
+        )
+
+
+async def play(
+    api: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> AgentResponse | AgentError:
+    """What comes of it that the lines bring again, over HTTP; what is asked is what was asked."""
+    with model_api.listen() as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        if base_url := PROVIDERS[api].base_url:
+            monkeypatch.setenv(base_url, url)
+
+        async def stand_in() -> None:
+            source, sink = await accept(listener)
+            with closing(model_api.ApiConnection(sink, source)) as connection:
+                asked = await connection.receive()
+                assert json.loads(asked) == json.loads(heard.asked[0] or b"")
+                for line in filter(None, heard.came):
+                    await connection.send(line + b"\n")
+
+        model = LlmAgent(api, WIRES[api].model, base_url="" if base_url else url)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stand_in)
+            try:
+                return await send(model)
+            except AgentError as problem:
+                return problem
+    raise AssertionError("not reached")
+
+
+@each_wire
+async def test_what_was_overheard_can_be_played(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Heard()
+    first = await send(agent(api, Line([WIRES[api].stream()]), tap=heard.tap))
+    assert (len(heard.asked), heard.asked[-1], heard.came[-1]) == (2, None, None)
+    assert KEY not in str(heard.asked)
+    assert await play(api, heard, monkeypatch) == first
+
+
+async def test_an_error_that_was_overheard_can_be_played_and_has_no_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = Heard()
+    headers = {"content-type": "application/json", "retry-after": "7"}
+    said = json.dumps({"error": {"message": f"too often, {KEY}"}}).encode()
+    line = Line([said[:30], said[30:]], 429, headers)
+    assert (await fail(agent("openai", line, tap=heard.tap))).retry_after == 7
+    assert KEY not in str(heard.came)
+    problem = await play("openai", heard, monkeypatch)
+    assert isinstance(problem, AgentError)
+    assert (problem.code, problem.retry_after) == ("RATE_LIMITED", 7)
+    assert "too often, [key]" in str(problem)
+
+
+async def test_who_gives_up_an_answer_is_heard_of() -> None:
+    heard = Heard()
+    line = Line([WIRES["openai"].stream()[:40]], hangs=True)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send, agent("openai", line, tap=heard.tap))
+            while not heard.came:
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+    assert (heard.asked[-1], heard.came) == (None, [b'{"status": 200}'])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"hello\r\n\r\n",
+        b"GET / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 99\r\n\r\n{}",
+        b"x" * 2 * model_api.MAX_HEAD,
+        b"",
+    ],
+)
+async def test_what_is_no_request_is_a_mismatch(said: bytes) -> None:
+    with model_api.listen() as listener:
+        with socket.create_connection(listener.getsockname()) as client:
+            client.sendall(said)
+        source, sink = await accept(listener)
+        with closing(model_api.ApiConnection(sink, source)) as connection:
+            with pytest.raises(ReplayMismatchError, match="is no request over HTTP"):
+                await connection.receive()
+            with pytest.raises(ReplayMismatchError, match="must have its status"):
+                await connection.send(b'{"status": 7}\n')
 
 
 # --- over HTTP ------------------------------------------------------------------------------------
@@ -638,11 +559,12 @@ def test_the_list_says_which_providers_can_be_had_and_loads_none(
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     listed = run("agents")
-    assert listed.stdout.splitlines()[-4:] == [
+    assert listed.stdout.splitlines()[-5:] == [
         "openai:NAME     no: there is no key of OpenAI's: set OPENAI_API_KEY",
         "anthropic:NAME  yes",
         "google:NAME     yes",
         "http://...#NAME yes",
+        "acp:COMMAND     any agent that speaks ACP, as in 'acp:goose acp'",
     ]
     assert "abp_bridge.agents.llm" in listed.stderr
     assert not any(name in listed.stderr for name in ("pydantic", "httpx2", "google.genai", KEY))

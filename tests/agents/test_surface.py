@@ -11,9 +11,10 @@ from typing import Any
 
 import anyio
 import pytest
+from support.agents import PNG
 from support.harness import PATIENCE
 
-from abp_bridge.agents.surface import AT_ONCE, MAX_ANSWER, AgentSurface
+from abp_bridge.agents.surface import AT_ONCE, MAX_SHOWN, AgentSurface
 from abp_bridge.agents.targets import find_obstacle
 from abp_bridge.core.agent_turn import (
     AgentError,
@@ -23,6 +24,7 @@ from abp_bridge.core.agent_turn import (
     Chunk,
     ChunkKind,
     Cost,
+    Image,
     ModelSettings,
     Usage,
 )
@@ -34,6 +36,7 @@ from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
 from abp_bridge.interfaces.surface import (
     HostTimeoutError,
     Locatable,
+    SurfaceFailedError,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
@@ -57,6 +60,7 @@ class Model:
         self.answer = answer
         self.sent: list[Sequence[AgentMessage]] = []
         self.settings: list[ModelSettings] = []
+        self.timeouts: list[float] = []
         self.open: set[str] = set()
         self.most = 0
         self.done = anyio.Event()
@@ -80,6 +84,7 @@ class Model:
     ) -> AgentResponse:
         self.sent.append(messages)
         self.settings.append(settings)
+        self.timeouts.append(timeout)
         on_chunk(Chunk(ChunkKind.THOUGHT, "Hm"))
         on_chunk(Chunk(ChunkKind.TEXT, "It is"))
         await self.done.wait()
@@ -293,20 +298,24 @@ async def test_half_a_character_of_an_answer_stands_as_a_mark() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "lasting"),
+    ("code", "error", "lasting"),
     [
-        (AgentErrorCode.NOT_AVAILABLE, True),
-        (AgentErrorCode.AUTH_REQUIRED, True),
-        (AgentErrorCode.TRUNCATED, False),
-        (AgentErrorCode.REFUSED, False),
-        (AgentErrorCode.AGENT_DIED, False),
+        (AgentErrorCode.NOT_AVAILABLE, SurfaceUnsupportedError, True),
+        (AgentErrorCode.AUTH_REQUIRED, SurfaceUnsupportedError, True),
+        (AgentErrorCode.REFUSED, SurfaceUnsupportedError, False),
+        (AgentErrorCode.TRUNCATED, SurfaceFailedError, False),
+        (AgentErrorCode.AGENT_DIED, SurfaceFailedError, False),
+        (AgentErrorCode.NETWORK, SurfaceFailedError, False),
     ],
 )
-async def test_a_turn_without_an_answer_says_why(code: AgentErrorCode, lasting: bool) -> None:
+async def test_a_turn_without_an_answer_says_why(
+    code: AgentErrorCode, error: type[Exception], lasting: bool
+) -> None:
+    """And what may go well another time is told apart from what will not."""
     model = Model(AgentError(code, "it is so"))
-    with pytest.raises(SurfaceUnsupportedError, match=rf"\({code}\): it is so") as raised:
+    with pytest.raises(error, match=rf"\({code}\): it is so") as raised:
         await ask(model, Person("send"))
-    assert raised.value.lasting is lasting
+    assert getattr(raised.value, "lasting", False) is lasting
     assert not model.open
 
 
@@ -319,13 +328,21 @@ async def test_who_asks_reads_no_key_in_what_an_agent_says(monkeypatch: pytest.M
 
 async def test_a_model_that_is_asked_too_often_says_when_it_may_be_again() -> None:
     busy = AgentError(AgentErrorCode.RATE_LIMITED, "slow down", retry_after=7.0)
-    with pytest.raises(SurfaceUnsupportedError, match=r"slow down .again after 7 s."):
+    with pytest.raises(SurfaceFailedError, match=r"slow down .again after 7 s."):
         await ask(Model(busy), Person("send"))
 
 
 async def test_a_turn_that_takes_too_long_times_out() -> None:
     with pytest.raises(HostTimeoutError, match="too long"):
         await ask(Model(AgentError(AgentErrorCode.TIMEOUT, "too long")), Person("send"))
+
+
+async def test_a_late_model_is_said_to_be_late_while_its_question_is_open() -> None:
+    """Its person took some of the time: what is left is the model's."""
+    model = Model()
+    with anyio.fail_after(PATIENCE / 2):
+        await ask(model, Person("send"))
+    assert 0 < model.timeouts[0] < PATIENCE / 2
 
 
 async def test_half_an_answer_is_a_servers_alone_and_marked() -> None:
@@ -335,17 +352,17 @@ async def test_half_an_answer_is_a_servers_alone_and_marked() -> None:
     whole = (await ask(Model(cut), Person("send"), of_a_server())).content[SAMPLED]
     assert isinstance(whole, dict)
     assert whole["stopReason"] == "maxTokens"
-    with pytest.raises(SurfaceUnsupportedError, match="TRUNCATED"):
+    with pytest.raises(SurfaceFailedError, match="TRUNCATED"):
         await ask(Model(cut), Person("send"))
 
 
-@pytest.mark.parametrize("text", [None, "", " \n", "x" * (MAX_ANSWER + 1)])
+@pytest.mark.parametrize("text", [None, "", " \n", "x" * (MAX_SHOWN + 1)])
 @pytest.mark.parametrize("cut", [False, True])
 async def test_what_cannot_be_shown_is_no_answer(text: str | None, cut: bool) -> None:
     answer: AgentResponse | AgentError = AgentResponse(text)
     if cut:
         answer = AgentError(AgentErrorCode.TRUNCATED, "cut", partial=AgentResponse(text))
-    with pytest.raises(SurfaceUnsupportedError, match=r"without text|more than 50,000|TRUNCATED"):
+    with pytest.raises(SurfaceFailedError, match=r"without text|more than 50,000|TRUNCATED"):
         await ask(Model(answer), Person("send"), of_a_server())
 
 
@@ -391,7 +408,7 @@ async def test_what_a_cut_answer_took_is_counted() -> None:
     asking = surface(
         Model(AgentError(AgentErrorCode.TRUNCATED, "cut", partial=half)), Person("send")
     )
-    with pytest.raises(SurfaceUnsupportedError, match="TRUNCATED"):
+    with pytest.raises(SurfaceFailedError, match="TRUNCATED"):
         await asking.ask(task(), AGENT)
     assert "1 answer, 3 tokens in" in asking.place
 
@@ -404,6 +421,7 @@ async def test_what_a_cut_answer_took_is_counted() -> None:
         (AgentErrorCode.AGENT_DIED, True),
         (AgentErrorCode.NOT_AVAILABLE, False),
         (AgentErrorCode.RATE_LIMITED, False),
+        (AgentErrorCode.NO_IMAGES, False),
     ],
 )
 async def test_a_turn_without_an_answer_may_have_cost_something(
@@ -412,7 +430,7 @@ async def test_a_turn_without_an_answer_may_have_cost_something(
     model = Model(AgentError(code, "it is so"))
     asking = surface(model, Person("send"), budget=Budget(1, "USD"))
     for _ in range(2):
-        with pytest.raises((SurfaceUnsupportedError, HostTimeoutError)):
+        with pytest.raises((SurfaceUnsupportedError, SurfaceFailedError, HostTimeoutError)):
             await asking.ask(task(), AGENT)
     assert len(model.sent) == (1 if spent else 2)
 
@@ -435,7 +453,13 @@ async def test_who_waits_hears_how_far_it_is() -> None:
     def on_progress(question: Question, words: str) -> None:
         heard.append((question.id, words))
 
-    await surface(Model(), Person("send"), on_progress=on_progress, interval=0).ask(task(), AGENT)
+    model = Model()
+    model.done = anyio.Event()
+    asking = surface(model, Person("send"), on_progress=on_progress, interval=0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(asking.ask, task(), AGENT)
+        await until(lambda: heard)
+        model.done.set()
     assert heard[-1] == ("q", "cli:claude has written 5 characters")
     heard.clear()
     await surface(Model(), Person("send"), on_progress=on_progress).ask(task(), AGENT)
@@ -472,9 +496,23 @@ async def test_an_app_that_asks_in_a_loop_has_a_few_turns_at_once() -> None:
     assert (len(model.sent), model.most) == (5, AT_ONCE)
 
 
+async def test_an_image_is_named_to_the_person_and_sent() -> None:
+    model, person = Model(), Person("send")
+    image: Json = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    said: Json = [{"role": "user", "content": image}]
+    asked = decode_sampling({"messages": said}, id="q", origin="server")
+    await ask(model, person, asked)
+    assert "> [PNG image, 17 bytes]" in person.asked[0].message
+    assert model.sent == [(AgentMessage("user", "", (Image(PNG, "image/png", 17),)),)]
+    asking = surface(model, person, find_obstacle=find_obstacle)
+    with pytest.raises(SurfaceUnsupportedError, match="a command line takes no images"):
+        await asking.ask(asked, AGENT)
+    assert len(person.asked) == 1
+
+
 async def test_what_is_missing_is_said_before_anybody_is_asked() -> None:
     person = Person("send")
-    asking = surface(Model(), person, find_obstacle=lambda model: f"no {model}")
+    asking = surface(Model(), person, find_obstacle=lambda model, images: f"no {model}")
     with pytest.raises(SurfaceUnsupportedError, match="cannot be asked: no cli:claude"):
         await asking.ask(task(), AGENT)
     assert not person.asked
@@ -494,6 +532,6 @@ def test_what_is_missing_is_seen_at_once(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    found = find_obstacle(model)
+    found = find_obstacle(model, images=False)
     assert missing in found
     assert bool(found) == bool(missing)

@@ -60,6 +60,19 @@ LINES: dict[str, tuple[NoticeKind, Mapping[str, Json], str | None, str]] = {
         None,
         "its capabilities changed",
     ),
+    "an error of a page's console": (
+        NoticeKind.CONSOLE,
+        {"level": "error", "message": "x is not a function", "at": "/app.js:12:5", "lost": 3},
+        None,
+        "its page's console has an error: x is not a function (/app.js:12:5); 3 before it were not"
+        " told",
+    ),
+    "a warning of a page's console": (
+        NoticeKind.CONSOLE,
+        {"level": "warning"},
+        None,
+        "its page's console has a warning: no message",
+    ),
     "something of the app's own": (NoticeKind.OTHER, {"n": 1}, None, 'notifications/own {"n": 1}'),
     "a field that would repaint the line": (
         NoticeKind.STATE_CHANGED,
@@ -100,6 +113,8 @@ FAILED = {
     "an error": (NoticeKind.ERROR, {}, True),
     "an operation that failed": (NoticeKind.COMPLETED, {"success": False}, True),
     "an operation that does not say": (NoticeKind.COMPLETED, {}, False),
+    "an error of a page's console": (NoticeKind.CONSOLE, {"level": "error"}, True),
+    "a warning of it": (NoticeKind.CONSOLE, {"level": "warning"}, False),
     "a start": (NoticeKind.STARTED, {"success": False}, False),
 }
 

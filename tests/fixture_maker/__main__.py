@@ -29,6 +29,7 @@ def make(case: Case) -> str:
     with tempfile.TemporaryDirectory(prefix="abp-fixture-") as folder:
         bridge = Bridge(case, Path(folder))
         recording = read(bridge.play())[-1]
+    model = ("--model", bridge.model) if bridge.model else ()
     whole = replace(recording, entries=tuple(bridge.beside.merged(recording.entries)))
     fixture = reduce(whole, case.shows, looking=case.lists)
     env = {name: value for name, value in fixture.head.env.items() if name == "ABP_PERSON_FLOOR"}
@@ -36,14 +37,11 @@ def make(case: Case) -> str:
         fixture.head,
         proves=tuple(case.proves) if isinstance(case.proves, list | tuple) else (case.proves,),
         files=case.files,
-        run=_with((*case.arguments, *_model(case)), fixture.head.run),
+        patience=case.patience,
+        run=_with((*case.arguments, *model), fixture.head.run),
         env=env | dict(case.env),
     )
     return "".join(lines(replace(fixture, head=head, entries=tuple(_meant(fixture.entries, case)))))
-
-
-def _model(case: Case) -> Sequence[str]:
-    return ["--model", "acp:{app model}"] if case.model else []
 
 
 def _with(arguments: Sequence[str], run: Sequence[str]) -> tuple[str, ...]:

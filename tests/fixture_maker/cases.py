@@ -55,7 +55,8 @@ class Case:
     files: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    model: tuple[str, ...] = ()  # an ACP agent that answers sampling
+    model: Json = field(default_factory=dict)  # what answers sampling, as `model.Model` has it
+    patience: float | None = None  # seconds, of who plays it
     cancels: bool = False  # the host gives up when it is asked
     asked: tuple[Asked, ...] = ()  # in order: for a person at a terminal, or a program of theirs
     beside: str = ""  # who answers beside the host: a terminal, a program
@@ -395,7 +396,8 @@ def _apps() -> Iterator[Case]:
             capabilities=row["capabilities"],
             person=always(row["answers"]) if "answers" in row else never,
             app=tuple(row.get("app", ())),
-            model=tuple(row.get("model", ())),
+            model=row.get("model", {}),
+            patience=row.get("patience"),
             files=row.get("files", {}),
             arguments=tuple(row.get("arguments", ())),
             call={"name": "abp_call", "arguments": row["call"]} if "call" in row else PLAN,

@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,9 @@ from support.abp_agent import EnvelopePeer
 from support.paths import APPS, ROOT
 from support.puppets import trip
 
-from abp_bridge.replay.workspace import write_models
-
 from .beside import BESIDE
 from .cases import Case
+from .model import Model
 from .person import LINK, Filled
 
 Json = Any
@@ -42,7 +42,8 @@ class Bridge(EnvelopePeer):
         self.beside = BESIDE[case.beside](case, str(folder))
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         (programs := folder / "programs").mkdir()
-        write_models(case.arguments, str(folder), programs)
+        self._ends = ExitStack()
+        model = Model(case.model, programs, self._ends)
         kept["PATH"] = f"{programs}:{kept['PATH']}"
         self.speaks_envelopes = case.protocol == "envelope"
         app = trip(folder, case.steps)
@@ -50,10 +51,9 @@ class Bridge(EnvelopePeer):
             scheme, program, *arguments = case.app
             app = f"{scheme}:{shlex.join([sys.executable, str(APPS / program), *arguments])}"
         role = ["serve", "--app", app]
-        if case.model:
-            program, *arguments = case.model
-            command = shlex.join([sys.executable, str(APPS / program), *arguments])
-            role += ["--model", f"acp:{command}"]
+        self.model = model.stands
+        if model.word:
+            role += ["--model", model.word]
         behind: tuple[str, ...] = ()
         if case.protocol == "proxy":
             role, behind = ["acp", *role[1:]], ("acp_agent.py", "--plain")
@@ -68,7 +68,8 @@ class Bridge(EnvelopePeer):
                 *behind,
             ],
             env={**kept, "PYTHONPATH": str(ROOT), "ABP_PERSON_FLOOR": "0", **case.env}
-            | self.beside.env,
+            | self.beside.env
+            | dict(model.environment),
             cwd=folder,
             log=folder / "host.log",
         )
@@ -76,6 +77,7 @@ class Bridge(EnvelopePeer):
     def __exit__(self, *problem: object) -> None:
         super().__exit__(*problem)
         self.beside.close()
+        self._ends.close()
 
     def play(self) -> str:
         """The whole conversation: what was recorded."""
@@ -154,7 +156,9 @@ def _legacy(bridge: Bridge, case: Case) -> None:
     if case.beside == "program":  # it listens before anything is asked
         bridge.ask("tools/call", {"name": "abp_connect", "arguments": {}})
     bridge.beside.begin()
-    message = bridge.ask("tools/call", {**case.call, "_meta": {"progressToken": "p1"}})
+    # How far a model is, is said now and then: loading an API's library takes what it takes.
+    meta: Json = {} if "api" in case.model else {"_meta": {"progressToken": "p1"}}
+    message = bridge.ask("tools/call", {**case.call, **meta})
     if message is None:
         bridge.until_app_is_through()
     bridge.look({})

@@ -1,5 +1,5 @@
-"""What is fuzzed: the wire, cut anywhere, every codec of what comes from outside, and what a proxy
-does with the bytes of others.
+"""What is fuzzed: the wire and what command lines write, cut anywhere, every codec of what comes
+from outside, and what a proxy does with the bytes of others.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from abp_bridge.protocols.abp.envelope import AgentEnvelope, from_envelope, is_e
 from abp_bridge.protocols.acp import agent, model, permission
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2 as acp2
+from abp_bridge.protocols.cli_agents import DIALECTS, CliTurn
 from abp_bridge.protocols.mcp import (
     elicitation,
     model_messages,
@@ -241,10 +242,21 @@ def edit(line: bytes, message: JsonObject) -> None:
         handshake.announce(line, as_object(message.get("params")), has_roots=True, can_sample=True)
 
 
+def command_lines(data: bytes, cut: int) -> None:
+    """A turn of each ends in an answer or in an `AgentError`, its telemetry being as odd."""
+    for dialect in DIALECTS.values():
+        turn = CliTurn(dialect)
+        for start in range(0, len(data), cut):
+            list(turn.feed(data[start : start + cut]))
+        with contextlib.suppress(AgentError):
+            turn.end(0, "", data)
+
+
 def wire(data: bytes) -> None:
     peer = JsonRpcProtocol(max_line=SHORT, revealed=True)
     peer.batches = True
     cut, data = data[0] + 1 if data else 1, data + b"\n"
+    command_lines(data, cut)
     for _ in range(3):
         peer.request("ask", {})
     for start in range(0, len(data), cut):

@@ -565,6 +565,16 @@ def test_every_option_is_there_once_and_can_be_told_apart(
     assert [type(each.value) for each in choices] == [type(value) for value, _, _ in expected]
 
 
+def test_a_long_label_is_kept_whole_for_who_has_room_for_it() -> None:
+    long = ["x" * 300 + end for end in "ab"]
+    choices = field(decoded("elicitation/select", {"options": [*long, "short"]})).choices
+    assert [each.whole for each in choices] == [*long, ""]
+    twice = [{"value": number, "label": long[0]} for number in (1, 2)]
+    first, second = field(decoded("elicitation/select", {"options": twice})).choices
+    assert (first.whole, second.whole) == (long[0], ""), "or nobody could tell them apart"
+    assert first.label != second.label
+
+
 def test_enum_names_are_labels() -> None:
     schema = {"type": "string", "enum": ["a", "b"], "enumNames": ["Apples", "Pears"]}
     assert [

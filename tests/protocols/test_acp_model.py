@@ -51,6 +51,11 @@ def test_what_replays_nothing_comes_first(has: Json, method: str) -> None:
     assert model.decode_resume({"agentCapabilities": has}) == method
 
 
+def test_images_are_taken_where_that_is_said() -> None:
+    said = {"agentCapabilities": {"promptCapabilities": {"image": True}}}
+    assert (model.takes_images(said), model.takes_images({})) == (True, False)
+
+
 def option(*values: str, category: str = "mode", current: str = "") -> Json:
     listed = [{"value": each, "name": each} for each in values]
     return {"id": "o", "category": category, "currentValue": current, "options": listed}
@@ -217,6 +222,7 @@ def test_what_is_no_end_of_a_turn_is_no_answer(reason: Json, code: str) -> None:
     [
         ([chunk("12345"), chunk("6")], "more than 5 characters"),
         ([call(str(number)) for number in range(5)], "more than 4 tools"),
+        ([chunk(each, each) for each in "abc"], "more than 2 messages"),
     ],
 )
 def test_a_turn_without_an_end_is_cut(
@@ -224,6 +230,7 @@ def test_a_turn_without_an_end_is_cut(
 ) -> None:
     monkeypatch.setattr(model, "MAX_ANSWER", 5)
     monkeypatch.setattr(model, "MAX_CALLS", 4)
+    monkeypatch.setattr(model, "MAX_MESSAGES", 2)
     turn = ModelTurn(tools=True)
     play(*updates, turn=turn)
     assert turn.failure is not None
@@ -298,3 +305,19 @@ def test_its_cost_is_of_the_session_so_far() -> None:
     assert usage is not None
     assert usage.cost == Cost(0.25, "USD", "session")
     assert answer(cost()).usage is None
+
+
+def codex(status: str) -> Json:
+    about = {"codex": {"threadStatus": {"type": status}}}
+    return {"sessionUpdate": "session_info_update", "_meta": about}
+
+
+def test_codex_in_error_has_not_answered_whatever_its_stop_reason() -> None:
+    """It ends such a turn well: an answer that was cut by its limit of tokens, for one."""
+    why = chunk("Incomplete response returned, reason: max_output_tokens\n\n")
+    said = [codex("active"), chunk("Hello.", "m"), codex("systemError")]
+    for updates, words in (([*said, why], "reason: max_output_tokens"), (said, "and not why")):
+        with pytest.raises(AgentError, match=words) as problem:
+            answer(*updates)
+        assert problem.value.code == "FAILED"
+    assert answer(*said, codex("active"), chunk(" Yes.", "m")).content == "Hello. Yes."

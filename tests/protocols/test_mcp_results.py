@@ -254,6 +254,10 @@ LOGS: dict[str, tuple[Notice, str]] = {
         "info",
     ),
     "an error": (Notice(NoticeKind.ERROR, "notifications/error", {"field": "a"}), "error"),
+    "a warning of a page's console": (
+        Notice(NoticeKind.CONSOLE, "notifications/page/console", {"level": "warning"}),
+        "warning",
+    ),
 }
 
 
@@ -262,6 +266,6 @@ def test_what_an_app_told_as_a_log_message(notice: Notice, level: str) -> None:
     assert encode_log(notice, "https://app.example") == {
         "level": level,
         "logger": "https://app.example",
-        "data": {"event": notice.name, "data": {"field": "a"}},
+        "data": {"event": notice.name, "data": notice.data},
     }
     assert level in LOG_LEVELS

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import mcp_types as types
 import pytest
 
-from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, Cost, ModelSettings, Usage
+from abp_bridge.core.agent_turn import (
+    AgentMessage,
+    AgentResponse,
+    Cost,
+    Image,
+    ModelSettings,
+    Usage,
+)
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.mcp.elicitation import encode_sampling
 from abp_bridge.protocols.mcp.model_request import (
     decode_request,
     describe_response,
     encode_response,
 )
-from abp_bridge.protocols.mcp.sampling import decode_sampling, encode_sampled
+from abp_bridge.protocols.mcp.sampling import decode_sampling, encode_refused, encode_sampled
 
 Json = Any
 
@@ -85,7 +94,29 @@ def test_a_servers_conversation_is_sent_as_it_is_shown() -> None:
     )
 
 
-IMAGE: Json = {"type": "image", "data": "AA==", "mimeType": "image/png"}
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(1_000)).decode()
+IMAGE: Json = {"type": "image", "data": PNG, "mimeType": "image/png"}
+AUDIO: Json = {"type": "audio", "data": "AA==", "mimeType": "audio/wav"}
+LARGE: Json = {**IMAGE, "data": base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(3 * 2**20)).decode()}
+
+
+def test_images_go_along_and_are_named_to_the_person() -> None:
+    said = [
+        {"role": "user", "content": IMAGE},
+        {"role": "user", "content": [IMAGE, HELLO["content"]]},
+    ]
+    question = server_asks(messages=said)
+    request = decode_request(question)
+    image = Image(PNG, "image/png", 1_008)
+    assert request.messages == (
+        AgentMessage("user", "", (image,)),
+        AgentMessage("user", "Hello", (image,)),
+    )
+    shown = "[PNG image, 1,008 bytes]"
+    assert request.words == f"{shown}\n\n{shown}\nHello"
+    assert encode_sampling(question)["messages"] == said  # a host's model gets them as they came
+
+
 WIDE: Json = {"type": "text", "text": f"Sum it up{' ' * 200_000}, but not this"}
 UNSEEN: Json = {"type": "text", "text": f"Sum it up{chr(0x200B) * 900_000}, but not this"}
 
@@ -93,9 +124,19 @@ UNSEEN: Json = {"type": "text", "text": f"Sum it up{chr(0x200B) * 900_000}, but 
 @pytest.mark.parametrize(
     ("params", "why"),
     [
-        ({"messages": [{"role": "user", "content": IMAGE}]}, "sent text only"),
-        ({"messages": [{"role": "user", "content": [HELLO["content"], IMAGE]}]}, "text only"),
-        ({"messages": [{"role": "tool", "content": HELLO["content"]}]}, "sent text only"),
+        ({"messages": [{"role": "user", "content": AUDIO}]}, "says, and this is audio"),
+        ({"messages": [{"role": "user", "content": [HELLO["content"], AUDIO]}]}, "is audio"),
+        ({"messages": [{"role": "assistant", "content": IMAGE}, HELLO]}, "in what the user says"),
+        ({"messages": [{"role": "user", "content": {**IMAGE, "data": "é"}}]}, "one of png, jpeg"),
+        ({"messages": [{"role": "user", "content": {**IMAGE, "data": "AA=="}}]}, "one of png"),
+        ({"messages": [{"role": "user", "content": {**IMAGE, "mimeType": "x"}}]}, "one of png"),
+        ({"messages": [{"role": "user", "content": {**IMAGE, "mimeType": 7}}]}, "one of png"),
+        (
+            {"messages": [{"role": "user", "content": {**IMAGE, "data": "A" * 2**23}}]},
+            "at most 5 MiB each",
+        ),
+        ({"messages": [{"role": "user", "content": [LARGE] * 3}]}, "8 MiB in all"),
+        ({"messages": [{"role": "tool", "content": HELLO["content"]}]}, "sent text"),
         ({"messages": [{**HELLO, "role": "assistant"}]}, "last message"),
         ({"messages": [{"role": "user", "content": {"type": "text", "text": "\u200b"}}]}, "words"),
         ({"tools": [{"name": "t"}]}, "call tools"),
@@ -113,9 +154,9 @@ UNSEEN: Json = {"type": "text", "text": f"Sum it up{chr(0x200B) * 900_000}, but 
         ({"stopSequences": ["x" * 101]}, "stopSequences"),
         ({"stopSequences": ["E\u200bND"]}, "stopSequences"),
         ({"tools": {"name": "t"}}, "call tools"),
-        ({"systemPrompt": ["Be terse"]}, "sent text only"),
-        ({"messages": [{"role": "user", "content": {**IMAGE, "text": "It"}}]}, "sent text only"),
-        ({"messages": [{"role": "user", "content": []}]}, "sent text only"),
+        ({"systemPrompt": ["Be terse"]}, "sent text"),
+        ({"messages": [{"role": "user", "content": {"type": "text", "text": 7}}]}, "sent text"),
+        ({"messages": [{"role": "user", "content": []}]}, "sent text"),
         ({"messages": [{"role": "user", "content": WIDE}]}, "at most 50,000 characters"),
         ({"messages": [{"role": "user", "content": UNSEEN}]}, "at most 50,000 characters"),
         ({"systemPrompt": "x" * 50_001}, "at most 50,000 characters"),
@@ -129,13 +170,13 @@ def test_what_cannot_be_sent_is_refused(params: Json, why: str) -> None:
 @pytest.mark.parametrize(
     ("stopped", "told"),
     [
-        ("end_turn", "endTurn"),
-        (None, "endTurn"),
-        ("length", "maxTokens"),
-        ("stop_sequence", "stopSequence"),
+        ("end_turn", {"stopReason": "endTurn"}),
+        (None, {}),  # nobody knows
+        ("length", {"stopReason": "maxTokens"}),
+        ("stop_sequence", {"stopReason": "stopSequence"}),
     ],
 )
-def test_a_server_gets_the_answer_in_its_own_shape(stopped: str | None, told: str) -> None:
+def test_a_server_gets_the_answer_in_its_own_shape(stopped: str | None, told: Json) -> None:
     question = server_asks()
     response = AgentResponse("Blue", stop_reason=stopped, model="m-1")
     content = encode_response(question, response, "Red", "cli:claude")
@@ -146,7 +187,7 @@ def test_a_server_gets_the_answer_in_its_own_shape(stopped: str | None, told: st
         "role": "assistant",
         "content": {"type": "text", "text": "Red"},
         "model": "m-1",
-        "stopReason": told,
+        **told,
         "_meta": {"abp-bridge/model": {"edited": True}},
     }
 
@@ -166,3 +207,11 @@ def test_what_is_told_of_an_answer() -> None:
         "cost": {"amount": 0.1, "unit": "USD"},
         "ignored": ["maxTokens"],
     }
+
+
+def test_a_refusal_is_a_line_of_bounded_length() -> None:
+    assert encode_refused("no model answered:\nbusy") == {
+        "code": -1,
+        "message": "no model answered: busy",
+    }
+    assert len(encode_refused("x" * 9_000)["message"]) < 1_100  # type: ignore[arg-type]

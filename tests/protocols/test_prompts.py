@@ -11,6 +11,8 @@ CONVERSATIONS: dict[str, list[tuple[Role, str]]] = {
     "": [],
     "Hello": [("user", "Hello")],
     "Be short.\n\nHello": [("system", "Be short."), ("user", "Hello")],
+    "This is asked:\n\n \ufeff/stats now": [("user", " \ufeff/stats now")],
+    "This is asked:\n\n/model x\n\nHello": [("system", "/model x"), ("user", "Hello")],
     "The user said:\n> A\n> B\n\nYou said:\n> C\n\nD": [
         ("user", "A\nB"),
         ("assistant", "C"),

@@ -395,6 +395,15 @@ def qwen_home(stage: Stage) -> dict[str, str]:
     return stage.environment(OPENAI_API_KEY="none", OPENAI_BASE_URL=url, OPENAI_MODEL="mock")
 
 
+def gemini_home(stage: Stage) -> dict[str, str]:
+    """Gemini CLI's home is written, with our model; its environment is returned."""
+    settings = stage.home / ".gemini" / "settings.json"
+    settings.parent.mkdir()
+    key = {"auth": {"selectedType": "gemini-api-key"}}
+    settings.write_text(json.dumps({"security": key, "model": {"name": "mock"}}))
+    return stage.environment(GEMINI_API_KEY="none", GOOGLE_GEMINI_BASE_URL=stage.model.url)
+
+
 def goose(stage: Stage, **bridge_env: str) -> Editor:
     """`goose acp` in an editor."""
     return Editor(stage, [stage.program, "acp"], goose_home(stage), stage.bridge(), **bridge_env)

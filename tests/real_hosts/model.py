@@ -1,5 +1,5 @@
-"""A model that plays a script, on loopback, behind the wire formats of the three hosts, streamed:
-OpenAI Responses (Codex), Chat Completions (Goose) and Anthropic Messages (Claude).
+"""A model that plays a script, on loopback, behind the wire formats of the hosts, streamed: OpenAI
+Responses (Codex), Chat Completions (Goose), Anthropic Messages (Claude) and Gemini's.
 
 The script is the last message of the user that holds one. Each of its lines `CALL tool {json}` is
 one tool call, played one a turn; then the model says DONE. Hosts prefix the names of MCP tools each
@@ -50,8 +50,11 @@ class Request:
 class Model:
     """A running model: `with Model() as model`.
 
-    `requests` are those that asked for a turn of a script, in order.
+    `requests` are those that asked for a turn of a script, in order; `is_limited`, whether its
+    words end at its limit of tokens.
     """
+
+    is_limited = False
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -80,6 +83,7 @@ class Model:
         # Claude takes messages with the same id for one.
         known = {"$id": f"turn_{next(self._ids)}", **turn}
         known |= _fill(form["words" if "$words" in turn else "call"], known)
+        known |= form["limit"] if self.is_limited else {}
         return b"".join(map(_sse, _fill(form["stream"], known)))
 
     def _turn(self, request: Request) -> dict[str, Json]:
@@ -98,20 +102,24 @@ class Model:
         name, arguments = calls[results]
         found = (tool for tool in request.tools if tool.name.endswith(name))
         tool = next(found, Tool(name))
-        return {"$tool": tool.name, "$namespace": tool.namespace, "$arguments": arguments}
+        called = {"$tool": tool.name, "$namespace": tool.namespace}
+        return {**called, "$arguments": arguments, "$values": json.loads(arguments)}
 
 
 def _request(body: Json) -> Request:
-    items = body.get("input", body.get("messages"))
+    items = next(body[name] for name in ("input", "messages", "contents") if name in body)
     said = [each for item in items for each in _said(item)]
     return Request(said, [*_tools(body.get("tools"))])
 
 
 def _said(item: Json, role: str = "") -> Iterator[tuple[str, str]]:
     """Who says what in a message, or in one block of it."""
-    role, content = item.get("role", role), item.get("content", item.get("output"))
+    content = next((item[name] for name in ("content", "output", "parts") if name in item), None)
+    role = item.get("role", role)
     if role == "tool" or item.get("type") in ("function_call_output", "tool_result"):
         yield "tool", _words(content)
+    elif "functionResponse" in item:
+        yield "tool", json.dumps(item["functionResponse"].get("response"))
     elif isinstance(content, list):
         for block in content:
             yield from _said(block, role)
@@ -131,6 +139,8 @@ def _tools(offered: Json, namespace: str | None = None) -> Iterator[Tool]:
         tool = each.get("function", each)
         if "tools" in tool:
             yield from _tools(tool["tools"], tool["name"])
+        elif "functionDeclarations" in tool:
+            yield from _tools(tool["functionDeclarations"])
         elif "name" in tool:
             yield Tool(tool["name"], namespace)
 

@@ -175,6 +175,25 @@ async def test_an_error_that_is_told_as_an_answer_is_none(
     assert problem.value.code == "FAILED"
 
 
+# What becomes of an answer that its model's limit cut; those that are not here pass it on as whole.
+CUT = {"claude": "FAILED", "codex": "FAILED", "goose": "TRUNCATED"}
+
+
+async def test_an_answer_that_its_model_cut_off_is_none_where_that_is_said(
+    name: str, stage: Stage, model: SlowModel
+) -> None:
+    model.is_limited = True
+    agent = begin(name, stage)
+    session = await agent.start(StartOptions())
+    if name in CUT:
+        with pytest.raises(AgentError) as problem:
+            await agent.send(session, user("Hello."), timeout=PATIENCE)
+        assert problem.value.code == CUT[name]
+    else:
+        response = await agent.send(session, user("Hello."), timeout=PATIENCE)
+        assert response.stop_reason == "end_turn"
+
+
 @pytest.mark.parametrize("name", ["opencode"])
 async def test_one_that_uses_a_tool_without_asking_has_no_answer(
     name: str, stage: Stage, monkeypatch: pytest.MonkeyPatch

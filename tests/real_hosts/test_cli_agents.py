@@ -1,5 +1,5 @@
 """Real command lines of agents, as `abp-bridge agents` has them: a turn in words, one with a tool,
-the session gone on with, and a session that is not there.
+one that is cut by its model's limit, the session gone on with, and a session that is not there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from abp_bridge.core.agent_turn import AgentError, AgentMessage
 from abp_bridge.interfaces.agent import StartOptions
 from abp_bridge.protocols.cli_agents import DIALECTS
 
-from .hosts import calling, claude_home, codex_home, goose_home, installed, opencode_home
+from .hosts import (
+    calling,
+    claude_home,
+    codex_home,
+    gemini_home,
+    goose_home,
+    installed,
+    opencode_home,
+    qwen_home,
+)
 from .model import Model
 from .stage import PATIENCE, Stage
 
@@ -38,6 +47,21 @@ AGENTS: dict[str, tuple[str, Callable[[Stage], dict[str, str]], str, bool]] = {
         calling("bash", command=ECHO, description="It says."),
         False,
     ),
+    "qwen": (
+        "qwen",
+        qwen_home,
+        calling("run_shell_command", command=ECHO, is_background=False),
+        True,
+    ),
+    "gemini": ("gemini", gemini_home, calling("run_shell_command", command=ECHO), True),
+}
+# These two run a command only where their user has allowed it, in a file below their home.
+ALLOWED = {
+    "qwen": (".qwen/settings.json", '{"tools": {"approvalMode": "yolo"}}'),
+    "gemini": (
+        ".gemini/policies/all.toml",
+        '[[rule]]\ntoolName = "*"\ndecision = "allow"\npriority = 900\n',
+    ),
 }
 
 
@@ -53,6 +77,10 @@ def begin(name: str, model: Model, folder: Path, programs: pytest.MonkeyPatch) -
     for variable, value in home(stage).items():
         programs.setenv(variable, value)
     programs.setenv("PATH", str(folder / "bin"), prepend=":")
+    if name in ALLOWED:
+        place, words = ALLOWED[name]
+        (stage.home / place).parent.mkdir(exist_ok=True)
+        (stage.home / place).write_text(words)
     return CliAgent(DIALECTS[name], str(folder))
 
 
@@ -64,11 +92,12 @@ async def test_turns_of_one_session(
     assert (await agent.available()).ok
     without = AGENTS[name][3]
     session = await agent.start(StartOptions(tools=not without))
-    hello = [AgentMessage("user", "Hello there")]
+    hello = [AgentMessage("user", "/help me")]  # no command of its own
     response = await agent.send(session, hello, timeout=PATIENCE)
     assert response.content == "Hello."
-    session, response = await agent.resume(session, hello, timeout=PATIENCE)
-    assert response.content == "Hello."
+    again = [AgentMessage("user", AGENTS[name][2])] if without else hello
+    session, response = await agent.resume(session, again, timeout=PATIENCE)
+    assert (response.content, response.tool_calls) == ("Hello.", ())
     usage = await agent.get_usage(session)
     assert usage is not None
     assert (usage.scope, usage.output) == ("session", 2)
@@ -89,6 +118,19 @@ async def test_a_tool_of_its_own(
     (call,) = response.tool_calls
     assert ECHO in json.dumps(call.arguments)
     assert [each for each in kinds if each.startswith("tool")] == ["tool_start", "tool_end"]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+async def test_an_answer_that_its_model_cut_off_is_none(
+    name: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = begin(name, model, tmp_path, monkeypatch)
+    model.is_limited = True
+    session = await agent.start(StartOptions(tools=not AGENTS[name][3]))
+    with pytest.raises(AgentError, match=r"max_|output token maximum|length") as problem:
+        await agent.send(session, [AgentMessage("user", "Hello")], timeout=PATIENCE)
+    by_words = name in ("claude", "codex")  # which say no more than words
+    assert problem.value.code == ("FAILED" if by_words else "TRUNCATED")
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -4,7 +4,6 @@ asked; and whatever is no yes leaves the deed undone.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -15,12 +14,11 @@ from typing import Any
 
 import pytest
 from real_hosts.model import Model
+from support.agents import add_cli
 from support.harness import RawHost
 from support.listening import listening
 from support.mcp_proxy import MCP
 from support.paths import APPS
-
-from abp_bridge.replay.workspace import write_models
 
 from .servers import HERE, PATIENCE, MongoDB, Person, installed
 
@@ -258,8 +256,7 @@ def test_everything_samples_from_a_model_of_the_persons(
     be sent, and sends it.
     """
     said: Json = {"type": "result", "result": "Good journey to you.", "stop_reason": "end_turn"}
-    (tmp_path / "claude.jsonl").write_text(json.dumps(said))
-    write_models(["cli:claude"], str(tmp_path), tmp_path)
+    add_cli(tmp_path, "claude", [said])
     word = {
         "cli": "cli:claude",
         "acp": f"acp:{shlex.join([sys.executable, str(APPS / 'acp_model.py'), '/dev/null'])}",

@@ -466,6 +466,7 @@ WAYS_IN = {
     "acp": ("acp:{app}", "app", "method", "session/request_permission"),
     "sampling-modern": ("stdio:{app}", "bridge", "resultType", "input_required"),
     "sampling-acp": ("stdio:{app}", "app model", "method", "session/request_permission"),
+    "sampling-api": ("stdio:{app}", "bridge", "http", "POST /v1/messages"),
     "envelope": ("stdio:{app}", "app", "type", "elicitation/request"),
     "envelope-agent": ("stdio:{app}", "host", "type", "elicitation/response"),
 }

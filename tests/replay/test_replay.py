@@ -93,7 +93,7 @@ FAULTS = {
     "again": (SELECT, "the bridge said shutdown to the app twice"),
     "tail": (SELECT, "the bridge answered twice: a second response to the host's request 2"),
     "crash": (BEHIND, "the bridge ended with exit code 70"),
-    "tools": (TOOLS, "result.tools: 5 items expected, 4 given; missing: "),
+    "tools": (TOOLS, "result.tools: 6 items expected, 5 given; missing: "),
     "page": (CHOSEN, "the page could not be filled in: there is nothing of 'first' on it"),
     "flood": (SELECT, "the bridge said 1000 things and more before the fixture came to them"),
 }
@@ -448,6 +448,10 @@ REFUSED: dict[str, tuple[Json, str]] = {
     ),
     "a file above": ({"run": ["serve", "--answers", "{folder}/../x"]}, "it must lie in {folder}"),
     "a root elsewhere": ({"run": ["serve", "--root", "/"]}, "it must lie in {folder}"),
+    "a model at an address": (
+        {"env": {"ABP_MODEL": "https://x.example/v1#m"}},
+        "ABP_MODEL='https://x.example/v1#m' is refused: a model must be a stand-in",
+    ),
     "another terminal": ({"run": ["serve", "--tty", "/dev/tty1"]}, "it must be {tty}"),
     "another port": ({"run": ["serve", "--questions-api", "80"]}, "it must be {port}"),
     "a browser": ({"run": ["serve", "--page", "open"]}, "a replay opens no browser"),
@@ -532,6 +536,8 @@ def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
             ],
             {"TZ": "Europe/Berlin", "LC_ALL": "C.UTF-8"},
         ),
+        (["mcp", "--model", "openai:gpt-5-mini", "--", "{server}"], {}),
+        (["serve", "--model={app model}#llama3"], {"ABP_MODEL": "cli:claude"}),
         (
             ["acp", "--record", "{folder}/x", "--", "{agent}", "--anything", "-c", "{ }"],
             {"ABP_ROOTS": "{folder}/a:{folder}/b"},
@@ -825,6 +831,18 @@ def test_ids_differ_for_each_party_and_options_in_each_message() -> None:
         ("bridge->host", {"method": "a", "x": "[option 1]"}, {"method": "a", "x": "yes"}),
         ("bridge->host", {"method": "b", "x": "[option 2]"}, {"method": "b", "x": "yes"}),
     )
+
+
+def test_how_often_it_is_said_that_something_goes_on_is_a_matter_of_the_machine() -> None:
+    said: Json = {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 0}}
+    later: Json = {**said, "params": {"progressToken": 1, "progress": 1}}
+    expectations = Expectations([entry("bridge->host", ask("[id 1]"))])
+    for message in (said, said, ask(1)):
+        expectations.take_next()
+        expectations.on_message("host", "message", message)
+    assert expectations.left_over() is None
+    with pytest.raises(ReplayMismatchError):
+        Expectations([entry("bridge->host", ask(1))]).on_message("host", "message", later)
 
 
 def test_an_app_that_starts_again_is_spoken_to_from_the_beginning() -> None:

@@ -124,7 +124,7 @@ class Sitter(Person):
         return value if isinstance(value, (str, list)) else json.dumps(value)
 
     def type(self, asked: Asked, labels: Sequence[str]) -> bytes:
-        """A line for the next field: the numbers of labels, where there are some."""
+        """A line for the next field: y or n, or the numbers of labels, where there are some."""
         if asked.wish != "accept":
             self.say(asked)
             return CTRL_D if asked.wish == "decline" else CTRL_C
@@ -135,8 +135,8 @@ class Sitter(Person):
             value = self._file
         if not self._left:
             self.say(asked, data)
-        if isinstance(value, bool):
-            value = "Yes" if value else "No"
+        if isinstance(value, bool):  # whatever its two options are called
+            return b"y\n" if value else b"n\n"
         if labels:
             wanted = value if isinstance(value, list) else [value]
             numbers = [n for n, each in enumerate(labels, 1) if each.split(" (")[0] in wanted]

@@ -198,7 +198,7 @@ class PageAsker(Asker):
     @contextmanager
     def reachable(self) -> Iterator[None]:
         async def discover(address: str, guard: Json) -> Manifest:
-            return Manifest(self.target, (), ())
+            return Manifest(self.target, (), (), {})
 
         @asynccontextmanager
         async def run(settings: Json) -> AsyncIterator[PageAsker]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.interfaces.surface import (
+    Ending,
     PageQuestion,
     SurfaceResponse,
     SurfaceUnsupportedError,
@@ -45,6 +46,9 @@ class Shown:
         self.visit()
         return ""
 
+    def renew_url(self, inbox: str) -> str:
+        raise AssertionError("there is no inbox here")
+
     async def wait_late_browser(self) -> bool:
         return False
 
@@ -76,7 +80,7 @@ class Shown:
         if not self.opened and not self._answer.done():
             self._answer.set_exception(SurfaceUnsupportedError(reason, lasting=False))
 
-    def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
+    def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
         if self._answer.done():
             return False
         self._answer.set_result(reply)

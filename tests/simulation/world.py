@@ -10,6 +10,7 @@ from typing import Any
 from abp_bridge.bridge import Bridge
 from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.cli.compose import Composition
+from abp_bridge.core.event import Observer
 
 from .page import Page
 
@@ -56,8 +57,12 @@ class SimulatedComposition(Composition):
         self._on_bridge = on_bridge
         self._on_elicitor = on_elicitor
 
-    def make_mcp_elicitor(self, connection: Json, find_parked: Json) -> Elicitor:
-        elicitor = super().make_mcp_elicitor(connection, find_parked)
+    def _observe_session(self, host: Any) -> Observer:
+        """No inbox: its socket is the machine's, and waits by the machine's clock."""
+        return self._observe
+
+    def make_mcp_elicitor(self, *host: Any, **more: Any) -> Elicitor:
+        elicitor = super().make_mcp_elicitor(*host, **more)
         self._on_elicitor(elicitor)
         return elicitor
 

@@ -4,23 +4,36 @@ program that knows the same words whatever it speaks.
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from abp_bridge.agents.acp import AcpAgent
 from abp_bridge.agents.cli import CliAgent
 from abp_bridge.agents.local import LocalAgent
-from abp_bridge.core.agent_turn import AgentMessage
+from abp_bridge.core.agent_turn import AgentMessage, Image
 from abp_bridge.protocols.cli_agents import DIALECTS
 from support.paths import APPS
+
+Json = Any
+
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(9)).decode()
 
 
 def user(*words: str) -> list[AgentMessage]:
     return [AgentMessage("user", each) for each in words]
+
+
+def with_image(words: str) -> list[AgentMessage]:
+    return [AgentMessage("user", words, (Image(PNG, "image/png", 17),))]
 
 
 def lives(process: int) -> bool:
@@ -41,6 +54,16 @@ def install(folder: Path, environment: pytest.MonkeyPatch) -> Path:
     environment.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     environment.setenv("STAND_IN_SESSIONS", str(sessions))
     return programs
+
+
+def add_cli(programs: Path, name: str, says: Sequence[Json], keeps: str = "/dev/null") -> None:
+    """A command line of an agent in that folder, which always `says` the same lines, and keeps what
+    it was sent in a file.
+    """
+    lines = shlex.quote("\n".join(map(json.dumps, says)))
+    program = programs / name
+    program.write_text(f"#!/bin/sh\ncat >>{shlex.quote(keeps)}\nprintf '%s\\n' {lines}\n")
+    program.chmod(0o700)
 
 
 def acp(folder: Path, *how: str, agent: str = "acp_model") -> AcpAgent:

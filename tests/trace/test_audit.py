@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.harness import run
 from support.mcp_proxy import FORM, proxied
+from support.paths import PYTHON
 
 from abp_bridge.core.event import InputResolvedEvent
 from abp_bridge.core.question import (
@@ -55,7 +56,7 @@ def test_each_question_has_a_line_and_no_answer(tmp_path: Path) -> None:
     accepted, declined, nobody = lines(file)
     assert "planted-name" not in file.read_text()
     assert accepted["question"] == "Name?"
-    assert accepted["asker"] == "python mcp_server.py read deeds"
+    assert accepted["asker"] == f"{PYTHON} mcp_server.py read deeds"
     assert [each["tools"] for each in (accepted, declined, nobody)] == [
         ["fastmcp"],
         ["okta"],
@@ -150,7 +151,7 @@ def test_what_a_call_is_made_with_is_in_no_record(tmp_path: Path) -> None:
         host.response(call)
     (record,) = lines(file)
     assert record["tools"] == ["say"]
-    assert record["question"] == "May say of python mcp_server.py read deeds be called?"
+    assert record["question"] == f"May say of {PYTHON} mcp_server.py read deeds be called?"
 
 
 def test_a_record_that_cannot_be_written_is_said_once_and_the_next_begins_a_line(

@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from abp_bridge.core.agent_turn import (
+    MAX_ANSWER,
+    MAX_CALLS,
+    MAX_MESSAGES,
+    SHORT,
     AgentError,
     AgentErrorCode,
     AgentResponse,
     Chunk,
     ChunkKind,
     Cost,
+    EndlessTurnError,
     ToolCall,
     ToolsNeededError,
     Usage,
@@ -34,7 +39,6 @@ from abp_bridge.core.json_value import (
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.acp.agent import AUTH_REQUIRED, ENDED_CALL, STOPS
 from abp_bridge.protocols.acp.permission import encode_refusal
-from abp_bridge.protocols.cli_agents import MAX_ANSWER, MAX_CALLS, SHORT
 
 LOAD, RESUME = "session/load", "session/resume"
 # The modes in which agents use no tool without asking, by their ids, as ACP has no word for what a
@@ -61,6 +65,12 @@ def decode_resume(about: JsonObject) -> str:
     if isinstance(as_object(declared.get("sessionCapabilities")).get("resume"), dict):
         return RESUME
     return LOAD if declared.get("loadSession") is True else ""
+
+
+def takes_images(about: JsonObject) -> bool:
+    """The result of `initialize` -> whether a prompt may have images."""
+    declared = as_object(about.get("agentCapabilities"))
+    return as_object(declared.get("promptCapabilities")).get("image") is True
 
 
 def decode_mode(opened: JsonObject) -> Mode | None:
@@ -136,6 +146,7 @@ class ModelTurn:
         self._refused: set[str] = set()
         self._cost: Cost | None = None
         self._used: int | None = None  # tokens of its context, as it said last
+        self._is_in_error = False  # Codex's word for a turn that it ends well all the same
         self._size = 0
 
     def add(self, update: JsonObject) -> Iterator[Chunk]:
@@ -154,6 +165,8 @@ class ModelTurn:
             if kind == "usage_update":
                 self._cost = _cost(as_object(update.get("cost"))) or self._cost
                 self._used = as_count(update.get("used"))
+            elif kind == "session_info_update" and (status := _thread_status(update)):
+                self._is_in_error = status == "systemError"
             yield Chunk(kind or "unknown", data=update)
 
     def refuse(self, params: JsonObject) -> JsonObject:
@@ -177,6 +190,9 @@ class ModelTurn:
         said = ["".join(each) for each in messages.values()] or warnings
         if said and self._is_its_own(raw):
             words = f"no model has answered; it says itself: {label(said[-1].strip(), SHORT)}"
+            raise AgentError(AgentErrorCode.FAILED, words)
+        if self._is_in_error:
+            words = label("".join(warnings).strip(), SHORT) or "it says that it failed, and not why"
             raise AgentError(AgentErrorCode.FAILED, words)
         earlier = [*(warnings if messages else ()), *said[:-1]]
         return AgentResponse(
@@ -202,8 +218,7 @@ class ModelTurn:
         text = block.get("text") if block.get("type") == "text" else None
         self._size += len(text) if isinstance(text, str) else len(json.dumps(block))
         if self._size > MAX_ANSWER:
-            words = f"it says more than {MAX_ANSWER:,} characters in one turn"
-            self._fail(AgentError(AgentErrorCode.TRUNCATED, words))
+            self._fail(EndlessTurnError("says", MAX_ANSWER, "characters"))
         elif not isinstance(text, str):
             yield Chunk(as_text(block.get("type")) or "unknown", data=block)
         elif text:
@@ -211,6 +226,8 @@ class ModelTurn:
                 self._messages.setdefault(id, []).append(text)
             else:  # a tool call ends a message that has no id
                 self._unnamed.setdefault(len(self._calls), []).append(text)
+            if len(self._messages) > MAX_MESSAGES:
+                self._fail(EndlessTurnError("says", MAX_MESSAGES, "messages"))
             yield Chunk(ChunkKind.TEXT, text)
 
     def _follow(self, kind: str, update: JsonObject) -> Iterator[Chunk]:
@@ -218,8 +235,7 @@ class ModelTurn:
         id = as_text(update.get("toolCallId"))
         is_new = id not in self._calls
         if is_new and len(self._calls) >= MAX_CALLS:
-            words = f"it calls more than {MAX_CALLS:,} tools in one turn"
-            self._fail(AgentError(AgentErrorCode.TRUNCATED, words))
+            self._fail(EndlessTurnError("calls", MAX_CALLS, "tools"))
             return
         call = self._calls[id] = self._read_call(id, update)
         self._kinds[id] = as_text(update.get("kind")) or self._kinds.get(id, "")
@@ -253,6 +269,12 @@ def _stop(reason: JsonValue) -> AgentError:
         words = f"ACP has no stop reason {label(reason, 80)!r}"
         return AgentError(AgentErrorCode.PROTOCOL, words)
     return AgentError(AgentErrorCode(known.code), known.message)
+
+
+def _thread_status(update: JsonObject) -> str:
+    """The status of Codex's thread in an update; empty where it says none."""
+    codex = as_object(as_object(update.get("_meta")).get("codex"))
+    return as_text(as_object(codex.get("threadStatus")).get("type"))
 
 
 def _cost(cost: JsonObject) -> Cost | None:

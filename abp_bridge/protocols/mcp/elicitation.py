@@ -160,7 +160,9 @@ def encode_sampling(question: Question) -> dict[str, JsonValue]:
         return dict(question.request)
     context = question.request.get("context")
     words = "" if context is None else to_text(context)
-    task = f"{question.message}\n\n{words}" if words else question.message
+    whole = as_text(question.request.get("task"))  # of which the message may be the beginning
+    message = sanitize.message(whole, len(whole)) or question.message
+    task = f"{message}\n\n{words}" if words else message
     return {
         "messages": [{"role": "user", "content": {"type": "text", "text": task}}],
         "systemPrompt": (

@@ -1,22 +1,33 @@
 """What an app or a server asks of a model -> what an agent is sent, and its answer -> the content
 of the question's answer.
 
-An agent is sent what the person has seen: text, without what no eye sees in it. What it cannot be
-sent is refused, never left out.
+An agent is sent what the person has seen: text, without what no eye sees in it, and images, of
+which they see kind and size. What it cannot be sent is refused, never left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, Cost, ModelSettings, Role
+from abp_bridge.core.agent_turn import (
+    AgentMessage,
+    AgentResponse,
+    Cost,
+    Image,
+    ModelSettings,
+    Role,
+    images_of,
+)
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
     as_list,
     as_number,
     as_object,
+    as_text,
     as_texts,
 )
 from abp_bridge.core.question import LONGEST_MESSAGE, Question
@@ -28,9 +39,18 @@ _ROLES: dict[JsonValue, Role] = {"user": "user", "assistant": "assistant"}
 # Advice, or what the person decides: that it is not followed is said with the answer.
 _IGNORED = ("modelPreferences", "includeContext", "metadata")
 MAX_SENT = LONGEST_MESSAGE // 2  # characters: quoted, line by line, they may be twice as many
+MAX_IMAGE = 5 * 2**20  # bytes: what each provider takes
+MAX_IMAGES = 8 * 2**20  # bytes of all in one request; in base64 they fit a line of JSON-RPC
 MAX_TOKENS = 1_000_000  # nobody's answer is longer; a number beyond is none
 MAX_STOPS = 16
 MAX_STOP = 100  # characters of each: it ends an answer, and says nothing
+# The kinds that every provider takes -> what each begins with.
+_IMAGES: Mapping[str, bytes] = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/gif": b"GIF8",
+    "image/webp": b"RIFF",
+}
 _STOP_REASONS = {"length": "maxTokens", "tool_calls": "toolUse", "stop_sequence": "stopSequence"}
 
 
@@ -57,15 +77,15 @@ def decode_request(question: Question) -> ModelRequest:
     Raises:
         RemoteProtocolError: It holds what an agent cannot be sent, or is too long to be shown.
     """
-    task = question.request.get("task")
-    if isinstance(task, str):  # its message may be the beginning of it
-        question = replace(question, message=_clean(task))
     params = encode_sampling(question)
     if params.get("tools") or "toolChoice" in params:
         raise RemoteProtocolError("the model would have to call tools of who asks, and has none")
     messages = [_decode_message(each) for each in as_list(params.get("messages"))]
-    if not messages or messages[-1].role != "user" or not messages[-1].content:
+    last = messages[-1] if messages else AgentMessage("user", "")
+    if last.role != "user" or not (last.content or last.images):
         raise RemoteProtocolError("the last message to a model must be words of the user's")
+    if sum(each.size for each in images_of(messages)) > MAX_IMAGES:
+        raise _too_large()
     if system := _clean(params.get("systemPrompt") or ""):
         messages.insert(0, AgentMessage("system", system))
     if sum(len(each.content) for each in messages) > MAX_SENT:
@@ -88,8 +108,11 @@ def _clean(text: JsonValue) -> str:
     return sanitize.message(text, LONGEST_MESSAGE)
 
 
-def _no_text() -> RemoteProtocolError:
-    return RemoteProtocolError("a model of the person's is sent text only")
+def _no_text(what: JsonValue = "") -> RemoteProtocolError:
+    named = f", and this is {sanitize.label(what, 40)}" if as_text(what) else ""
+    return RemoteProtocolError(
+        f"a model of the person's is sent text, and images in what the user says{named}"
+    )
 
 
 def _too_long() -> RemoteProtocolError:
@@ -98,18 +121,43 @@ def _too_long() -> RemoteProtocolError:
     )
 
 
+def _too_large() -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"a model is sent images of at most {MAX_IMAGE // 2**20} MiB each, and"
+        f" {MAX_IMAGES // 2**20} MiB in all"
+    )
+
+
 def _decode_message(raw: JsonValue) -> AgentMessage:
     said = as_object(raw)
     role, content = _ROLES.get(said.get("role")), said.get("content")
-    blocks = content if isinstance(content, list) else [content]
-    texts = as_texts([_text_of(as_object(block)) for block in blocks])
-    if role is None or not texts or len(texts) != len(blocks):
-        raise _no_text()
-    return AgentMessage(role, _clean("\n".join(texts)))
+    blocks = [*map(as_object, content if isinstance(content, list) else [content])]
+    images = [_decode_image(each) for each in blocks if each.get("type") == "image"]
+    rest = [each for each in blocks if each.get("type") != "image"]
+    texts = [as_text(each.get("text")) for each in rest if _is_text(each)]
+    if role is None or not blocks or len(texts) != len(rest) or (images and role != "user"):
+        odd = (each.get("type") for each in rest if not _is_text(each))
+        raise _no_text(next(odd, "") if role else "")
+    return AgentMessage(role, _clean("\n".join(texts)), tuple(images))
 
 
-def _text_of(block: JsonObject) -> JsonValue:
-    return block.get("text") if block.get("type", "text") == "text" else None
+def _is_text(block: JsonObject) -> bool:
+    return block.get("type", "text") == "text" and isinstance(block.get("text"), str)
+
+
+def _decode_image(block: JsonObject) -> Image:
+    """What an image's bytes say is what it is: a provider would refuse another one."""
+    data, kind = as_text(block.get("data")), as_text(block.get("mimeType"))
+    if len(data) > MAX_IMAGE * 4 // 3 + 4:
+        raise _too_large()
+    try:
+        content = base64.b64decode(data, validate=True)
+    except ValueError:
+        content = b""
+    if kind not in _IMAGES or not content.startswith(_IMAGES[kind]):
+        named = ", ".join(each.removeprefix("image/") for each in _IMAGES)
+        raise RemoteProtocolError(f"an image must be one of {named}, in base64, and say which")
+    return Image(data, kind, len(content))
 
 
 def _decode_settings(params: JsonObject) -> ModelSettings:
@@ -143,7 +191,12 @@ def _show_stops(settings: ModelSettings) -> list[str]:
 
 
 def _show(message: AgentMessage) -> str:
-    return message.content if message.role == "user" else f"{message.role}: {message.content}"
+    shown = [
+        f"[{each.kind.removeprefix('image/').upper()} image, {each.size:,} bytes]"
+        for each in message.images
+    ]
+    words = "\n".join(filter(None, [*shown, message.content]))
+    return words if message.role == "user" else f"{message.role}: {words}"
 
 
 def encode_response(
@@ -159,11 +212,11 @@ def encode_response(
     """
     if not is_servers_own(question.request):
         return {"result": text}
-    stop = _STOP_REASONS.get(response.stop_reason or "", "endTurn")
+    why = response.stop_reason  # MCP's may be left out, where nobody has said why
+    stop: JsonObject = {"stopReason": _STOP_REASONS.get(why, "endTurn")} if why else {}
     content: JsonObject = {"type": "text", "text": text}
     name = response.model or model
-    result: JsonObject = {"role": "assistant", "content": content, "model": name}
-    return {SAMPLED: {**result, "stopReason": stop}}
+    return {SAMPLED: {"role": "assistant", "content": content, "model": name, **stop}}
 
 
 def describe_response(

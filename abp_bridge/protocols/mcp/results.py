@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.json_value import Json, JsonValue, well_formed
-from abp_bridge.core.notice import Notice, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2025_03_26, V2025_06_18, V2026_07_28
 
 # Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
@@ -160,8 +160,9 @@ def encode_log(notice: Notice, origin: str) -> dict[str, Json]:
 
 
 def _level(notice: Notice) -> str:
-    """A server's own level of what it logs."""
-    level = notice.data.get("level") if notice.name == LOG else None
+    """A server's own level of what it logs, and a page's console's."""
+    logs = notice.name == LOG or notice.kind is NoticeKind.CONSOLE
+    level = notice.data.get("level") if logs else None
     return str(level) if level in LOG_LEVELS else "error" if notice.failed else "info"
 
 

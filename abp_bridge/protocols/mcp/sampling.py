@@ -12,6 +12,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.question import Answer, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 
+NO_ANSWER = -1  # the code of a request that was refused, as MCP's page on sampling has it
 MAX_TASK = 32_000  # characters of what a model is asked, where no host is given the whole request
 ABOUT = "abp-bridge/model"  # in `_meta`: what an answer took, and what was not kept
 # Of the request itself. Who declares no tasks answers as if none were asked for (MCP 2025-11-25).
@@ -72,6 +73,11 @@ def decode_whole(result: JsonValue) -> dict[str, JsonValue]:
     if "content" not in as_object(result):
         raise RemoteProtocolError("the host's model answered without content")
     return {SAMPLED: result}
+
+
+def encode_refused(why: str) -> JsonObject:
+    """The error of a server's request that nobody answered."""
+    return {"code": NO_ANSWER, "message": sanitize.label(why, 1_000)}
 
 
 def encode_sampled(answer: Answer) -> dict[str, JsonValue]:

@@ -1,0 +1,24 @@
+"""How an extra of this package is installed into the Python that runs it, wherever that is from."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, requires
+
+PACKAGE = "abp-bridge"
+
+
+def install_command(extra: str) -> str:
+    """The command that brings what the extra needs: its packages by their own names, so that it
+    works from any install of this one.
+    """
+    try:
+        required = requires(PACKAGE) or ()
+    except PackageNotFoundError:  # run from a folder that nobody installed
+        required = ()
+    marks = (f"extra == '{extra}'", f'extra == "{extra}"')
+    parts = (each.partition(";") for each in required)
+    named = [name.strip() for name, _, marker in parts if any(mark in marker for mark in marks)]
+    wanted = named or [f"{PACKAGE}[{extra}]"]
+    return shlex.join([sys.executable, "-m", "pip", "install", *wanted])
