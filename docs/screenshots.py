@@ -1,20 +1,27 @@
 """python docs/screenshots.py DIR: the bridge's own page as a person sees it, each of its states a
-small PNG in DIR (`make docs`).
+small PNG in DIR (`make docs`): on a desktop and on a phone, light and dark.
+
+`visit` goes through the states; a test has axe look at each of them.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
-from playwright.async_api import BrowserContext, Page
+from playwright.async_api import Browser, BrowserContext, Page
 
 from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.bridge.approval import make_question
+from abp_bridge.core.capability import Capability
+from abp_bridge.core.model_approval import make_approval
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import read_settings
@@ -22,15 +29,20 @@ from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
-WIDTH, HEIGHT = 400, 640
+Look = Callable[[Page, str], Awaitable[None]]
+HERE = "https://travel.example"
+WIDTHS = {"desktop": 800, "phone": 360}
+HIGHEST = 1_200  # pixels of a page that a picture shows
+SCALE = 0.5
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAJElEQVR4nGP4z8DwnxHxHwD1lAT9cwM3qwAAAABJRU5ErkJggg=="
+)
 
 
 def ask(method: str, **params: Json) -> Question:
-    return decode_question(
-        {"method": f"elicitation/{method}", "params": params, "timeout": 600_000},
-        id="q",
-        origin="https://travel.example",
-    )
+    raw: Json = {"method": f"elicitation/{method}", "params": params, "timeout": 600_000}
+    question = decode_question(raw, id="q", origin=HERE)
+    return replace(question, app="Travel Desk", agent="Codex 0.169", tools=("trip.book",))
 
 
 TRIP = ask(
@@ -81,33 +93,187 @@ LEAVE = Question(
 )
 
 
-class Camera:
-    """A person's browser, and where its pictures go."""
+LIST = ask(
+    "input",
+    prompt="Who travels?",
+    schema={
+        "type": "array",
+        "title": "Travellers",
+        "minItems": 1,
+        "maxItems": 4,
+        "items": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "title": "Name", "maxLength": 40},
+                "diet": {"enum": ["Anything", "No meat"], "title": "Diet"},
+            },
+            "required": ["name"],
+        },
+    },
+)
+NOTE = ask(
+    "input",
+    prompt="What should the hotel know?",
+    schema={"type": "string", "maxLength": 300, "minLength": 10},
+)
+STATION = ask(
+    "select", prompt="From which station?", options=[f"Station {each}" for each in range(1, 61)]
+)
+RTL = ask("input", prompt="מה השם המלא שלך?", schema={"type": "string", "maxLength": 60})
+CALL = make_question(
+    "q", "call-1", HERE, Capability("trip.cancel", destructive=True), {"trip": "Rome, 12 May"}
+)
+MODEL = make_approval(
+    "q",
+    Question("s", Kind.SAMPLING, "task", (), HERE, tools=("trip.plan",), agent="Codex 0.169"),
+    "claude -p",
+    "Plan three days in Rome for two people who like to walk.",
+)
 
-    def __init__(self, loopback: LazyPageServer, person: BrowserContext, folder: Path) -> None:
-        self._loopback = loopback
-        self._person = person
+
+@asynccontextmanager
+async def shown(
+    page: LazyPageServer, person: BrowserContext, question: Question, *, code: bool = False
+) -> AsyncIterator[Page]:
+    """A tab at the question or, with `code`, at the address that a model is told."""
+    with anyio.move_on_after(600):
+        async with page.show(question) as sheet:
+            tab = await person.new_page()
+            await tab.goto(sheet.address if code else sheet.url)
+            yield tab
+            await tab.close()
+
+
+async def visit(page: LazyPageServer, browser: Browser, look: Look) -> None:
+    """Go through the states of the page, and `look` at each, by its name."""
+    person = await browser.new_context(viewport={"width": WIDTHS["desktop"], "height": 900})
+    await _fill_in(page, person, look)
+    await _decide(page, person, look)
+    await _end(page, person, look)
+    await person.close()
+    for language, name in (("he-IL", "hebrew"), ("de-DE", "german")):
+        abroad = await browser.new_context(
+            viewport={"width": WIDTHS["desktop"], "height": 900}, locale=language
+        )
+        async with shown(page, abroad, RTL if name == "hebrew" else NOTE) as tab:
+            await look(tab, name)
+        await abroad.close()
+
+
+async def _fill_in(page: LazyPageServer, person: BrowserContext, look: Look) -> None:
+    async with shown(page, person, TRIP) as tab:
+        await look(tab, "form")
+        for meal in ("Breakfast", "Dinner"):
+            await tab.get_by_label(meal).check()
+        await tab.get_by_role("button", name="Check your answers").click()
+        await tab.get_by_role("definition").first.wait_for()
+        await look(tab, "check")
+        await tab.get_by_role("button", name="Send").click()
+        await tab.get_by_text("Thank you").wait_for()
+        await look(tab, "sent")
+    async with shown(page, person, SECRET) as tab:
+        await tab.get_by_label("API key").fill("planted-key")
+        await tab.get_by_text("Do not answer").click()
+        await look(tab, "secret")
+        await tab.evaluate("document.querySelector('form').noValidate = true")
+        await tab.get_by_label("API key").fill("short")
+        await tab.get_by_role("button", name="Send").click()
+        await tab.locator(".problems").wait_for()
+        await look(tab, "problem")
+    async with shown(page, person, FILE) as tab:
+        await tab.get_by_label("travel card").set_input_files(
+            {"name": "ann.png", "mimeType": "image/png", "buffer": PNG}
+        )
+        await tab.get_by_text("ann.png").wait_for()
+        await look(tab, "file")
+    async with shown(page, person, NOTE) as tab:
+        await tab.get_by_role("textbox").fill("A quiet room, please. " * 14)
+        await look(tab, "limit")
+    async with shown(page, person, LIST) as tab:
+        await tab.get_by_label("Name").fill("Ada")
+        await look(tab, "list")
+    async with shown(page, person, STATION) as tab:
+        await tab.get_by_role("searchbox").fill("on 5")
+        await look(tab, "search")
+
+
+async def _decide(page: LazyPageServer, person: BrowserContext, look: Look) -> None:
+    for name, question in {
+        "leave": LEAVE,
+        "destructive": DELETE,
+        "call": CALL,
+        "model": MODEL,
+    }.items():
+        async with shown(page, person, question) as tab:
+            await look(tab, name)
+    async with (
+        shown(page, person, TRIP) as tab,
+        shown(page, person, SECRET),
+        shown(page, person, DELETE),
+    ):
+        await tab.goto(tab.url.rpartition("q/")[0])
+        await look(tab, "inbox")
+    async with shown(page, person, TRIP, code=True) as tab:
+        await look(tab, "code")
+
+
+async def _end(page: LazyPageServer, person: BrowserContext, look: Look) -> None:
+    """Its time runs out, it is withdrawn, and the bridge dies."""
+    async with page.show(replace(NOTE, timeout=300.0)) as sheet:
+        tab = await person.new_page()
+        await tab.clock.install()
+        await tab.goto(sheet.url)
+        await tab.get_by_role("textbox").fill("A quiet room, please.")
+        await tab.clock.fast_forward("04:00")
+        await tab.get_by_text("closes in").wait_for()
+        await look(tab, "soon")
+    await tab.get_by_role("alert").wait_for()
+    await look(tab, "withdrawn")
+    await tab.close()
+    async with page.show(NOTE) as sheet:
+        tab = await person.new_page()
+        await tab.goto(sheet.url)
+        await tab.get_by_role("textbox").fill("A quiet room, please.")
+        await tab.route("**/*", lambda route: route.abort())  # as where nobody listens any more
+        await tab.get_by_role("button", name="Send").click()
+        await tab.get_by_text("The bridge has gone").wait_for()
+        await look(tab, "gone")
+        await tab.close()
+
+
+class Camera:
+    """Takes each state at two sizes, light and dark, as one picture."""
+
+    def __init__(self, browser: Browser, folder: Path) -> None:
+        self._browser = browser
         self._folder = folder
 
-    @asynccontextmanager
-    async def shown(self, question: Question, *, code: bool = False) -> AsyncIterator[Page]:
-        """A tab at the question or, with `code`, at the address that a model is told."""
-        with anyio.move_on_after(600):
-            async with self._loopback.show(question) as sheet:
-                tab = await self._person.new_page()
-                await tab.goto(sheet.address if code else sheet.url)
-                yield tab
-                await tab.close()
+    async def look(self, tab: Page, name: str) -> None:
+        """One PNG of a state: desktop and phone, light, and the same, dark."""
+        taken = []
+        for scheme in ("light", "dark"):
+            await tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            for width in WIDTHS.values():
+                await tab.set_viewport_size({"width": width, "height": 400})
+                height = await tab.evaluate("document.body.getBoundingClientRect().height")
+                await tab.set_viewport_size({"width": width, "height": min(int(height), HIGHEST)})
+                taken.append((width, await tab.screenshot(full_page=False)))
+        await tab.emulate_media(color_scheme="light")
+        await tab.set_viewport_size({"width": WIDTHS["desktop"], "height": 900})
+        await self._mount(taken, name)
 
-    async def take(self, tab: Page, name: str) -> None:
-        """A picture of the whole page, as high as what is on it."""
-        await tab.evaluate("document.querySelector('main').style.minHeight = '0'")
-        height = await tab.evaluate("document.querySelector('main').getBoundingClientRect().height")
-        await tab.screenshot(
-            path=self._folder / f"{name}.png",
-            clip={"x": 0, "y": 0, "width": WIDTH, "height": min(height, 2 * HEIGHT)},
-            full_page=True,
+    async def _mount(self, taken: list[tuple[int, bytes]], name: str) -> None:
+        images = "".join(
+            f'<img width="{int(width * SCALE)}" src="data:image/png;base64,'
+            f'{base64.b64encode(image).decode()}">'
+            for width, image in taken
         )
+        wall = await self._browser.new_page()
+        await wall.set_content(
+            "<style>body{margin:0;display:inline-flex;gap:8px;align-items:start}</style>" + images
+        )
+        await wall.locator("body").screenshot(path=self._folder / f"{name}.png")
+        await wall.close()
 
 
 async def take_all(folder: Path) -> None:
@@ -115,40 +281,7 @@ async def take_all(folder: Path) -> None:
     sandbox = "0" if os.geteuid() == 0 else "1"
     settings = read_settings({"ABP_CHROME_SANDBOX": sandbox, **os.environ})
     async with anyio.create_task_group() as tasks, run_chromium(settings) as browser:
-        person = await browser.new_context(
-            viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light"
-        )
-        camera = Camera(LazyPageServer(tasks), person, folder)
-        async with camera.shown(TRIP) as tab:
-            await camera.take(tab, "form")
-            for meal in ("Breakfast", "Dinner"):
-                await tab.get_by_label(meal).check()
-            await tab.get_by_role("button", name="Check your answers").click()
-            await camera.take(tab, "check")
-            await tab.get_by_role("button", name="Send").click()
-            await camera.take(tab, "closed")
-        async with camera.shown(SECRET) as tab:
-            await tab.get_by_label("API key").fill("planted-key")
-            await camera.take(tab, "secret")
-            await tab.evaluate("document.querySelector('form').noValidate = true")
-            await tab.get_by_label("API key").fill("short")
-            await tab.get_by_role("button", name="Send").click()
-            await camera.take(tab, "problem")
-        async with camera.shown(FILE) as tab:
-            await tab.get_by_label("File").set_input_files(
-                {"name": "ann.png", "mimeType": "image/png", "buffer": b"\x89PNG" * 5000}
-            )
-            await camera.take(tab, "file")
-        async with camera.shown(LEAVE) as tab:
-            await camera.take(tab, "leave")
-        async with camera.shown(DELETE) as tab:
-            await camera.take(tab, "destructive")
-        async with camera.shown(TRIP) as tab, camera.shown(SECRET), camera.shown(DELETE):
-            await tab.goto(tab.url.rpartition("q/")[0])
-            await camera.take(tab, "inbox")
-        async with camera.shown(TRIP, code=True) as tab:
-            await camera.take(tab, "code")
-        await person.close()
+        await visit(LazyPageServer(tasks), browser, Camera(browser, folder).look)
         tasks.cancel_scope.cancel()
 
 

@@ -218,6 +218,28 @@ class SessionApi(Protocol):
         """
         ...
 
+    async def start_question(
+        self,
+        kind: Kind,
+        params: JsonObject,
+        *,
+        on_progress: Callable[[Progress], None] | None = None,
+        on_end: Callable[[CallOutcome], None] | None = None,
+    ) -> Call:
+        """Begin to ask the person something that the host's own model wants to know; how the call
+        ends is the answer.
+
+        Args:
+            kind: What is asked.
+            params: As an ABP app would give them; nothing secret.
+            on_progress: Is told how far it is, where a model answers.
+            on_end: As for `start`.
+
+        Raises:
+            SessionError: `INVALID_PARAMS`: it cannot be put to anybody, or asks for a secret.
+        """
+        ...
+
     async def render_pdf(self, app: str | None) -> SavedFile:
         """Save the page of `app` as a PDF, or of the first that has one where it is None.
 

@@ -4,6 +4,7 @@ fail.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ class SurfaceResponse:
         variant: Of the host, where it answered what was asked on another surface.
         answered_by: Who answered, as the host itself says, where that was no person.
         metadata: What the surface has to say of the answer, for who asked.
+        reason: Why there is none, where the surface can say more than the outcome does.
     """
 
     outcome: Outcome
@@ -38,6 +40,7 @@ class SurfaceResponse:
     variant: SurfaceVariant | None = None
     answered_by: AnsweredBy | None = None
     metadata: JsonObject = field(default_factory=dict)
+    reason: str = ""
 
 
 def median(seconds: Sequence[float]) -> float:
@@ -53,6 +56,10 @@ class SurfaceUnsupportedError(AbpBridgeError):
     def __init__(self, reason: str, *, lasting: bool) -> None:
         super().__init__(reason)
         self.lasting = lasting
+
+
+class SurfaceFailedError(AbpBridgeError):
+    """A surface took a question, and brought no answer that counts: asked again it may."""
 
 
 class HostDisconnectedError(AbpBridgeError):
@@ -96,6 +103,23 @@ class PageLink:
     show_code: Callable[[], Awaitable[str]]
 
 
+class Ending(enum.Enum):
+    """How a question on the page ended, for whoever still has it open."""
+
+    SENT = "sent"
+    DECLINED = "declined"
+    CANCELLED = "cancelled"
+    WITHDRAWN = "withdrawn"
+    TIMED_OUT = "timed-out"
+    CLOSED = "closed"  # the page was
+    MOVED = "moved"  # it is asked elsewhere, or nowhere
+    ELSEWHERE = "elsewhere"  # it was answered there
+    DECLINED_BY_HOST = "declined-by-host"
+    CANCELLED_BY_HOST = "cancelled-by-host"
+    ANSWERED_BY_PROGRAM = "answered-by-program"
+    REJECTED_BY_PROGRAM = "rejected-by-program"
+
+
 class PageQuestion(Protocol):
     """A question on the bridge's own page. `url` and `address` are a `PageLink`'s; `code` opens
     `address`, and is no more to be read by a model than `url` is. `directions` say how somebody who
@@ -115,6 +139,12 @@ class PageQuestion(Protocol):
     async def open(self) -> str:
         """Have the person's own browser at the page, in one tab for all questions: why that failed,
         or nothing.
+        """
+        ...
+
+    def renew_url(self, inbox: str) -> str:
+        """A link like `url`, for a browser that comes from the person's `inbox`, where they find
+        what is asked next; the last one that was made so is no use any more.
         """
         ...
 
@@ -141,11 +171,11 @@ class PageQuestion(Protocol):
         """
         ...
 
-    def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
+    def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
         """Answer it in the person's place, from wherever they did: the first answer counts, False
         for a later one.
 
-        `words` are said to whoever still has it open.
+        `ending` is said to whoever still has it open.
         """
         ...
 
@@ -217,6 +247,7 @@ class InputProvider(Protocol):
             RemoteProtocolError: The host answered what is no answer: the next surface is tried.
             RouteChangedError: All surfaces are tried again.
             HostTimeoutError: The question ends, as timed out.
+            SurfaceFailedError: The question ends, without an answer that counts.
             HostDisconnectedError: The question ends, as the error says.
         """
         ...

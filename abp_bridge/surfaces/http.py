@@ -158,7 +158,7 @@ class Site:
     def __init__(
         self,
         router: Router,
-        refusals: Mapping[int, Response],
+        refusals: Mapping[int, ASGIApp],
         headers: Mapping[str, str],
         refuse: Callable[[HTTPConnection], Response | None] = lambda request: None,
         origins: Collection[str] = (),

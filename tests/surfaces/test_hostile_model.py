@@ -25,7 +25,7 @@ from support.screen import Tty
 from support.visitor import LINK, Browser
 
 from abp_bridge.surfaces.notify import CODE_LIMIT
-from abp_bridge.surfaces.page.app import MAX_CODES
+from abp_bridge.surfaces.page.links import MAX_CODES
 
 Json = Any
 

@@ -231,8 +231,11 @@ async def test_a_person_who_is_on_the_page_may_be_rid_of_the_card() -> None:
     assert pressed == 2
 
 
-async def test_a_host_that_only_says_done_was_not_on_the_page() -> None:
+async def test_a_host_that_only_says_done_was_not_on_the_page_and_its_card_says_so() -> None:
+    cards: list[str] = []
+
     def press(method: str, params: Json) -> Json:
+        cards.append(json.dumps(params))
         return {"outcome": {"outcome": "selected", "optionId": "done"}}
 
     async with client("--app", "demo", "--page", handler=press) as editor:
@@ -247,6 +250,7 @@ async def test_a_host_that_only_says_done_was_not_on_the_page() -> None:
     assert (
         "said 3 times that it is done, and nobody was on the page" in response["error"]["message"]
     )
+    assert ["Not answered yet: open the link" in card for card in cards] == [False, True, True]
 
 
 async def test_what_only_a_model_was_told_does_not_stop_a_hosts_clock() -> None:

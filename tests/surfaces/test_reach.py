@@ -45,8 +45,8 @@ from abp_bridge.interfaces.surface import (
 )
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.surfaces.notify import Channels, Notifier
-from abp_bridge.surfaces.page import app, peer
 from abp_bridge.surfaces.page import browser as commands
+from abp_bridge.surfaces.page import peer, visits
 from abp_bridge.surfaces.page.browser import BrowserError, forwarding, open_browser
 from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
@@ -223,8 +223,8 @@ async def test_a_browser_that_comes_too_late_is_told_what_became_of_the_question
         return ""
 
     monkeypatch.setattr(commands, "open_browser", note)
-    monkeypatch.setattr(app, "OPEN_LIMIT", 0.0)
-    monkeypatch.setattr(app, "LATE_LIMIT", 0.0)
+    monkeypatch.setattr(visits, "OPEN_LIMIT", 0.0)
+    monkeypatch.setattr(visits, "LATE_LIMIT", 0.0)
     monkeypatch.setattr(peer, "is_own_user", lambda client, server: True)
     raw: Json = {"method": "elicitation/input", "params": NAME}
     question = decode_question(raw, id="q1", origin="app")
@@ -245,7 +245,7 @@ async def test_a_refusal_says_why_its_own_question_came_to_no_browser(
     problems = [why, ""]
     sent, opened = anyio.Event(), anyio.Event()
 
-    async def open_browser(page: app.PageApp) -> str:
+    async def open_browser(page: visits.Visits) -> str:
         if len(problems) == 1:
             opened.set()
         return problems.pop(0)
@@ -258,7 +258,7 @@ async def test_a_refusal_says_why_its_own_question_came_to_no_browser(
     async def nowhere(question: Question, page: PageQuestion) -> str:
         return ""
 
-    monkeypatch.setattr(app.PageApp, "open_browser", open_browser)
+    monkeypatch.setattr(visits.Visits, "open_browser", open_browser)
     raw: Json = {"method": "elicitation/input", "params": NAME}
     first, second = (decode_question(raw, id=id, origin="app") for id in ("q1", "q2"))
     async with anyio.create_task_group() as tasks:
@@ -528,7 +528,7 @@ async def test_a_later_question_appears_in_the_tab_that_is_there(
             given.append((await host.ask("elicitation/input", prompt=prompt))["data"]["value"])
 
         async def type_and_send(words: str) -> None:
-            await tab.get_by_label("Your answer").fill(words)
+            await tab.get_by_role("textbox").fill(words)
             await tab.keyboard.press("Enter")
             await expect(tab.get_by_text("Thank you")).to_be_visible()
 
@@ -543,7 +543,7 @@ async def test_a_later_question_appears_in_the_tab_that_is_there(
             await expect(tab.get_by_role("link", name="asks: Rank?")).to_be_focused()
             await tab.keyboard.press("Enter")
             await type_and_send("Countess")
-            await expect(tab.get_by_text("You can close this page.")).to_be_visible()
+            await expect(tab.get_by_text("You can close this window.")).to_be_visible()
             tasks.start_soon(ask, asked[2])
             await expect(tab.get_by_role("link", name="asks: Number?")).to_be_focused()
             await tab.keyboard.press("Enter")

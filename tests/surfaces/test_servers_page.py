@@ -11,6 +11,7 @@ import anyio.to_thread
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
 from support.mcp_proxy import Proxied, proxied
+from support.paths import PYTHON
 from support.programs import Desktop
 
 Json = Any
@@ -22,7 +23,7 @@ async def visit(person: BrowserContext, desktop: Desktop) -> Page:
     """The tab that the question opened."""
     tab = await person.new_page()
     await tab.goto(await anyio.to_thread.run_sync(desktop.address))
-    await expect(tab.get_by_text("python mcp_server.py read deeds asks")).to_be_visible()
+    await expect(tab.get_by_text(f"{PYTHON} mcp_server.py read deeds asks")).to_be_visible()
     return tab
 
 
@@ -34,12 +35,13 @@ def given(host: Proxied) -> Json:
     return answer
 
 
+MORE = "Later", "Do not answer", "More time"
 ASKED = {
-    "mongodb": ("**Drop** the database `test`?", ["No", "Yes, do it", "Cancel"]),
-    "okta": ("Deactivate the user?", ["No, do not", "Deactivate", "Cancel"]),
-    "azure": ("Read the secret?", ["No, do not", "Read", "Cancel"]),
-    "fastmcp": ("Name?", ["Send", "Decline", "Cancel"]),
-    "supabase": ("Run `drop table t`?", ["No, do not", "Run", "Cancel"]),
+    "mongodb": ("**Drop** the database `test`?", ["No", "Yes, do it", *MORE]),
+    "okta": ("Deactivate the user?", ["No, do not", "Deactivate", *MORE]),
+    "azure": ("Read the secret?", ["No, do not", "Read", *MORE]),
+    "fastmcp": ("Name?", ["Send", "Later", "More time"]),
+    "supabase": ("Run `drop table t`?", ["No, do not", "Run", *MORE]),
 }
 
 
@@ -89,14 +91,19 @@ YES: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("server", ASKED)
-@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+# What a server does with a no is not the page's: tests/proxies/mcp has each of them.
+@pytest.mark.parametrize(
+    ("server", "action"),
+    [*((server, "accept") for server in ASKED), ("mongodb", "decline"), ("azure", "cancel")],
+)
 async def test_a_button_on_the_page_decides(
     server: str, action: str, person: BrowserContext, tmp_path: Path
 ) -> None:
     desktop = Desktop(tmp_path)
     words, names = ASKED[server]
-    decline, accept, cancel = names if server != "fastmcp" else (names[1], names[0], names[2])
+    decline, accept, cancel = names[0], names[1], "Do not answer"
+    if server == "fastmcp":
+        decline, accept, cancel = "Decline", "Send", "Cancel"
     with proxied(tmp_path, env=desktop.env) as host:
         call = host.begin_call(server)
         tab = await visit(person, desktop)
@@ -105,6 +112,8 @@ async def test_a_button_on_the_page_decides(
         if server == "fastmcp" and action == "accept":
             await tab.get_by_label("Value").fill("Ada")
         pressed = {"accept": accept, "decline": decline, "cancel": cancel}[action]
+        if pressed in ("Decline", "Cancel"):
+            await tab.get_by_text("Do not answer").click()
         await tab.get_by_role("button", name=pressed, exact=True).click()
         said = await anyio.to_thread.run_sync(host.text, call)
         await expect(tab.get_by_role("button")).to_have_count(0)

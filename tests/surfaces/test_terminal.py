@@ -158,16 +158,20 @@ def test_what_cannot_be_undone_has_its_safe_answer_first(destructive: bool) -> N
         assert screen.reply() == ["accepted", {"confirmed": not destructive}, 0]
 
 
-def test_yes_or_no_by_number() -> None:
+YES_OR_NO = {"2": True, "y": True, "YES ": True, "n": False, "1": False}
+
+
+@pytest.mark.parametrize("typed", YES_OR_NO)
+def test_yes_or_no_by_number_or_by_its_letter(typed: str) -> None:
     with Asked("confirm", {"message": "Delete it?", "destructive": True}, TERM="dumb") as screen:
-        screen.until("1) No")
-        screen.until("2) Yes")
+        screen.until("1) No, do not")
+        screen.until("2) Delete")
         screen.until("Number: ")
         screen.press(ENTER)
-        screen.until("must be one number from 1 to 3")
+        screen.until("must be one number from 1 to 3, or y or n")
         screen.until("Number: ")
-        screen.press("2", ENTER)
-        assert screen.reply() == ["accepted", {"confirmed": True}, 0]
+        screen.press(typed, ENTER)
+        assert screen.reply() == ["accepted", {"confirmed": YES_OR_NO[typed]}, 0]
 
 
 def test_an_option_is_chosen_with_the_arrow_keys_from_the_default_on() -> None:
@@ -296,12 +300,15 @@ FORM = {
 
 def test_several_fields_are_filled_in_one_after_the_other_and_optional_ones_left_out() -> None:
     with Asked("input", {"prompt": "Who?", "schema": FORM}) as screen:
+        screen.until("1 of 3")
         screen.until("As in the passport")
         screen.until("Their name:")
         screen.press("Grace", ENTER)
+        screen.until("2 of 3")
         screen.until("Enter alone leaves it out")
         screen.until("phone:")
         screen.press(ENTER)
+        screen.until("3 of 3")
         screen.until("Leave this out")
         screen.until("Decline to answer")
         screen.press(DOWN, DOWN, ENTER)

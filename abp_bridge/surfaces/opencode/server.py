@@ -28,7 +28,12 @@ from abp_bridge.core import json_text
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.interfaces.surface import (
+    Ending,
+    PageQuestion,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
 from abp_bridge.rpc.arrival import earliest_arrival
 from abp_bridge.surfaces import http
@@ -40,15 +45,6 @@ LATELY = 60.0  # seconds after its last request in which a program counts as the
 BEAT = 10.0  # seconds between heartbeats
 # events that a client may be behind before it is let go; it lists what is open when it comes back
 MAX_WAITING = 1_000
-
-ELSEWHERE = (
-    "This question is no longer open: it was answered by another program, through the questions"
-    " API."
-)
-REJECTED = (
-    "This question is no longer open: it was rejected by another program, through the questions"
-    " API."
-)
 
 
 class QuestionsServer:
@@ -160,19 +156,19 @@ class QuestionsServer:
             return _problem(400, "InvalidRequestError", str(why), field="answers")
         if wrong := validate_answer(asked.question, content)[1]:
             return _problem(400, "InvalidRequestError", "; ".join(wrong), field="answers")
-        return self._answer(request, Outcome.ACCEPTED, content, ELSEWHERE)
+        return self._answer(request, Outcome.ACCEPTED, content, Ending.ANSWERED_BY_PROGRAM)
 
     async def _reject(self, request: Request) -> Response:
-        return self._answer(request, Outcome.DECLINED, {}, REJECTED)
+        return self._answer(request, Outcome.DECLINED, {}, Ending.REJECTED_BY_PROGRAM)
 
     def _answer(
-        self, request: Request, outcome: Outcome, content: JsonObject, words: str
+        self, request: Request, outcome: Outcome, content: JsonObject, ending: Ending
     ) -> Response:
         asked = self._open.pop(request.path_params["id"], None)
         if asked is None:
             return _not_open(request)
         seconds = max(0.0, earliest_arrival() - asked.read)
-        taken = asked.page.answer(SurfaceResponse(outcome, content, seconds), words)
+        taken = asked.page.answer(SurfaceResponse(outcome, content, seconds), ending)
         return JSONResponse(True) if taken else _not_open(request)
 
     async def _events(self, request: Request) -> Response:

@@ -22,13 +22,14 @@ from abp_bridge.core.question import (
     Choice,
     Field,
     FieldType,
-    Kind,
     Question,
     is_default,
     validate_answer,
 )
 from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.core.schema import is_valid
+from abp_bridge.surfaces.page.buttons import confirms
+from abp_bridge.surfaces.page.words import ENGLISH, Words
 
 SEARCH_FROM = 12  # choices, from which on they can be searched
 LONG_TEXT = 200  # characters that may be typed, from which on there are several lines
@@ -38,7 +39,7 @@ Wrong = Mapping[str, Sequence[str]]  # what is wrong, by control; "" is the form
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INPUTS = {"email": "email", "uri": "url", "date": "date"}
-_YES_NO = (Choice(True, "true", "Yes"), Choice(False, "false", "No"))
+_YES_NO = (Choice(True, "true", "button.yes"), Choice(False, "false", "button.no"))  # our words
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,6 @@ class Filled:
 
 
 # --- what was filled in ---------------------------------------------------------------------------
-
-
-def confirms(question: Question) -> bool:
-    """Whether it is answered by one of two buttons."""
-    return question.kind is Kind.CONFIRM or question.consents
 
 
 def merge_kept(question: Question, filled: Filled, before: Filled | None) -> Filled:
@@ -123,17 +119,19 @@ def _content(fields: Sequence[Field], place: str, filled: Filled) -> dict[str, J
     return found
 
 
-def input_errors(question: Question, given: JsonObject) -> dict[str, list[str]]:
+def input_errors(
+    question: Question, given: JsonObject, words: Words = ENGLISH
+) -> dict[str, list[str]]:
     """What is wrong with the content of a form; empty when it is an answer."""
     found: dict[str, list[str]] = {}
     for number, each in enumerate(question.fields):
         inside: dict[str, list[str]] = {}
         for row, entry in enumerate(as_list(given.get(each.name)) if each.columns else ()):
             for place, column in enumerate(each.columns):
-                heading = f"{title(question, number)} {row + 1}: {column.label}"
+                heading = f"{title(question, number, words)} {row + 1}: {column.label}"
                 if wrong := _field_errors(question, column, as_object(entry), heading):
                     inside[f"{name_of(number)}-{row}-{place}"] = wrong
-        wrong = _field_errors(question, each, given, title(question, number))
+        wrong = _field_errors(question, each, given, title(question, number, words))
         found |= inside or ({name_of(number): wrong} if wrong else {})
     if not found and (wrong := validate_answer(question, given)[1]):
         found[""] = wrong
@@ -189,27 +187,27 @@ def _rows(asked: Field, name: str, filled: Filled | None) -> int:
     return min(int(count), most) if count.isascii() and count.isdecimal() and len(count) < 5 else 0
 
 
-def answer_text(question: Question, number: int, filled: Filled) -> str:
+def answer_text(question: Question, number: int, filled: Filled, words: Words = ENGLISH) -> str:
     """What was filled in, for a person to check."""
-    return _answer_text(question.fields[number], name_of(number), filled)
+    return _answer_text(question.fields[number], name_of(number), filled, words)
 
 
-def _answer_text(each: Field, name: str, filled: Filled) -> str:
+def _answer_text(each: Field, name: str, filled: Filled, said: Words) -> str:
     if each.columns:
         rows = (
             ", ".join(
                 f"{column.label}: {words}"
                 for place, column in enumerate(each.columns)
-                if (words := _answer_text(column, f"{name}-{row}-{place}", filled))
+                if (words := _answer_text(column, f"{name}-{row}-{place}", filled, said))
             )
             for row in range(_rows(each, name, filled))
         )
         return "\n".join(f"{row}. {words}" for row, words in enumerate(rows, 1))
     if name in filled.files:
-        return _file_text(filled.files[name])
+        return _file_text(filled.files[name], said)
     values = filled.values.get(name, ())
     if each.type in _LISTED:
-        values = [choice.label for choice in _chosen(each, values)]
+        values = [_label(choice, said) for choice in _chosen(each, values)]
     words = ", ".join(values)
     return DOTS if words and each.secret else words
 
@@ -219,8 +217,8 @@ def takes_files(question: Question) -> bool:
     return any(each.type is FieldType.FILE for each in question.fields)
 
 
-def _file_text(given: files.File) -> str:
-    return f"{given.name or 'a file'} ({given.mime_type}, {_size(len(given.content))})"
+def _file_text(given: files.File, words: Words) -> str:
+    return f"{given.name or words('file.unnamed')} ({given.mime_type}, {_size(len(given.content))})"
 
 
 def _size(count: int) -> str:
@@ -240,6 +238,10 @@ def _chosen(asked: Field, values: Sequence[str]) -> list[Choice]:
 
 def _choices(asked: Field) -> Sequence[Choice]:
     return _YES_NO if asked.type is FieldType.BOOLEAN else asked.choices
+
+
+def _label(choice: Choice, words: Words) -> str:
+    return words(choice.label) if choice in _YES_NO else choice.whole or choice.label
 
 
 # --- controls -------------------------------------------------------------------------------------
@@ -267,6 +269,8 @@ class Control:
         values: What stands in it, or is chosen in it.
         suggested: Whether that is the app's default.
         problem: What was wrong with it.
+        label: The ids of what names it beside its own label: the question, where there is no
+            other field; None for none.
         hints: The ids of what describes it; None for none.
         kept: What is kept of it without being shown, in words.
         required: Whether a form without it is not sent.
@@ -284,6 +288,7 @@ class Control:
     values: Sequence[str]
     suggested: bool
     problem: str
+    label: str | None
     hints: str | None
     kept: str
     required: bool
@@ -294,87 +299,113 @@ class Control:
     extends: tuple[bool, bool] = (False, False)
 
     @property
+    def is_group(self) -> bool:
+        """Whether it consists of several elements."""
+        return self.field.type in _LISTED or bool(self.field.columns)
+
+    @property
     def search(self) -> bool:
         """Whether there is so much to choose from that it can be searched."""
         return len(_choices(self.field)) >= SEARCH_FROM
 
 
-def controls(question: Question, filled: Filled | None, wrong: Wrong) -> list[Control]:
+def controls(
+    question: Question, filled: Filled | None, wrong: Wrong, words: Words = ENGLISH
+) -> list[Control]:
     """The controls of a form, with what was `filled` in before and what was `wrong` with it."""
+    form = _Form(question, filled, wrong, words)
     made = [
-        _control(each, name_of(number), title(question, number), filled, wrong, focus=number == 0)
+        form.control(each, name_of(number), title(question, number, words), focus=number == 0)
         for number, each in enumerate(question.fields)
     ]
     # What the bridge's own question stands on, nobody has suggested.
     return [replace(each, suggested=False) for each in made] if question.permits else made
 
 
-def _control(
-    asked: Field,
-    name: str,
-    heading: str,
-    filled: Filled | None,
-    wrong: Wrong,
-    *,
-    focus: bool = False,
-) -> Control:
-    problems = wrong.get(name, ())
-    values: Sequence[str] = ()
-    if filled is None:
-        values = _default(asked)
-    elif not asked.secret:
-        values = filled.values.get(name, ())
-    kept = _kept(asked, name, filled)
-    parts = (("about", asked.description), ("wrong", problems))
-    hints = " ".join(f"{name}-{part}" for part, there in parts if there) or None
-    required = asked.required and not kept and asked.type is not FieldType.CHOICES
-    kind, attributes, hint = _KINDS[asked.type](asked, values)
-    if asked.type not in _LISTED and not asked.columns:
-        attributes = {
-            "aria-describedby": hints,
-            "aria-invalid": "true" if problems else None,
-            "required": "" if required else None,
-            "autofocus": "" if focus and not wrong else None,
-            **attributes,
-        }
-    return Control(
-        kind,
-        name,
-        heading,
-        asked,
-        values,
-        suggested=filled is None and bool(values),
-        problem=next(iter(problems), ""),
-        hints=hints,
-        kept=kept,
-        required=required,
-        attributes=attributes,
-        hint=hint,
-        options=_options(asked, values) if asked.type in _LISTED else (),
-        rows=_row_controls(asked, name, filled, wrong),
-        extends=_extends(asked, _rows(asked, name, filled)),
-    )
+def _label_ids(question: Question, asked: Field, name: str) -> str | None:
+    """What names a control beside its own label: the question, where there is no other field, and
+    that alone where it says all that the field's title says.
+    """
+    if len(question.fields) != 1 or name != name_of(0):
+        return None
+    first = question.message.partition("\n")[0]
+    return "asked" if asked.title.lower() in first.lower() else f"asked {name}-label"
 
 
-def _row_controls(
-    asked: Field, name: str, filled: Filled | None, wrong: Wrong
-) -> list[list[Control]]:
-    if not asked.columns:
-        return []
-    proposed = as_list(asked.default) if asked.default is not MISSING else []
-    return [
-        [
-            _control(
-                with_default(column, proposed[row : row + 1]),
-                f"{name}-{row}-{place}",
-                column.label,
-                filled,
-                wrong,
-            )
-            for place, column in enumerate(asked.columns)
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What all controls of a form are made with."""
+
+    question: Question
+    filled: Filled | None
+    wrong: Wrong
+    words: Words
+
+    def control(self, asked: Field, name: str, heading: str, *, focus: bool = False) -> Control:
+        problems = self.wrong.get(name, ())
+        values = self._values(asked, name)
+        kept = self._kept(asked, name)
+        kind, attributes, hint = _KINDS[asked.type](asked, values, self.words)
+        parts = (("about", asked.description), ("hint", hint), ("wrong", problems), ("kept", kept))
+        hints = " ".join(f"{name}-{part}" for part, there in parts if there) or None
+        required = asked.required and not kept and asked.type is not FieldType.CHOICES
+        if asked.type not in _LISTED and not asked.columns:
+            attributes = {
+                "aria-invalid": "true" if problems else None,
+                "required": "" if required else None,
+                "autofocus": "" if focus and not self.wrong else None,
+                **attributes,
+            }
+        return Control(
+            kind,
+            name,
+            heading,
+            asked,
+            values,
+            suggested=self.filled is None and bool(values),
+            problem=next(iter(problems), ""),
+            label=_label_ids(self.question, asked, name),
+            hints=hints,
+            kept=kept,
+            required=required,
+            attributes=attributes,
+            hint=hint,
+            options=_options(asked, values, self.words) if asked.type in _LISTED else (),
+            rows=self._rows(asked, name),
+            extends=_extends(asked, _rows(asked, name, self.filled)),
+        )
+
+    def _values(self, asked: Field, name: str) -> Sequence[str]:
+        if self.filled is None:
+            return _default(asked)
+        return () if asked.secret else self.filled.values.get(name, ())
+
+    def _kept(self, asked: Field, name: str) -> str:
+        """What is kept of a form and not shown again, in words."""
+        if self.filled is None:
+            return ""
+        if name in self.filled.files:
+            file = _file_text(self.filled.files[name], self.words)
+            return self.words("field.kept_file", file=file)
+        if asked.secret and self.filled.first(name):
+            return self.words("field.kept_secret")
+        return ""
+
+    def _rows(self, asked: Field, name: str) -> list[list[Control]]:
+        if not asked.columns:
+            return []
+        proposed = as_list(asked.default) if asked.default is not MISSING else []
+        return [
+            [
+                self.control(
+                    with_default(column, proposed[row : row + 1]),
+                    f"{name}-{row}-{place}",
+                    column.label,
+                )
+                for place, column in enumerate(asked.columns)
+            ]
+            for row in range(_rows(asked, name, self.filled))
         ]
-        for row in range(_rows(asked, name, filled))
-    ]
 
 
 def _extends(asked: Field, rows: int) -> tuple[bool, bool]:
@@ -382,10 +413,10 @@ def _extends(asked: Field, rows: int) -> tuple[bool, bool]:
     return rows < most, rows > (least if asked.required else 0)
 
 
-def title(question: Question, number: int) -> str:
+def title(question: Question, number: int, words: Words = ENGLISH) -> str:
     """What a field is called."""
     each = question.fields[number]
-    return each.title or (label(each.name) if len(question.fields) > 1 else "Your answer")
+    return each.title or (label(each.name) if len(question.fields) > 1 else words("field.answer"))
 
 
 def name_of(number: int) -> str:
@@ -393,90 +424,99 @@ def name_of(number: int) -> str:
     return f"field-{number}"
 
 
-def _kept(asked: Field, name: str, filled: Filled | None) -> str:
-    """What is kept of a form and not shown again, in words."""
-    if filled is None:
-        return ""
-    if name in filled.files:
-        return f"{_file_text(filled.files[name])} is kept: choose another file to replace it."
-    if asked.secret and filled.first(name):
-        return "What you entered is kept: leave this empty to keep it."
-    return ""
-
-
 # What a kind of field has beside what all have: the macro that shows it, attributes, and a hint.
 _More = tuple[str, JsonObject, str]
 
 
-def _text(asked: Field, values: Sequence[str]) -> _More:
+def _text(asked: Field, values: Sequence[str], words: Words) -> _More:
+    limits = _limits(asked, minLength="data-least", maxLength="data-most")
+    least, most = limits.get("data-least"), limits.get("data-most")
+    hint = _bounds(words, ("field.between", "field.at_least", "field.at_most"), least or None, most)
     if asked.secret:
-        return "password", {}, ""
-    limits = _limits(asked, minLength="minlength", maxLength="maxlength")
+        return "password", {"autocomplete": "off", **limits}, hint
     kind = _INPUTS.get(str(asked.schema.get("format")), "text")
-    most = asked.schema.get("maxLength")
     long = isinstance(most, int) and most > LONG_TEXT
     if kind == "text" and (long or any("\n" in value for value in values)):
-        return "textarea", limits, ""
-    return "input", {"type": kind, **limits}, ""
+        return "textarea", limits, hint
+    return "input", {"type": kind, "dir": "auto" if kind == "text" else "ltr", **limits}, hint
 
 
-def _number(asked: Field, values: Sequence[str]) -> _More:
-    if asked.secret:
-        return "password", {"inputmode": "decimal"}, ""
+def _number(asked: Field, values: Sequence[str], words: Words) -> _More:
     limits = _limits(asked, minimum="min", maximum="max")
     whole = asked.type is FieldType.INTEGER
     if whole:  # a browser counts its steps from the least: from 0.5 it would take 1.5, and not 1
         for key, rounded in (("min", math.ceil), ("max", math.floor)):
             if isinstance(limit := limits.get(key), float) and math.isfinite(limit):
                 limits[key] = rounded(limit)
-    words = [
-        f"{word} {limits[key]}" for key, word in (("min", "from"), ("max", "to")) if key in limits
-    ]
-    hint = f"{' '.join(words).capitalize()}." if words else ""
+    keys = ("field.from_to", "field.from", "field.to")
+    hint = _bounds(words, keys, limits.get("min"), limits.get("max"))
+    if asked.secret:  # mostly a code, which no manager of passwords should keep or invent
+        return "password", {"inputmode": "decimal", "autocomplete": "one-time-code"}, hint
     return "input", {"type": "number", "step": "1" if whole else "any", **limits}, hint
 
 
-def _json(asked: Field, values: Sequence[str]) -> _More:
-    return "json", {}, _as_json(asked.schema, indent=1)
+def _bounds(
+    words: Words, keys: tuple[str, str, str], least: float | None, most: float | None
+) -> str:
+    """Both limits, one of them or none, in words."""
+    if least is not None and most is not None:
+        return words(keys[0], least=least, most=most)
+    if least is not None:
+        return words(keys[1], least=least)
+    return "" if most is None else words(keys[2], most=most)
 
 
-def _file(asked: Field, values: Sequence[str]) -> _More:
-    kinds = " or ".join(kind.removesuffix("/*") for kind in asked.accept)
-    most = f"Takes {kinds} files, at most" if kinds else "At most"
-    accept = {"accept": ",".join(asked.accept) or None}
-    return "file", accept, f"{most} {_size(files.MAX_SIZE)}."
+def _json(asked: Field, values: Sequence[str], words: Words) -> _More:
+    return "json", {}, ""
 
 
-def _list(asked: Field, values: Sequence[str]) -> _More:
-    words = f"{bounds(asked.schema)}".capitalize()
-    return "entries", {}, f"{words} entries."
+def json_hint(asked: Field) -> str:
+    """The schema of what is given as JSON, to be shown."""
+    return _as_json(asked.schema, indent=1)
 
 
-def _radios(asked: Field, values: Sequence[str]) -> _More:
+def _file(asked: Field, values: Sequence[str], words: Words) -> _More:
+    kinds = ""
+    for each in asked.accept:
+        kind = each.removesuffix("/*")
+        kinds = words("file.or", first=kinds, second=kind) if kinds else kind
+    size = _size(files.MAX_SIZE)
+    hint = (
+        words("file.takes", kinds=kinds, size=size) if kinds else words("file.at_most", size=size)
+    )
+    return "file", {"accept": ",".join(asked.accept) or None}, hint
+
+
+def _list(asked: Field, values: Sequence[str], words: Words) -> _More:
+    least, most = bounds(asked.schema)
+    return "entries", {}, words("list.bounds" if least else "list.at_most", least=least, most=most)
+
+
+def _radios(asked: Field, values: Sequence[str], words: Words) -> _More:
     return "radios", {}, ""
 
 
-def _checkboxes(asked: Field, values: Sequence[str]) -> _More:
+def _checkboxes(asked: Field, values: Sequence[str], words: Words) -> _More:
     least, most = (as_count(asked.schema.get(word)) for word in ("minItems", "maxItems"))
-    words = {
-        (True, True): f"Choose {least} to {most}." if least != most else f"Choose {least}.",
-        (True, False): f"Choose at least {least}.",
-        (False, True): f"Choose at most {most}.",
-    }.get((bool(least), most is not None), "Choose as many as you like.")
+    key = {
+        (True, True): "choose.some" if least != most else "choose.exactly",
+        (True, False): "choose.at_least",
+        (False, True): "choose.at_most",
+    }.get((bool(least), most is not None), "choose.any")
     optional = None if asked.required else ""
-    bounds = {"data-least": least or 0, "data-most": most, "data-optional": optional}
-    return "checkboxes", bounds, words
+    limits = {"data-least": least or 0, "data-most": most, "data-optional": optional}
+    return "checkboxes", limits, words(key, least=least, most=most)
 
 
-def _options(asked: Field, values: Sequence[str]) -> list[Option]:
+def _options(asked: Field, values: Sequence[str], words: Words) -> list[Option]:
     """The choices by their place, and a way to choose none where one need not."""
     found = [
-        Option(str(place), choice.label, choice.description, checked=str(place) in values)
+        Option(str(place), _label(choice, words), choice.description, checked=str(place) in values)
         for place, choice in enumerate(_choices(asked))
     ]
     if asked.type is FieldType.CHOICES or asked.required:
         return found
-    return [Option("", "No answer", checked=not any(values)), *found]
+    return [Option("", words("field.no_answer"), checked=not any(values)), *found]
 
 
 def _default(asked: Field) -> Sequence[str]:
@@ -513,7 +553,7 @@ def _limits(asked: Field, **words: str) -> dict[str, int | float]:
 
 
 _LISTED = {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES}
-_KINDS: dict[FieldType, Callable[[Field, Sequence[str]], _More]] = {
+_KINDS: dict[FieldType, Callable[[Field, Sequence[str], Words], _More]] = {
     FieldType.TEXT: _text,
     FieldType.NUMBER: _number,
     FieldType.INTEGER: _number,

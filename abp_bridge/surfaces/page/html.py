@@ -1,11 +1,13 @@
 """A question as a page of HTML: to fill in, to check before it is sent, and said to be over.
 
 The pages are templates, readable without styles and scripts. Whatever an app says is escaped by
-them (`autoescape`), and nowhere else; what they are given is made here and in `controls`.
+them (`autoescape`), and nowhere else; what they are given is made here, in `controls` and in
+`buttons`, and our own sentences are `words`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,12 +17,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from abp_bridge.core.file import MAX_SIZE
-from abp_bridge.core.menu import act
-from abp_bridge.core.question import Question
-from abp_bridge.surfaces.page import controls
+from abp_bridge.core.question import Permission, Question
+from abp_bridge.interfaces.surface import Ending
+from abp_bridge.surfaces.page import buttons, controls
 from abp_bridge.surfaces.page.controls import Filled, Wrong
+from abp_bridge.surfaces.page.words import ENGLISH, Words
 
 SHORTER = 60  # characters of a page's title
+_PROTOCOL = re.compile(r" \((?:MCP|ACP|ABP)[^()]*\)")  # which a host's name ends with
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -30,16 +34,18 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.globals["max_file"] = MAX_SIZE
+_TEMPLATES.globals["json_hint"] = controls.json_hint
 _TEMPLATES.filters["lines"] = lambda words: escape(words).replace("\n", Markup("<br>"))
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Where and when a question is shown.
+    """Where and when a question is shown, and in which words.
 
     `home` is the address of the inbox, `address` that of the question; `guard` comes back with each
-    form. `asked` is when it was asked, `until` when it closes, if it does; `others` is how many
-    other questions are open, in which `version` of the inbox.
+    form. `asked` is when it was asked, `until` when it closes, if it does, and `extends` whether
+    the person can be given more time; `others` is how many other questions are open, in which
+    `version` of the inbox, and `kept` whether something is filled in already.
     """
 
     home: str
@@ -47,8 +53,11 @@ class View:
     guard: str
     asked: datetime
     until: datetime | None = None
+    extends: bool = False
     others: int = 0
     version: int = 0
+    kept: bool = False
+    words: Words = ENGLISH
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +71,53 @@ class Inbox:
     questions: Sequence[tuple[Question, View]]
 
 
-def notice_page(heading: str, words: str, inbox: Inbox | None = None) -> str:
-    """A page that only says something, and, to their person, what is asked."""
+def notice_page(
+    key: str, words: Words = ENGLISH, inbox: Inbox | None = None, said: str = "", **values: object
+) -> str:
+    """A page that only says something, and, to their person, what is asked: the heading is the
+    sentence `key`, and what it says another, or `said`.
+    """
     asked = {} if inbox is None else {"inbox": inbox}
-    return _render("notice", heading=heading, words=words, **asked)
+    sentence = said or words(f"{key}_words", **values)
+    return _render("notice", words, heading=words(key), sentence=sentence, **asked)
 
 
-def code_page(left: int) -> str:
+def code_page(left: int, words: Words = ENGLISH) -> str:
     """Asks for the code of a question, of which it says nothing; `left` is how many may be given
     after a wrong one, 0 before any.
     """
-    return _render("code", heading="Type the code", left=left)
+    return _render("code", words, heading=words("code.heading"), left=left)
 
 
-def closed_page(words: str, inbox: Inbox | None = None) -> str:
-    """What is said of a question that has ended, and, to its person, of what is asked next."""
-    return _render("notice", heading="This question is closed", words=words, inbox=inbox)
+def ending_words(ending: Ending, words: Words) -> str:
+    """What is said of a question that has ended."""
+    return words(f"ended.{ending.value}")
+
+
+def closed_page(
+    ending: Ending,
+    words: Words = ENGLISH,
+    inbox: Inbox | None = None,
+    *,
+    asked: str = "",
+    all_open: str = "",
+) -> str:
+    """What is said of a question that has ended: to its person with what it `asked`, and what is
+    asked next, here and, where they came from there, in the inbox (`all_open`).
+    """
+    heading = words("ended.heading_sent" if ending is Ending.SENT else "ended.heading")
+    sentence = ending_words(ending, words)
+    sent = ending is Ending.SENT
+    return _render(
+        "closed",
+        words,
+        heading=heading,
+        sentence=sentence,
+        inbox=inbox,
+        asked=asked,
+        sent=sent,
+        all_open=all_open,
+    )
 
 
 def question_page(
@@ -96,67 +136,82 @@ def question_page(
         wrong: what was wrong with it, by control.
         draft: that name; empty for none.
     """
-    wrong = wrong or {}
+    wrong, words = wrong or {}, view.words
     files = controls.takes_files(question)
+    confirms = buttons.confirms(question)
+    row = buttons.row_of(question)
+    title = _title(question, words)
     return _render(
         "question",
-        heading=_heading(question),
+        words,
+        heading=words("title.error", title=title) if wrong else title,
         question=question.in_full(),
         view=view,
-        problems=[(name, words) for name, sentences in wrong.items() for words in sentences],
+        who=_who(question, words),
+        problems=[(name, each) for name, sentences in wrong.items() for each in sentences],
         multipart=files,
         draft=draft,
-        controls=() if controls.confirms(question) else controls.controls(question, filled, wrong),
-        buttons=_buttons(question),
+        controls=() if confirms else controls.controls(question, filled, wrong, words),
+        answers=[(each, each.label(question, words)) for each in row.answers],
+        leaves=row.leaves,
         private=files or any(each.secret for each in question.fields),
     )
 
 
 def summary_page(question: Question, view: View, filled: Filled, draft: str) -> str:
     """What was filled in, before it is sent."""
+    words = view.words
     rows = [
-        (controls.title(question, number), controls.answer_text(question, number, filled))
+        (
+            controls.title(question, number, words),
+            controls.answer_text(question, number, filled, words),
+        )
         for number in range(len(question.fields))
     ]
-    heading = f"Check: {_heading(question)}"
-    return _render("summary", heading=heading, question=question, view=view, rows=rows, draft=draft)
+    heading = words("title.check", title=_title(question, words))
+    return _render(
+        "summary",
+        words,
+        heading=heading,
+        question=question,
+        view=view,
+        who=_who(question, words),
+        rows=rows,
+        draft=draft,
+    )
 
 
-def inbox_page(inbox: Inbox) -> str:
+def inbox_page(inbox: Inbox, words: Words = ENGLISH) -> str:
     """What is open now."""
     count = f"({len(inbox.questions)}) " if inbox.questions else ""
-    return _render("inbox", heading=f"{count}Open questions", inbox=inbox)
+    return _render("inbox", words, heading=f"{count}{words('inbox.heading')}", inbox=inbox)
 
 
-def _render(template: str, **context: object) -> str:
-    page = _TEMPLATES.get_template(f"{template}.html").render(context)
+def _render(template: str, words: Words, **context: object) -> str:
+    page = _TEMPLATES.get_template(f"{template}.html").render(words=words, **context)
     return page.encode(errors="replace").decode()  # a sentence may quote what UTF-8 has not
 
 
-def _buttons(question: Question) -> Sequence[tuple[str, str, str]]:
-    """(what it sends, its words, its look): the answers of a confirm are its buttons, the safe one
-    first where that matters; a form is sent, or goes to be checked.
+def _who(question: Question, words: Words) -> Sequence[Markup]:
+    """What the bridge knows of who asks, beside the origin: what that calls itself, for which
+    capability, and through which host.
     """
-    cancel = ("cancel", "Cancel", "quiet")
-    if question.link:
-        return ("yes", "I have opened it", "send"), ("no", "Decline", ""), cancel
-    if question.consents and question.destructive:
-        return ("no", "Do not allow", "safe"), ("yes", "Allow", "danger"), cancel
-    if question.consents:
-        return ("yes", "Allow", "send"), ("no", "Do not allow", ""), cancel
-    if controls.confirms(question) and question.destructive:
-        word = act(question.message)
-        safe = ("no", "No, do not" if word else "No", "safe")
-        return safe, ("yes", word or "Yes, do it", "danger"), cancel
-    if controls.confirms(question):
-        return ("yes", "Yes", "send"), ("no", "No", ""), cancel
-    if question.permits:  # whose options say themselves what is sent, and what is not
-        return ("send", "OK", "send"), cancel
-    send = "Send" if len(question.fields) < 2 else "Check your answers"
-    return ("send", send, "send"), ("decline", "Decline", ""), cancel
+    said = []
+    if question.app and question.app != question.origin and not question.permits:
+        said.append(words.html("who.name", name=question.app))
+    host = _PROTOCOL.sub("", question.agent)
+    agent = {"agent": host} if host else {}
+    with_agent = "" if agent else "_only"
+    if len(question.tools) == 1 and question.permits is not Permission.CALL:
+        said.append(words.html(f"who.tool{with_agent}", tool=question.tools[0], **agent))
+    elif len(question.tools) > 1:
+        said.append(words.html(f"who.tools{with_agent}", count=len(question.tools), **agent))
+    elif agent:
+        said.append(words.html("who.agent", **agent))
+    return said
 
 
-def _heading(question: Question) -> str:
+def _title(question: Question, words: Words) -> str:
     first = question.message.partition("\n")[0]
     short = first if len(first) <= SHORTER else f"{first[: SHORTER - 1]}…"
-    return f"{question.asker} asks: {short}"
+    return words("title", asker=question.asker, message=short)

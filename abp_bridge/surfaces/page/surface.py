@@ -19,6 +19,7 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.interfaces.surface import (
+    Ending,
     Page,
     PageLink,
     PageQuestion,
@@ -97,6 +98,8 @@ class LazyPageServer:
 # times that the person is sent to the page, and says that it is done, before it is certain that
 # nobody goes there
 MAX_LINKS = 3
+# what stands on the card that a host shows again
+NOT_YET = "Not answered yet: open the link, and answer there."
 
 
 class PageSurface:
@@ -186,6 +189,8 @@ class PageSurface:
             response = await self._send_link(question, link)
             if response.outcome is not Outcome.ACCEPTED or shown.opened:
                 return response
+            if NOT_YET not in question.note:
+                question = question.with_note(NOT_YET)
         raise SurfaceUnsupportedError(
             f"the host said {MAX_LINKS} times that it is done, and nobody was on the page",
             lasting=False,
@@ -251,6 +256,6 @@ async def ask_by_link(
 
 
 _LEFT = {
-    Outcome.DECLINED: "This question is no longer open: it was declined where your agent runs.",
-    Outcome.CANCELLED: "This question is no longer open: it was dismissed where your agent runs.",
+    Outcome.DECLINED: Ending.DECLINED_BY_HOST,
+    Outcome.CANCELLED: Ending.CANCELLED_BY_HOST,
 }

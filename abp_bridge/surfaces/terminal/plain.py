@@ -50,10 +50,12 @@ class LinePrompts:
         """The index of one option; `start` is that of the default."""
         default = "" if start is None else str(start + 1)
         self._list(options)
-        self._hint(_TAKE if default else "")
+        words = "y or n" if any(_words(each) for each in options) else ""
+        self._hint(words, _TAKE if default else "")
         prompt = f"  Number{f' [{default}]' if default else ''}: "
-        while len(picked := _numbers(await self._read(prompt) or default, len(options))) != 1:
-            self._put(f"  must be one number from 1 to {len(options)}\n")
+        while len(picked := _pick(await self._read(prompt) or default, options)) != 1:
+            wanted = f"must be one number from 1 to {len(options)}"
+            self._put(f"  {f'{wanted}, or {words}' if words else wanted}\n")
         return picked[0]
 
     async def mark(
@@ -124,6 +126,17 @@ class LinePrompts:
 
     def _put(self, words: str) -> None:
         self._device.write(words)
+
+
+def _pick(typed: str, options: Sequence[Choice]) -> list[int]:
+    """The number of one option, or its word where it is a yes or a no -> its index."""
+    word = typed.strip().casefold()
+    named = [index for index, each in enumerate(options) if word in _words(each)]
+    return named or _numbers(typed, len(options))
+
+
+def _words(choice: Choice) -> Sequence[str]:
+    return ("y", "yes") if choice.value is True else ("n", "no") if choice.value is False else ()
 
 
 def _numbers(typed: str, most: int) -> list[int]:

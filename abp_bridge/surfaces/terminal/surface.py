@@ -17,6 +17,7 @@ from abp_bridge.core.entries import walk
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.menu import yes_or_no
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -170,14 +171,19 @@ class Terminal:
                 for words in filter(None, (about, asked.note.removeprefix(question.note).strip())):
                     self._write_paragraph(words, "strong")
             try:
-                asked = walked.send(await self._fill_fields(asked))
+                asked = walked.send(
+                    await self._fill_fields(asked, counted=asked.note == question.note)
+                )
             except StopIteration as end:
                 content: dict[str, JsonValue] = end.value
                 return content
 
-    async def _fill_fields(self, question: Question) -> dict[str, JsonValue]:
+    async def _fill_fields(self, question: Question, *, counted: bool) -> dict[str, JsonValue]:
+        """Ask for each field, `counted` where they are all that is asked."""
         content: dict[str, JsonValue] = {}
-        for field in question.fields:
+        for number, field in enumerate(question.fields, 1):
+            if counted and len(question.fields) > 1:
+                self._write_paragraph(f"{number} of {len(question.fields)}", "dim")
             if len(question.fields) > 1 and field.type in _NUMBERED and not self._device.moves:
                 self._write_paragraph(field.label, "strong")  # it is asked for a number only
             for words in filter(None, (field.description, rendering.field_limits(field))):
@@ -205,9 +211,7 @@ class Terminal:
         title = rendering.field_title(question, field)
         hint = "" if field.required else "Enter alone leaves it out"
         if field.type is FieldType.BOOLEAN:
-            # What cannot be undone, or gives something away, has its safe answer first.
-            safe_first = question.destructive or question.consents
-            return await self._pick(title, field, (_NO, _YES) if safe_first else (_YES, _NO))
+            return await self._pick(title, field, _yes_or_no(question))
         if field.type is FieldType.CHOICE:
             return await self._pick(title, field, field.choices)
         if field.type is FieldType.CHOICES:
@@ -256,6 +260,13 @@ class Terminal:
 
     def _write(self, words: str) -> None:
         self._device.write(words + "\n")
+
+
+def _yes_or_no(question: Question) -> Sequence[Choice]:
+    """The safe answer first where the other cannot be undone, or gives something away."""
+    if question.kind is Kind.CONFIRM or question.consents:
+        return yes_or_no(question)
+    return (_NO, _YES) if question.destructive else (_YES, _NO)
 
 
 def _validate(

@@ -1,39 +1,295 @@
-// Comforts only: the page works without this. It says when a question has ended, counts down, keeps the inbox fresh, searches long lists, checks what
-// can be checked while it is filled in, and takes files that are dropped.
+// Comforts only: the page works without this. It sends forms without losing what is in them, keeps
+// drafts in the tab (never of a secret or a file), says when a question has ended, when its time
+// runs out and when the bridge has gone, keeps the inbox fresh, searches long lists, checks what can
+// be checked while it is filled in, and takes files that are dropped.
 'use strict';
+
+const SENTENCES = JSON.parse(document.body.dataset.words);
+const SOON = 120; // seconds before the end in which it is warned of, or a third of the whole
+const TRIES = 3; // times that the bridge is asked whether it is there, before it is called gone
+const PAUSE = 700; // milliseconds between them
+const LATER_TRIES = 120; // and while it is gone: a tunnel may come back
+const LATER_PAUSE = 5000;
+
+const form = document.querySelector('[data-open]');
+const inbox = document.querySelector('[data-inbox]');
+let notes = {}; // what is said above the form, by its sentence
+
+function words(key, values = {}) {
+  return SENTENCES[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+}
+
+function make(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+const pause = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
+
+// --- what is typed: read, kept in the tab, shown to be copied ---------------------------------------
+
+const SECRET = '[type=password], [type=file], [type=hidden], [data-secret], [name=""]';
+const target = form && new URL(form.getAttribute('action'), location.href).href; // "action" names the buttons
+const kept = `abp ${target}`;
+
+function controls() {
+  return form ? [...form.elements].filter((each) => each.name && each.matches('input, textarea') && !each.matches(SECRET)) : [];
+}
+
+const ticks = (each) => each.type === 'radio' || each.type === 'checkbox';
+
+function read() {
+  const values = {};
+  for (const each of controls()) {
+    values[each.name] ??= [];
+    if (!ticks(each)) values[each.name].push(each.value);
+    else if (each.checked) values[each.name].push(each.value);
+  }
+  return values;
+}
+
+// In the words of the page, for somebody who takes them elsewhere.
+function typed() {
+  const said = [];
+  for (const each of controls()) {
+    const label = each.labels?.[0]?.textContent.trim() ?? '';
+    const group = each.closest('fieldset')?.querySelector('legend')?.textContent.trim();
+    if (ticks(each)) { if (each.checked) said.push(group ? `${group}: ${label}` : label); }
+    else if (each.value) said.push(form.querySelectorAll('.field').length > 1 ? `${label}: ${each.value}` : each.value);
+  }
+  return said.join('\n');
+}
+
+const before = form && JSON.stringify(read()); // as the server sent it
+const rows = () => JSON.stringify([...form.querySelectorAll('[type=hidden][name$="-rows"]')].map((each) => each.value));
+
+function keep() {
+  try {
+    if (JSON.stringify(read()) === before) sessionStorage.removeItem(kept);
+    else sessionStorage.setItem(kept, JSON.stringify({ values: read(), rows: rows(), text: typed() }));
+  } catch { /* a full or forbidden store: then nothing is kept */ }
+}
+
+function forget() {
+  try { sessionStorage.removeItem(kept); } catch { /* likewise */ }
+}
+
+function stored(key) {
+  try { return JSON.parse(sessionStorage.getItem(key)); } catch { return null; }
+}
+
+// A form that was sent is kept by the server; what was typed since is only here.
+function restore() {
+  const draft = stored(kept);
+  if (!draft || draft.rows !== rows()) return;
+  for (const each of controls()) {
+    const values = draft.values[each.name];
+    if (!values) continue;
+    if (ticks(each)) each.checked = values.includes(each.value);
+    else if (values.length) [each.value] = values;
+  }
+  if (JSON.stringify(read()) !== before) announce('script.restored', { quiet: true });
+}
+
+if (form && !target.includes('/check/')) {
+  restore();
+  form.addEventListener('input', keep);
+  form.addEventListener('change', keep);
+}
+
+// --- what is said above the form --------------------------------------------------------------------
+
+function announce(key, { quiet = false, copy = false, text = words(key), button } = {}) {
+  notes[key]?.remove();
+  const note = make('div', { className: quiet ? 'live' : 'live bad' }, make('p', { textContent: text }));
+  note.setAttribute('role', quiet ? 'status' : 'alert');
+  if (button) note.append(button);
+  if (copy) note.append(...copied(typed()));
+  notes[key] = note;
+  (form ?? document.querySelector('main').firstElementChild).before(note);
+  return note;
+}
+
+function unsay(...keys) {
+  for (const key of keys) { notes[key]?.remove(); delete notes[key]; }
+}
+
+// What was typed, to be read and copied: a field of its own, and a button.
+function copied(text) {
+  if (!text) return [];
+  const area = make('textarea', { readOnly: true, value: text, rows: Math.min(8, text.split('\n').length + 1), dir: 'auto' });
+  area.setAttribute('aria-label', words('script.typed'));
+  const said = make('span', { className: 'hint' });
+  said.setAttribute('role', 'status');
+  const button = make('button', { type: 'button', textContent: words('script.copy') });
+  button.addEventListener('click', async () => {
+    area.select();
+    try { await navigator.clipboard.writeText(text); } catch { document.execCommand('copy'); }
+    said.textContent = words('script.copied');
+  });
+  return [area, button, said];
+}
+
+// --- whether the bridge is there --------------------------------------------------------------------
+
+// Any answer of its own shows that it lives, whatever it says.
+async function lives() {
+  try {
+    const response = await fetch(location.href, { method: 'HEAD', signal: AbortSignal.timeout(4000) });
+    return ![403, 404, 421].includes(response.status);
+  } catch { return false; }
+}
+
+async function livesAfterAll() {
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    if (await lives()) return true;
+    await pause(PAUSE);
+  }
+  return false;
+}
+
+let gone = false;
+
+async function sayGone(key) {
+  if (gone || !form?.isConnected) return;
+  gone = true;
+  announce(key, { copy: true });
+  document.title = words('title.closed', { title: document.title });
+  for (const each of form.querySelectorAll('button')) each.disabled = true;
+  for (let tries = 0; tries < LATER_TRIES; tries += 1) {
+    await pause(LATER_PAUSE);
+    if (!await lives()) continue;
+    location.reload(); // what was typed is kept
+    return;
+  }
+}
 
 // Streams are closed while a tab is hidden: a browser has few connections to one server, and many tabs may be open.
 function listen(address, listeners) {
   let events;
+  let stopped = false;
   const follow = () => {
     events?.close();
     events = undefined;
-    if (document.hidden) return;
+    if (stopped || document.hidden) return;
     events = new EventSource(address);
     for (const [name, heard] of Object.entries(listeners)) events.addEventListener(name, heard);
+    events.addEventListener('error', async () => {
+      events?.close();
+      events = undefined;
+      if (leaving) return;
+      if (await livesAfterAll()) setTimeout(follow, PAUSE);
+      else if (!stopped) sayGone('script.gone');
+    }, { once: true });
   };
   document.addEventListener('visibilitychange', follow);
   follow();
   return () => {
+    stopped = true;
     document.removeEventListener('visibilitychange', follow);
     events?.close();
   };
 }
 
-const open = document.querySelector('[data-open]');
-const inbox = document.querySelector('[data-inbox]');
-if (open) {
-  const stop = listen(open.dataset.open, {
+let leaving = false; // to another page: what breaks off then says nothing
+window.addEventListener('pagehide', () => { leaving = true; });
+window.addEventListener('beforeunload', () => {
+  leaving = true;
+  setTimeout(() => { leaving = false; }, 3000); // where nothing came of it
+});
+window.addEventListener('pageshow', () => { leaving = false; });
+
+// --- sending ----------------------------------------------------------------------------------------
+
+let sending = false;
+
+async function send(event) {
+  event.preventDefault();
+  if (sending || gone) return;
+  sending = true;
+  unsay('script.not_sent');
+  const button = event.submitter;
+  const data = new FormData(form, button);
+  const body = form.enctype.startsWith('multipart') ? data : encoded(data);
+  const said = announce('script.sending', { quiet: true });
+  said.hidden = true;
+  const slow = setTimeout(() => { said.hidden = false; }, 400);
+  try {
+    const response = await fetch(target, { method: 'POST', body, headers: { Accept: 'application/json' } });
+    const answer = await response.json();
+    if (!response.ok) throw new TypeError(answer.problem, { cause: response });
+    forget();
+    go(answer.to);
+  } catch (problem) {
+    sending = false;
+    if (problem.cause) announce('script.not_sent', { text: `${words('script.not_sent')} ${problem.message}` });
+    else if (await livesAfterAll()) announce('script.not_sent');
+    else sayGone(button?.value === 'more' || button?.value === 'later' ? 'script.gone' : 'script.unsure');
+  } finally {
+    clearTimeout(slow);
+    unsay('script.sending');
+  }
+}
+
+// Line breaks as a browser itself sends them.
+function encoded(data) {
+  return new URLSearchParams([...data].map(([name, value]) => [name, value.replace(/\r?\n/g, '\r\n')]));
+}
+
+function go(address) {
+  const there = new URL(address, location.href);
+  if (there.href.split('#')[0] === location.href.split('#')[0]) {
+    if (there.hash) location.hash = there.hash;
+    location.reload();
+  } else location.assign(there);
+}
+
+if (form) {
+  form.addEventListener('submit', send);
+  window.addEventListener('pageshow', () => { sending = false; });
+  form.addEventListener('keydown', (event) => {
+    const sends = form.querySelector('.buttons button[value=send]');
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && sends) {
+      event.preventDefault();
+      form.requestSubmit(sends);
+    }
+  });
+}
+
+// --- how it ends ------------------------------------------------------------------------------------
+
+if (form) {
+  const stop = listen(form.dataset.open, {
     message: refresh,
+    time: (event) => { moveEnd(Number(event.data)); },
     ended: (event) => {
       stop();
-      if (open.dataset.sent) return;
+      if (sending) return;
       say(JSON.parse(event.data));
       listen(inbox.dataset.inbox, { message: refresh });
     },
   });
-  open.addEventListener('submit', () => { open.dataset.sent = 'yes'; });
-  window.addEventListener('pageshow', () => { delete open.dataset.sent; });
+}
+
+function say(ended) {
+  const text = ended.sent ? '' : typed();
+  for (const over of document.querySelectorAll('.when, .problems, .warning, .live')) over.remove();
+  notes = {};
+  const note = make('div', { className: 'live bad' }, make('h1', { className: 'long', textContent: ended.words }), ...copied(text));
+  note.setAttribute('role', 'alert');
+  form.replaceWith(note);
+  forget();
+  document.title = words('title.closed', { title: document.title });
+}
+
+// The same page, loaded again when it is over: what was typed and not sent is still in the tab.
+const over = document.querySelector('[data-over]');
+if (over) {
+  const key = `abp ${location.origin}${location.pathname}`;
+  const draft = over.dataset.over === 'sent' ? null : stored(key);
+  try { sessionStorage.removeItem(key); } catch { /* none is kept then */ }
+  if (draft?.text) over.after(make('div', { className: 'live' }, make('p', { textContent: words('script.typed') }), ...copied(draft.text)));
 }
 
 // What was seen here is cancelled where no tab is left, and none comes back in a while.
@@ -45,66 +301,100 @@ if (inbox) {
   }
 }
 
-function say(words) {
-  const note = document.createElement('p');
-  note.className = 'warning';
-  note.setAttribute('role', 'alert');
-  note.textContent = words;
-  for (const over of document.querySelectorAll('.when, .problems')) over.remove();
-  open.replaceWith(note);
-  document.title = `Closed: ${document.title}`;
-}
-
-if (inbox && !open) listen(inbox.dataset.inbox, { message: refresh });
+if (inbox && !form) listen(inbox.dataset.inbox, { message: refresh });
 
 // What is open is another now. Who has nothing else in hand gets to the next question with Enter.
 async function refresh(event) {
   if (event.data === inbox.dataset.version) return;
-  const response = await fetch(location.href);
+  let response;
+  try { response = await fetch(location.href); } catch { return; }
   if (!response.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   const focused = document.activeElement?.getAttribute('href');
   const now = fresh.querySelector('[data-inbox]');
   inbox.dataset.version = now.dataset.version;
   inbox.replaceChildren(...now.childNodes);
-  if (!open?.isConnected) document.title = fresh.title;
+  if (!form?.isConnected) document.title = fresh.title;
   const next = focused ? inbox.querySelector(`[href="${CSS.escape(focused)}"]`) : null;
   if (next) next.focus();
-  else if (!open?.isConnected && document.activeElement === document.body) inbox.querySelector('a')?.focus();
+  else if (!form?.isConnected && document.activeElement === document.body) inbox.querySelector('a')?.focus();
+  count();
+}
+
+// --- time -------------------------------------------------------------------------------------------
+
+const clock = document.querySelector('.when [data-ends]');
+const whole = clock ? clock.dataset.ends - clock.dataset.asked : 0;
+
+function left(time) { return Math.max(0, Math.round(time.dataset.ends - Date.now() / 1000)); }
+
+function drawn(seconds) { return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`; }
+
+function moveEnd(ends) {
+  if (!clock || Number(clock.dataset.ends) === ends) return;
+  clock.dataset.ends = ends;
+  clock.dataset.said = new Date(ends * 1000).toTimeString().slice(0, 5);
+  unsay('time.soon');
   count();
 }
 
 function count() {
   for (const time of document.querySelectorAll('[data-ends]')) {
-    const left = Math.max(0, Math.round(time.dataset.ends - Date.now() / 1000));
     time.dataset.said ??= time.textContent;
-    const clock = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`;
-    time.textContent = `${time.dataset.said} (${clock} left)`;
+    time.textContent = `${time.dataset.said} ${words('time.left', { clock: drawn(left(time)) })}`;
+  }
+  if (clock?.isConnected && form?.isConnected && left(clock) <= Math.min(SOON, whole / 3) && !gone) warn();
+}
+
+// Once, with a button where more can be had: what counts down would be read out every second.
+function warn() {
+  const more = form.querySelector('button[value=more]');
+  if (notes['time.soon']) return;
+  let button;
+  if (more) {
+    button = make('button', { type: 'button', textContent: words('time.more') });
+    button.addEventListener('click', () => { extend(more); });
+  }
+  announce('time.soon', { text: words('time.soon', { clock: drawn(left(clock)) }), button });
+}
+
+// Without leaving the page: the new end comes by the stream.
+async function extend(more) {
+  const body = new URLSearchParams({ guard: form.elements.guard.value, action: more.value });
+  try {
+    const response = await fetch(target, { method: 'POST', body, headers: { Accept: 'application/json' } });
+    if (response.ok) unsay('time.soon');
+  } catch {
+    if (!await livesAfterAll()) sayGone('script.gone');
   }
 }
+
+form?.querySelector('button[value=more]')?.addEventListener('click', (event) => {
+  event.preventDefault();
+  extend(event.currentTarget);
+});
+
 count();
 setInterval(count, 1000);
 
+// --- fields -----------------------------------------------------------------------------------------
+
 for (const options of document.querySelectorAll('[data-search]')) {
-  const search = document.createElement('input');
-  search.type = 'search';
-  search.placeholder = 'Search';
-  search.autocomplete = 'off';
-  search.setAttribute('aria-label', 'Search the choices');
-  const found = document.createElement('p');
-  found.className = 'hint';
+  const search = make('input', { type: 'search', placeholder: words('script.search'), autocomplete: 'off', dir: 'auto' });
+  search.setAttribute('aria-label', words('script.search_label'));
+  const found = make('p', { className: 'hint' });
   found.setAttribute('role', 'status');
   const all = [...options.children].map((option) => [option, option.textContent.toLowerCase()]);
   search.addEventListener('input', () => {
-    const words = search.value.toLowerCase();
+    const wanted = search.value.toLowerCase();
     let shown = 0;
     for (const [option, text] of all) {
-      option.hidden = !text.includes(words);
+      option.hidden = !text.includes(wanted);
       if (!option.hidden) shown += 1;
     }
-    found.textContent = words ? `${shown} of ${all.length} shown` : '';
+    found.textContent = wanted ? words('script.found', { shown, count: all.length }) : '';
   });
-  search.addEventListener('keydown', (event) => { if (event.key === 'Enter') event.preventDefault(); });
+  search.addEventListener('keydown', (event) => { if (event.key === 'Enter' && !event.ctrlKey) event.preventDefault(); });
   options.before(search, found);
 }
 
@@ -115,36 +405,81 @@ for (const hint of document.querySelectorAll('[data-count]')) {
   const said = hint.textContent;
   const check = () => {
     const chosen = boxes.filter((box) => box.checked).length;
-    hint.textContent = `${said} ${chosen} chosen.`;
-    const left = chosen === 0 && 'optional' in hint.dataset;
-    boxes[0]?.setCustomValidity(!left && (chosen < least || chosen > most) ? said : '');
+    hint.textContent = `${said} ${words('script.chosen', { count: chosen })}`;
+    const none = chosen === 0 && 'optional' in hint.dataset;
+    boxes[0]?.setCustomValidity(!none && (chosen < least || chosen > most) ? said : '');
   };
   hint.parentElement.addEventListener('change', check);
   check();
 }
 
+// Characters as a schema counts them; a line break is sent as two.
+for (const field of document.querySelectorAll('[data-least], [data-most]')) {
+  if (!field.matches('input, textarea')) continue;
+  const least = Number(field.dataset.least ?? 0);
+  const most = Number(field.dataset.most ?? Infinity);
+  const hint = document.getElementById(`${field.id}-hint`);
+  const said = make('p', { className: 'hint count' });
+  said.setAttribute('role', 'status');
+  (field.closest('.secret') ?? field).after(said);
+  const check = () => {
+    const length = [...field.value.replace(/\n/g, '\r\n')].length;
+    const over = length - most;
+    said.classList.toggle('over', over > 0);
+    if (over > 0) said.textContent = words('script.over', { count: over });
+    else if (length && length < least) said.textContent = words('script.under', { count: least - length });
+    else if (length && most < Infinity) said.textContent = words('script.left', { count: -over });
+    else said.textContent = '';
+    const wrong = over > 0 || (length > 0 && length < least);
+    field.setCustomValidity(wrong ? `${hint?.textContent ?? ''} ${said.textContent}`.trim() : '');
+  };
+  field.addEventListener('input', check);
+  check();
+}
+
+for (const field of document.querySelectorAll('input[data-secret]')) {
+  const button = make('button', { type: 'button', textContent: words('script.show') });
+  button.setAttribute('aria-describedby', document.getElementById(`${field.id}-label`) ? `${field.id}-label` : 'asked');
+  button.setAttribute('aria-pressed', 'false');
+  const row = make('div', { className: 'secret' });
+  field.replaceWith(row);
+  row.append(field, button);
+  if (field.autofocus && !document.querySelector('.problems')) field.focus();
+  button.addEventListener('click', () => {
+    const shows = field.type === 'password';
+    field.type = shows ? 'text' : 'password';
+    button.textContent = words(shows ? 'script.hide' : 'script.show');
+    button.setAttribute('aria-pressed', String(shows));
+  });
+}
+
 for (const area of document.querySelectorAll('[data-json]')) {
   area.addEventListener('input', () => {
     let problem = '';
-    try { if (area.value.trim()) JSON.parse(area.value); } catch (error) { problem = `This is not JSON yet: ${error.message}`; }
+    try { if (area.value.trim()) JSON.parse(area.value); } catch (error) { problem = words('script.json', { problem: error.message }); }
     area.setCustomValidity(problem);
   });
 }
 
 for (const drop of document.querySelectorAll('[data-drop]')) {
   const picker = drop.querySelector('input');
-  const said = document.createElement('p');
+  const said = make('p', { dir: 'auto' });
   said.setAttribute('role', 'status');
-  const hint = document.createElement('p');
-  hint.className = 'hint';
-  hint.textContent = 'Or drop a file here.';
-  picker.after(said, hint);
+  const picture = make('img', { alt: words('script.picture'), hidden: true });
+  picker.after(said, make('p', { className: 'hint', textContent: words('script.drop') }), picture);
   const show = () => {
-    const file = picker.files[0];
-    const large = file && file.size > Number(drop.dataset.drop);
-    said.textContent = file ? `${file.name} (${file.type || 'unknown type'}, ${size(file.size)})` : '';
-    picker.setCustomValidity(large ? `This file is too large: ${size(file.size)}, and at most ${size(Number(drop.dataset.drop))} can be given.` : '');
+    const [file] = picker.files;
+    const most = Number(drop.dataset.drop);
+    const large = file && file.size > most;
+    said.textContent = file ? `${file.name} (${file.type || words('script.unknown')}, ${size(file.size)})` : '';
+    picker.setCustomValidity(large ? words('script.large', { size: size(file.size), most: size(most) }) : '');
+    picture.hidden = true;
+    if (!file || large || !/^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(file.type)) return;
+    const reader = new FileReader();
+    reader.addEventListener('load', () => { picture.src = reader.result; });
+    reader.readAsDataURL(file);
   };
+  picture.addEventListener('load', () => { picture.hidden = false; });
   picker.addEventListener('change', show);
   for (const kind of ['dragenter', 'dragover']) {
     drop.addEventListener(kind, (event) => {

@@ -1,0 +1,68 @@
+"""Where the inbox asks this bridge: a Unix socket, for processes of this user's alone. One request
+is one line of JSON, and so is what comes back.
+
+Whoever may connect is told what is open. A link is given to nobody but a browser that was paired.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+from anyio.abc import SocketStream
+
+from abp_bridge.core.json_text import parse
+from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.surfaces.inbox import unix_peer
+from abp_bridge.surfaces.inbox.places import PlaceError, remove, runtime_folder, socket_path
+
+logger = logging.getLogger(__name__)
+
+REQUEST_LIMIT = 2.0  # seconds for a request to come, and for its answer to go
+MAX_REQUEST = 4096  # bytes
+# A request, and the name that this process can be found by -> what is answered
+Answer = Callable[[JsonObject, str], JsonObject]
+_FAILURES = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+
+
+async def serve(answer: Answer) -> None:
+    """Be found, and `answer` requests, until cancelled. Where that cannot be, the log says why."""
+    try:
+        path = socket_path(runtime_folder())
+        hidden = path.with_name(f".{path.name}")
+        # It gets its name when it listens: one that does not is taken for a dead bridge's.
+        listener = await anyio.create_unix_listener(hidden, mode=0o600)
+        hidden.rename(path)
+    except (PlaceError, OSError) as problem:
+        logger.info("no inbox finds this bridge: %s", problem)
+        return
+    try:
+        async with listener:
+            await listener.serve(partial(_attend, answer, path.name))
+    finally:
+        remove(path)
+
+
+async def _attend(answer: Answer, name: str, stream: SocketStream) -> None:
+    with anyio.move_on_after(REQUEST_LIMIT):
+        try:
+            async with stream:
+                if not unix_peer.is_own_user(stream):
+                    return
+                request = as_object(parse(await _read_line(stream)))
+                await stream.send(json.dumps(answer(request, name)).encode() + b"\n")
+        except (*_FAILURES, ValueError):
+            return  # who asks without waiting, or what nobody can read, is told nothing
+
+
+async def _read_line(stream: SocketStream) -> bytes:
+    """Raises ValueError where it is too long."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += await stream.receive(MAX_REQUEST)
+        if len(line) > MAX_REQUEST:
+            raise ValueError("too long")
+    return line

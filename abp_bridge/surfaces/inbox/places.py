@@ -1,0 +1,133 @@
+"""Where bridges and the inbox find each other, and where the inbox keeps what lasts: folders of
+this user's alone.
+
+Hosts pass few variables on to what they launch. So a bridge may not know the runtime folder that a
+shell knows: it takes the first place that there is, and the inbox looks into all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from abp_bridge.errors import AbpBridgeError
+
+LONGEST_PATH = 103  # bytes of a Unix socket's address: 104 with its end on a Mac, 108 on Linux
+MAX_ENTRIES = 200  # sockets that are asked: more are no person's
+_NAME = re.compile(r"(\d{1,10})-(\d{1,12})\.sock")
+_OTHERS = 0o077  # what group and others may do
+
+
+class PlaceError(AbpBridgeError):
+    """There is no folder of this user's alone; the message says why."""
+
+
+def runtime_folder() -> Path:
+    """The first folder in which this process can be found, made if it is not there.
+
+    Raises:
+        PlaceError: None can be made, or is this user's alone.
+    """
+    problems = []
+    for folder in _candidates():
+        try:
+            private_folder(folder)
+        except PlaceError as problem:
+            problems.append(str(problem))
+        else:
+            return folder
+    raise PlaceError("; ".join(problems))
+
+
+def runtime_folders() -> list[Path]:
+    """All in which a bridge of this user's may be found, without those that are not theirs."""
+    return [each for each in dict.fromkeys(_candidates()) if _problem(each) == ""]
+
+
+def _candidates() -> Iterator[Path]:
+    if only := os.environ.get("ABP_RUNTIME_DIR"):
+        yield Path(only)
+        return
+    user = os.getuid()
+    for named in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
+        if os.path.isdir(named):
+            yield Path(named) / "abp-bridge"
+    yield Path(f"/tmp/abp-bridge-{user}")  # noqa: S108 (its owner and mode are checked)
+
+
+def state_folder() -> Path:
+    """Where what lasts is kept. Not `XDG_STATE_HOME`: a bridge that is not told of it has to find
+    the same.
+
+    Raises:
+        PlaceError: This user has no home.
+    """
+    try:
+        return Path.home() / ".local" / "state" / "abp-bridge"
+    except RuntimeError as problem:
+        raise PlaceError(str(problem)) from None
+
+
+def private_folder(folder: Path) -> None:
+    """Make `folder`, unless it is there and this user's alone.
+
+    Raises:
+        PlaceError: It is not, or cannot be made.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+    except OSError as problem:
+        raise PlaceError(f"{folder} cannot be made: {problem.strerror}") from None
+    if unfit := _problem(folder):
+        raise PlaceError(unfit)
+
+
+def _problem(folder: Path) -> str:
+    """Why a folder is not used; empty where it can be."""
+    try:
+        found = folder.lstat()
+    except OSError as problem:
+        return f"{folder} cannot be looked at: {problem.strerror}"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{folder} is no folder"
+    if found.st_uid != os.getuid():
+        return f"{folder} is another user's"
+    return f"{folder} is open to others: chmod 700 it" if found.st_mode & _OTHERS else ""
+
+
+def socket_path(folder: Path) -> Path:
+    """The address of this process in `folder`: its name says the process, and since when.
+
+    Raises:
+        PlaceError: It is too long for a Unix socket.
+    """
+    path = folder / f"{os.getpid()}-{int(time.time())}.sock"
+    if len(os.fsencode(path)) >= LONGEST_PATH:
+        raise PlaceError(f"{path} is too long for the address of a socket")
+    return path
+
+
+def sockets(folder: Path) -> Iterator[tuple[Path, int, int]]:
+    """(socket, process, since when, in seconds since 1970) of who registered in `folder`."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    found = [(name, _NAME.fullmatch(name)) for name in names]
+    for name, match in [each for each in found if each[1]][:MAX_ENTRIES]:
+        assert match is not None
+        yield folder / name, int(match[1]), int(match[2])
+
+
+def remove(entry: Path) -> None:
+    """Take an entry out of its folder, if it is there."""
+    with contextlib.suppress(OSError):
+        entry.unlink()

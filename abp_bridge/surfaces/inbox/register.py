@@ -1,0 +1,199 @@
+"""A bridge's own side of the inbox: what is open here, and what is answered about it.
+
+It hears what happens to questions as any observer does, and which of them stand on the page. With
+the first question the bridge can be found, not before; a link leads to the page, and this never
+answers anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.core.event import (
+    AttemptEvent,
+    InputRequestEvent,
+    InputResolvedEvent,
+    Observer,
+    SessionEvent,
+)
+from abp_bridge.core.json_value import JsonObject, as_text
+from abp_bridge.core.question import Kind
+from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.person_time import PersonTime, person_time
+from abp_bridge.surfaces.page.surface import ask_by_link
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.core.question import Question
+    from abp_bridge.interfaces.surface import PageQuestion, PageServer
+    from abp_bridge.surfaces.inbox.open_question import OpenQuestion
+
+MAX_LISTED = 200  # questions that the inbox is told of; how many more there are, too
+MAX_TIME = 3_600.0  # seconds that an app's own time is at most, as the bridge has it
+
+# The question that is being asked here: what stands on the page says nothing of its session, and
+# two may have questions of the same name.
+_asked: ContextVar[_Asked | None] = ContextVar("asked", default=None)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One question that is open; `around` is the one that it is asked for."""
+
+    id: str
+    question: Question
+    host: Callable[[], str]
+    limit: float
+    around: _Asked | None
+    since: float = field(default_factory=time.time)
+    route: str = ""
+    shown: PageQuestion | None = None
+    time: PersonTime | None = None
+
+    @property
+    def until(self) -> float:
+        """When it closes, in seconds since 1970; its person may have had it extended."""
+        if self.time is None:
+            return self.since + self.limit
+        return time.time() + self.time.deadline - anyio.current_time()
+
+
+class Register:
+    """What is open in this process.
+
+    Args:
+        tasks: Where the socket is served.
+        limit: Seconds that a person has whose app sets no time.
+    """
+
+    def __init__(self, tasks: TaskGroup, limit: float) -> None:
+        self._tasks = tasks
+        self._limit = limit
+        self._open: dict[str, _Asked] = {}
+        self._serial = 0
+        self._is_served = False
+
+    def observer(self, host: Callable[[], str]) -> Observer:
+        """Hears what happens in one session, whose host calls itself that."""
+        here: dict[str, _Asked] = {}
+
+        def observe(event: SessionEvent) -> None:
+            if isinstance(event, InputRequestEvent):
+                if event.question.kind is not Kind.SAMPLING:  # which a model is asked
+                    here[event.question.id] = self._add(event.question, host)
+            elif isinstance(event, AttemptEvent):
+                if event.question in here:
+                    here[event.question].route = event.route
+            elif isinstance(event, InputResolvedEvent):
+                asked = here.pop(event.question.id, None)
+                if asked is not None:
+                    self._end(asked, event)
+
+        return observe
+
+    def _add(self, question: Question, host: Callable[[], str]) -> _Asked:
+        self._serial += 1
+        limit = min(question.timeout or self._limit, MAX_TIME)
+        asked = _Asked(str(self._serial), question, host, limit, _asked.get())
+        self._open[asked.id] = asked
+        _asked.set(asked)
+        if not self._is_served:
+            from abp_bridge.surfaces.inbox.endpoint import serve
+
+            self._is_served = True
+            self._tasks.start_soon(serve, self._answer)
+        return asked
+
+    def _end(self, asked: _Asked, event: InputResolvedEvent) -> None:
+        from abp_bridge.surfaces.inbox import history
+
+        del self._open[asked.id]
+        _asked.set(asked.around)
+        history.add(event.question, event.answer)
+
+    # --- what is asked of it ---
+
+    def _answer(self, request: JsonObject, name: str) -> JsonObject:
+        match as_text(request.get("ask")):
+            case "list":
+                from abp_bridge.surfaces.inbox.open_question import encode
+
+                listed = [encode(_describe(each)) for each in self._open.values()]
+                return {"questions": listed[:MAX_LISTED], "more": len(listed[MAX_LISTED:])}
+            case "link":
+                return self._link(request, name)
+        return {"problem": "unknown"}
+
+    def _link(self, request: JsonObject, name: str) -> JsonObject:
+        """The way to a question on the page, for a browser that was paired."""
+        from abp_bridge.surfaces.inbox.link_request import is_signed
+
+        if not is_signed(request, name):
+            return {"problem": "unpaired"}
+        asked = self._open.get(as_text(request.get("id")))
+        if asked is None:
+            return {"problem": "closed"}
+        if asked.shown is None:
+            return {"problem": "elsewhere"}
+        return {"url": asked.shown.renew_url(as_text(request.get("inbox")))}
+
+    # --- the page ---
+
+    def listed(self, page: PageServer) -> PageServer:
+        """`page`, of whose questions this knows where they are."""
+        return _ListedPage(page)
+
+
+class _ListedPage:
+    """Implements `PageServer` with another one."""
+
+    def __init__(self, page: PageServer) -> None:
+        self.questions = page.questions
+        self.ask = partial(ask_by_link, self)
+        self._page = page
+
+    @asynccontextmanager
+    async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
+        """Show the question on the page (`QuestionPage.show`)."""
+        asked = _asked.get()
+        async with self._page.show(question) as shown:
+            if asked is not None:
+                asked.shown, asked.time = shown, person_time.get()
+            try:
+                yield shown
+            finally:
+                if asked is not None:
+                    asked.shown = None
+
+
+_PLACES = {"terminal": "terminal", "questions-api": "program"}  # others are the host's
+
+
+def _describe(asked: _Asked) -> OpenQuestion:
+    from abp_bridge.surfaces.inbox.open_question import LONGEST_LINE, OpenQuestion
+
+    question, host = asked.question, label(asked.host(), LONGEST_LINE)
+    surface = asked.route.partition(" ")[0]
+    place = "page" if asked.shown else _PLACES.get(surface, "host")
+    return OpenQuestion(
+        asked.id,
+        label(question.asker, LONGEST_LINE),
+        "" if question.permits or question.app == question.origin else question.app,
+        label(question.tools[0], LONGEST_LINE) if len(question.tools) == 1 else "",
+        host,
+        question.kind.value,
+        label(question.summary.partition("\n")[0], LONGEST_LINE),
+        ("presumed" if question.presumed else "said") if question.warning else "",
+        asked.since,
+        asked.until,
+        place,
+    )

@@ -1,0 +1,179 @@
+"""One question while it is open on the page: its time, what was filled in so far, and how it
+is answered.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import isfinite
+
+import anyio
+
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.interfaces.person_time import person_time
+from abp_bridge.interfaces.surface import Ending, SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.surfaces.page import browser
+from abp_bridge.surfaces.page.controls import Filled
+from abp_bridge.surfaces.page.links import Link
+from abp_bridge.surfaces.page.visits import Visits
+
+MAX_DRAFTS = 4  # filled-in forms that one question keeps: each may hold files
+SLACK = 0.001  # seconds within which two deadlines are the same
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A form that is kept, under its `name`, with what was `wrong` with it when it was sent."""
+
+    name: str
+    filled: Filled
+    wrong: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+class OpenForm:
+    """One question on the page. Implements `PageQuestion`.
+
+    Attributes:
+        url: The link to it, good for one browser.
+        address: Where it is for whoever has the `code`.
+        directions: How somebody who came over SSH gets to either, if somebody did.
+        opened: Whether the person has seen it.
+        postponed: How often they have left it for later.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        site: str,
+        link: Link,
+        visits: Visits,
+        on_change: Callable[[], None],
+        *,
+        renew: Callable[[], Link],
+    ) -> None:
+        now, bound = anyio.current_time(), anyio.current_effective_deadline()
+        time = person_time.get()
+        own = question.timeout is None and time is not None and time.deadline <= bound + SLACK
+        self.question = question
+        self.url = f"{site}/open/{link.token}"
+        self.address = f"{site}/code/{link.id}"
+        self.code = f"{link.code[:4]}-{link.code[4:]}"
+        self.directions = browser.directions(site)
+        self.opened = False
+        self.postponed = 0
+        self.link = link
+        self.asked = datetime.now()
+        self.ending = anyio.Event()
+        self._asked = now
+        self._bound = bound if question.timeout is None else min(bound, now + question.timeout)
+        self._time = time if own else None
+        self._visits = visits
+        self._on_change = on_change
+        self._renew = renew
+        self._site = site
+        self._drafts: dict[str, Draft] = {}
+        self._reply: SurfaceResponse | None = None
+        self._refusal = ""
+
+    # --- its time ---
+
+    @property
+    def deadline(self) -> float:
+        """When it closes, in seconds of the loop's clock."""
+        return self._bound if self._time is None else self._time.deadline
+
+    @property
+    def until(self) -> datetime | None:
+        """The same for a person; None where nothing bounds it."""
+        left = self.deadline - self._asked
+        return self.asked + timedelta(seconds=left) if isfinite(left) else None
+
+    @property
+    def extends(self) -> bool:
+        """Whether its person can be given more time: where an app sets it, they cannot."""
+        return self._time is not None
+
+    def extend(self) -> None:
+        """Begin its time anew."""
+        if self._time is not None:
+            self._time.extend()
+            self._on_change()
+
+    # --- PageQuestion ---
+
+    def renew_url(self, inbox: str) -> str:
+        """A link for one browser more, which came from the `inbox` (`PageQuestion.renew_url`)."""
+        self.link.inbox = inbox
+        return f"{self._site}/open/{self._renew().token}"
+
+    async def open(self) -> str:
+        """Have the person's own browser at the page (`PageQuestion.open`)."""
+        return await self._visits.open_browser()
+
+    async def wait_late_browser(self) -> bool:
+        """Whether one comes that did not in time (`PageQuestion.wait_late_browser`)."""
+        return await self._visits.wait_late_browser()
+
+    async def wait_closed(self) -> None:
+        """Wait until the person closed the page, which cancels what they saw there
+        (`PageQuestion.wait_closed`).
+        """
+        await self._visits.wait_closed()
+        if self.opened:
+            self.answer(SurfaceResponse(Outcome.CANCELLED), Ending.CLOSED)
+
+    async def wait_answer(self) -> SurfaceResponse:
+        """The person's answer; content that fits the question, or none.
+
+        Raises:
+            SurfaceUnsupportedError: It was refused.
+        """
+        await self.ending.wait()
+        if self._reply is None:  # who waits for it keeps it on the page
+            raise SurfaceUnsupportedError(self._refusal, lasting=False)
+        return self._reply
+
+    def refuse(self, reason: str) -> None:
+        """Ask nobody here any more, unless the person has seen it or it is over
+        (`PageQuestion.refuse`).
+        """
+        if not (self.opened or self.link.ending):
+            self._refusal = reason
+            self.close(Ending.MOVED)
+
+    def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
+        """Answer it, unless it is over: False then (`PageQuestion.answer`)."""
+        if self.link.ending:
+            return False
+        self._reply = reply
+        self.close(ending)
+        return True
+
+    def close(self, ending: Ending) -> None:
+        """It is over; the first ending counts."""
+        self.link.ending = self.link.ending or ending
+        self._drafts.clear()
+        self.ending.set()
+        self._on_change()
+
+    # --- what was filled in ---
+
+    def keep(self, filled: Filled, wrong: Mapping[str, Sequence[str]] | None = None) -> Draft:
+        """Keep a form for later, with what no page shows again."""
+        draft = Draft(secrets.token_urlsafe(8), filled, wrong or {})
+        self._drafts[draft.name] = draft
+        while len(self._drafts) > MAX_DRAFTS:
+            del self._drafts[next(iter(self._drafts))]
+        return draft
+
+    def draft(self, name: str) -> Draft | None:
+        """What was kept under that name."""
+        return self._drafts.get(name)
+
+    @property
+    def last_draft(self) -> Draft | None:
+        """What was kept last."""
+        return next(reversed(self._drafts.values()), None)

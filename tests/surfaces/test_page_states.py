@@ -1,0 +1,146 @@
+"""The page in each of its states, as docs/screenshots.py goes through them, and what becomes of
+what was typed: through errors, Back, loading again, later, and the death of the bridge.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, BrowserContext, Page, expect
+from support.paths import ROOT
+from support.programs import Programs
+
+from abp_bridge.core.question import Question
+from abp_bridge.protocols.abp import decode_question
+from abp_bridge.surfaces.page.surface import LazyPageServer
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+_spec = importlib.util.spec_from_file_location("screenshots", ROOT / "docs/screenshots.py")
+assert _spec is not None
+assert _spec.loader is not None
+screenshots: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(screenshots)
+
+CONTRAST: Json = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+
+
+async def test_axe_finds_nothing_in_any_state_light_or_dark(browser: Browser) -> None:
+    found: dict[str, Json] = {}
+    seen: list[str] = []
+
+    async def look(tab: Page, name: str) -> None:
+        seen.append(name)
+        for scheme, options in (("light", None), ("dark", CONTRAST)):
+            await tab.emulate_media(
+                color_scheme=scheme,  # type: ignore[arg-type]
+                reduced_motion="reduce",
+            )
+            results = await Axe().run(tab, options=options or {"resultTypes": ["violations"]})
+            if results.violations_count:
+                found[f"{name}, {scheme}"] = results.generate_report()
+        await tab.emulate_media(color_scheme="light")
+        assert await tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+    async with anyio.create_task_group() as tasks:
+        await screenshots.visit(LazyPageServer(tasks), browser, look)
+        tasks.cancel_scope.cancel()
+    assert found == {}
+    assert len(set(seen)) == 20
+
+
+def ask(**params: Json) -> Question:
+    raw: Json = {"method": "elicitation/input", "params": params}
+    asked = decode_question(raw, id="q", origin="https://app.example")
+    return replace(asked, timeout=600.0, app="https://bank.example", agent="Codex 1 (MCP 2)")
+
+
+@asynccontextmanager
+async def at(person: BrowserContext, question: Question) -> AsyncIterator[Page]:
+    async with anyio.create_task_group() as tasks:
+        async with LazyPageServer(tasks).show(question) as sheet:
+            tab = await person.new_page()
+            await tab.goto(sheet.url)
+            yield tab
+        tasks.cancel_scope.cancel()
+
+
+TWO: Json = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Name", "maxLength": 5},
+        "key": {"type": "string", "title": "API key", "writeOnly": True},
+    },
+    "required": ["name"],
+}
+
+
+async def test_what_was_typed_is_there_after_errors_back_loading_again_and_later(
+    person: BrowserContext,
+) -> None:
+    async with at(person, ask(prompt="Who?", schema=TWO)) as tab:
+        name, key = tab.get_by_label("Name"), tab.get_by_label("API key")
+        await name.press_sequentially("Grace Hopper")
+        await key.fill("planted")
+        await expect(name).to_have_value("Grace Hopper")  # nothing is cut
+        await expect(tab.get_by_text("7 characters too many.")).to_be_visible()
+        stored = await tab.evaluate("JSON.stringify({...sessionStorage})")
+        assert "Grace" in stored
+        assert "planted" not in stored
+        await tab.reload()
+        await expect(name).to_have_value("Grace Hopper")
+        await expect(key).to_have_value("")
+        await tab.evaluate("document.querySelector('form').noValidate = true")
+        await name.press("Control+Enter")
+        await expect(tab.get_by_role("alert")).to_contain_text("Name must")
+        assert (await tab.title()).startswith("Error: https://app.example asks")
+        await tab.reload()  # which asks for no form to be sent again
+        await expect(name).to_have_value("Grace Hopper")
+        await name.fill("Grace")
+        await tab.get_by_role("button", name="Check your answers").click()
+        await expect(tab.get_by_role("definition").first).to_have_text("Grace")
+        await tab.go_back()
+        await expect(name).to_have_value("Grace")
+        await name.fill("Ada")
+        await tab.get_by_role("button", name="Later").click()
+        await expect(tab.get_by_role("heading")).to_have_text("Open questions")
+        await tab.get_by_role("link").click()
+        await expect(name).to_have_value("Ada")
+
+
+async def test_a_question_is_the_name_of_its_field_and_an_apps_name_is_no_origin(
+    person: BrowserContext,
+) -> None:
+    async with at(person, ask(prompt="Your name?", schema={"type": "string"})) as tab:
+        await expect(tab.get_by_role("textbox", name="Your name?", exact=True)).to_be_focused()
+        await expect(tab.locator(".who")).to_contain_text("https://app.example asks")
+        await expect(tab.locator(".who")).to_contain_text(
+            "It calls itself \u201chttps://bank.example\u201d. For Codex 1."
+        )
+        await tab.keyboard.press("Tab")
+        await expect(tab.get_by_role("button", name="Send")).to_be_focused()
+
+
+async def test_a_bridge_that_dies_is_said_and_takes_no_text_along(
+    person: BrowserContext, programs: Programs
+) -> None:
+    command = [sys.executable, "-m", "abp_bridge", "ask", "input", "Name?", "--on", "page"]
+    env = programs.environment(BROWSER=programs.add("browser"))
+    async with await anyio.open_process(command, env=env) as bridge:
+        tab = await person.new_page()
+        await tab.goto((await programs.wait())[0][1])
+        await tab.get_by_role("textbox").fill("Ada")
+        bridge.kill()
+        await expect(tab.get_by_role("alert")).to_contain_text("The bridge has gone")
+        await expect(tab.get_by_label("What you typed")).to_have_value("Ada")
+        await expect(tab.get_by_role("button", name="Send")).to_be_disabled()
