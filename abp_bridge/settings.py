@@ -30,12 +30,13 @@ Replayable = Literal["plain", "file", "files", "text", "app", "model", "terminal
 BRIDGE = ("serve", "acp")
 PROXIED = (*BRIDGE, "mcp")
 ASKING = (*PROXIED, "ask")
-ALL = (*ASKING, "demo", "matrix", "replay", "trace")
+TRYING = (*BRIDGE, "try")  # what a bridge that `try` spawns may be told too
+ALL = (*ASKING, "try", "check", "demo", "inbox", "matrix", "replay", "trace")
 LONGEST = 86_400.0  # seconds, a day: the longest time that can be set
 _CONFIRM_WORDS = ("destructive", "all")  # of --confirm, beside the names of capabilities
-# Read by others than this table: by the relay of the ACP proxy, by the reference bridge only, and
-# by whoever asks a model at an address.
-_ELSEWHERE = ("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT", "ABP_MODEL_KEY")
+# Read by others than this table: by the relay of the ACP proxy, by the reference bridge only, by
+# whoever asks a model at an address, and by the inbox and whom it finds.
+_ELSEWHERE = ("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT", "ABP_MODEL_KEY", "ABP_RUNTIME_DIR")
 SIMILARITY = 0.8  # of difflib's ratio: a name this near to a setting's is taken for a misspelt one
 
 
@@ -150,7 +151,7 @@ class Setting:
         repeated: The flag may come again; each adds to a tuple.
         duration: It is a time: seconds in `Settings` and after a flag, milliseconds in the
             environment, unless a unit is given.
-        zero: No time at all makes sense for it, after a flag too.
+        zero: No time at all makes sense for it.
         separator: What stands between several values in the environment.
         shown: Its default in words, where the value itself says little.
         group: The heading of the flag in the help.
@@ -182,11 +183,11 @@ class Setting:
         return self.const is None or self.choices is not None
 
     def parse(self, text: str, unit: Literal["ms", "s"]) -> object:
-        """The value that `text` stands for; a bare time is in `unit`: seconds after a flag, where
-        none at all makes no sense. Raises ValueError.
+        """The value that `text` stands for; a bare time is in `unit`: seconds after a flag. None at
+        all makes no sense but for `zero`. Raises ValueError.
         """
         if self.duration:
-            return read_duration(text, unit, positive=unit == "s" and not self.zero)
+            return read_duration(text, unit, positive=not self.zero)
         return self.read(text)
 
     def format(self, value: object) -> str:
@@ -245,6 +246,7 @@ class Settings:
         None,
         variable="ABP_OUTPUT_DIR",
         flag="--output-dir",
+        commands=TRYING,
         metavar="DIR",
         shown="a temporary folder that goes when the session ends",
         private=True,
@@ -256,6 +258,7 @@ class Settings:
         "ABP_HEADLESS",
         "show the browser (`ABP_HEADLESS=false`)",
         flag="--headful",
+        commands=TRYING,
         const=False,
         replayable="plain",
     )
@@ -343,7 +346,7 @@ class Settings:
         0,
         variable="ABP_PAGE_PORT",
         flag="--page-port",
-        commands=ASKING,
+        commands=(*ASKING, "try"),
         read=read_port,
         metavar="PORT",
         shown="any that is free",
@@ -430,7 +433,7 @@ class Settings:
         read=_read_list(", "),
         separator=",",
         repeated=True,
-        commands=PROXIED,
+        commands=(*PROXIED, "try"),
         group=_WHO,
         replayable="plain",
         help=(
@@ -451,7 +454,7 @@ class Settings:
         None,
         variable="ABP_MODEL",
         flag="--model",
-        commands=ASKING,
+        commands=(*ASKING, "try"),
         metavar="MODEL",
         group=_WHO,
         replayable="model",
@@ -465,7 +468,7 @@ class Settings:
         None,
         variable="ABP_MODEL_BUDGET",
         flag="--model-budget",
-        commands=ASKING,
+        commands=(*ASKING, "try"),
         metavar="AMOUNT",
         group=_WHO,
         replayable="plain",
@@ -492,7 +495,7 @@ class Settings:
         (),
         variable="ABP_ROOTS",
         flag="--root",
-        commands=ASKING,
+        commands=(*ASKING, "try"),
         metavar="DIR",
         read=_read_list(os.pathsep),
         separator=os.pathsep,
@@ -580,7 +583,7 @@ class Settings:
         None,
         variable="ABP_RECORD",
         flag="--record",
-        commands=PROXIED,
+        commands=(*PROXIED, "try"),
         metavar="FILE",
         private=True,
         replayable="file",
@@ -775,10 +778,33 @@ def describe_wrong_target(target: str) -> str:
     return f"it must be {TARGET_FORMS}.{meant and f' Did you mean {meant}?'}"
 
 
+def split_command(target: str) -> list[str]:
+    """The words of the command in `SCHEME:COMMAND`. Raises ValueError where there is none."""
+    import shlex
+
+    scheme, _, command = target.partition(":")
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        raise ValueError(f"this cannot be read as a command: {problem}") from None
+    if not words:
+        raise ValueError(f"{scheme}: needs a command, as in --app '{scheme}:python my_app.py'")
+    return words
+
+
 def _check_apps(settings: Settings) -> Iterator[str]:
     for target in settings.apps:
-        if target not in BUILT_IN and not target.lower().startswith(tuple(TARGETS)):
+        if target in BUILT_IN:
+            continue
+        if not target.lower().startswith(tuple(TARGETS)):
             yield f"--app {target!r} is no app: {describe_wrong_target(target)}"
+        elif f"{target.partition(':')[0].lower()}:" in TARGETS:
+            try:
+                split_command(target)
+            except ValueError as problem:
+                from abp_bridge.core.command_line import show_target
+
+                yield f"--app {show_target(target)!r}: {problem}"
 
 
 def _check_hosts(settings: Settings) -> Iterator[str]:

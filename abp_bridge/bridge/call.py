@@ -5,25 +5,35 @@ whatever happens.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 import anyio
 
 from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.notice import Notice, Progress, describe
+from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.errors import describe_bug
-from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import CallOutcome
 from abp_bridge.rpc.arrival import now
 
 logger = logging.getLogger(__name__)
 
 
+MAX_CONSOLE_LINES = 10  # the last ones of a page's console, in a call that failed
 MAX_SUMMARY_LINES = 50  # different lines of a summary: more would bury the result
 FOREVER = float("inf")
 _SESSION_ENDED = CallOutcome(failed("CANCELLED", "The session ended.", cancelled=True))
+
+
+class Callee(Protocol):
+    """What a call needs of who is called: an `App`, as a rule."""
+
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult: ...
+    async def cancel(self, call: str, reason: str) -> None: ...
+    async def wait_idle(self) -> None: ...
 
 
 class Call:
@@ -47,7 +57,7 @@ class Call:
     def __init__(
         self,
         id: str,
-        app: App,
+        app: Callee,
         capability: str,
         params: JsonObject,
         *,
@@ -82,6 +92,7 @@ class Call:
         self._lost_before = count_lost()
         self._notices: dict[str, tuple[str, int]] = {}  # line: what it speaks of, how often it came
         self._omitted = 0
+        self._console: deque[str] = deque(maxlen=MAX_CONSOLE_LINES)
         self._done = anyio.Event()
         self._ended = _SESSION_ENDED
 
@@ -116,7 +127,8 @@ class Call:
             if result is None:
                 result = await self._give_up()
             result, files = self._keep(result)
-            self._ended = CallOutcome(result, self.summary(), files, frozenset(self._refused))
+            said = [*self.summary(), *(self._console if result.failure is not None else ())]
+            self._ended = CallOutcome(result, said, files, frozenset(self._refused))
         except Exception as problem:
             logger.exception("call %s of %s failed", self.id, self.capability)
             self._ended = CallOutcome(
@@ -184,6 +196,9 @@ class Call:
 
         The others are counted: those that came first, of the same run or else of the longest.
         """
+        if notice.kind is NoticeKind.CONSOLE:  # nothing that a call which succeeds is bothered with
+            self._console.append(describe(notice))
+            return
         line, subject = describe(notice), f"{notice.name} {notice.data.get('field')}"
         _, count = self._notices.pop(line, ("", 0))
         if len(self._notices) >= MAX_SUMMARY_LINES:

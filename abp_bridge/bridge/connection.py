@@ -20,9 +20,9 @@ from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import AppInfo, Capability
 from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
 from abp_bridge.core.json_value import JsonValue, as_text
-from abp_bridge.core.notice import Notice, NoticeKind, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
-from abp_bridge.core.sanitize import message
+from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import describe_bug
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import Host, state_uri
@@ -36,6 +36,7 @@ MAX_STATE_FIELDS = 500  # each is a resource in the host's list; more nobody can
 MAX_STATE_SIZE = 64 * 1024  # characters of JSON of one field, times the fields is what is in memory
 MAX_KINDS = 50  # kinds of notices, and warnings: a status lists them all
 MAX_BRIEF = 1_000  # characters of the last notice of a kind, in a status that a model reads
+MAX_CONSOLE = 10  # the last lines of a page's console in a status
 MAX_EARLY = 1_000  # notices before the app is open; an app may take long, and memory is bounded
 MAX_OPERATIONS = 1_000  # names of running operations that are known; more an app has no use for
 MAX_ENDED_CALLS = 1_000  # call ids that are remembered, to know late reports and questions by
@@ -95,6 +96,7 @@ class AppConnection:
         self._questions: dict[str, Question] = {}
         self._last: dict[str, JsonValue] = {}
         self._counts: Counter[str] = Counter()
+        self._console: deque[str] = deque(maxlen=MAX_CONSOLE)
         self._progress: Progress | None = None
         self._list_changed = anyio.Event()
         self._reason = "the app was disconnected"
@@ -155,9 +157,9 @@ class AppConnection:
         """What `abp_status` says of the app: everything but what a person answered.
 
         Returns:
-            `{name, origin, abpVersion, capabilities, running, told, progress, state, warnings}`,
-            where `told` is the count and the last notice of each kind, and `state` the resource
-            URI of each field.
+            `{name, origin, abpVersion, capabilities, running, told, progress, state, warnings,
+            console?}`, where `told` is the count and the last notice of each kind, `state` the
+            resource URI of each field, and `console` what a page's said last.
         """
         opened, progress = self._opened, self._progress
         return {
@@ -190,6 +192,7 @@ class AppConnection:
                 *self._warnings,
                 *([f"and {self._old_warnings} before these"] if self._old_warnings else ()),
             ],
+            **({"console": list(self._console)} if self._console else {}),
         }
 
     def warn(self, words: str) -> None:
@@ -222,7 +225,9 @@ class AppConnection:
         call = self._find_call(question.call) or self._only_call()
         calls = (call.id,) if call else tuple(reversed(self.calls))
         tools = tuple(self.calls[each].capability for each in calls)
-        question = replace(question, connection=self._number, calls=calls, tools=tools)
+        question = replace(
+            question, connection=self._number, calls=calls, tools=tools, app=label(self.name)
+        )
         self._questions[question.id] = question
         running = list(self.calls.values()) if call is None else [call]
         for each in running:  # any of them may be the one that waits for this person
@@ -253,6 +258,8 @@ class AppConnection:
         )
         self._counts[name] += 1
         self._last[name] = _shorten(notice.data)
+        if notice.kind is NoticeKind.CONSOLE:
+            self._console.append(describe(notice))
         if (hook := _HOOKS.get(notice.kind)) is not None:
             hook(self, notice)
         started = notice.data.get("capability") if notice.kind is NoticeKind.STARTED else None

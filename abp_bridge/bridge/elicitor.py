@@ -7,7 +7,7 @@ is next is `routing`'s to say, whether an answer fits `validation`'s.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import anyio
@@ -24,13 +24,16 @@ from abp_bridge.core.event import (
     no_observer,
 )
 from abp_bridge.core.ledger import Entry, Ledger, LedgerEvent
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Permission, Question
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.interfaces.person_time import PersonTime, person_time
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
     HostTimeoutError,
     InputProvider,
     RouteChangedError,
+    SurfaceFailedError,
     SurfaceUnsupportedError,
 )
 from abp_bridge.rpc.arrival import now
@@ -39,8 +42,12 @@ logger = logging.getLogger(__name__)
 
 MAX_OPEN = 2_000  # questions at once: a page that asks in a loop must not fill the memory
 MAX_TIME = 3_600.0  # seconds that an app may give the person
+MAX_EXTENSION = 86_400.0  # seconds that a person may make of it, who says that they are there
 
 _AGAIN = "You are asked here because what was answered elsewhere does not count as a person's."
+
+# Cancelled where it is asked: with the session, or with the question that it is part of.
+_ABANDONED = "nobody waits for its answer any more"
 
 _EVENTS = {
     Outcome.UNSUPPORTED: LedgerEvent.REFUSE,
@@ -60,6 +67,7 @@ class Elicitor:
         min_human_latency: float,
         observe: Observer = no_observer,
         files: FileAccess | None = None,
+        agent: Callable[[], str] = str,
     ) -> None:
         """Ask by `providers`.
 
@@ -69,11 +77,13 @@ class Elicitor:
             min_human_latency: Seconds that a person needs to read anything (`AnswerAttribution`).
             observe: Is told what happens to each question.
             files: Looks at the files that apps name; without it none is read.
+            agent: What the host calls itself, of which it may say more as it goes.
         """
         self.ledger = Ledger()
         self._providers = providers
         self._files = files
         self._observe = observe
+        self._agent = agent
         self._limit = limit
         self._attribution = AnswerAttribution(min_human_latency)
         self._scopes: dict[str, anyio.CancelScope] = {}
@@ -90,22 +100,24 @@ class Elicitor:
                 AnsweredBy.NOBODY,
                 reason=f"{MAX_OPEN} questions are open already",
             )
+        question = replace(question, agent=label(self._agent()))
         limit = min(question.timeout or self._limit, MAX_TIME)
         entry = self.ledger.add(question, now())
         self._observe(InputRequestEvent(entry.since, question))
         self._scopes[question.id] = scope = anyio.CancelScope(deadline=entry.since + limit)
+        own_bound = None if question.timeout else _PersonTime(scope, limit, person_time.get())
+        token = person_time.set(own_bound)
         try:
             with scope:
                 answer = await self._answer(entry)
                 event = _EVENTS.get(answer.outcome, LedgerEvent.ANSWER)
                 self.ledger.apply(question.id, event, answer=answer)
             if scope.cancelled_caught:  # by its deadline, else it has ended already
-                reason = f"nobody answered within {limit:g} s"
+                reason = f"nobody answered within {scope.deadline - entry.since:g} s"
                 self._end(entry, LedgerEvent.DEADLINE, Outcome.TIMED_OUT, reason)
         finally:
-            nested = question.permits is Permission.SAMPLING
-            reason = "what it was asked for is over" if nested else "the session ended"
-            self._end(entry, LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, reason)
+            person_time.reset(token)
+            self._end(entry, LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, _ABANDONED)
             del self._scopes[question.id]
             assert entry.answer is not None, "a question that is not asked any more has ended"
             shown = replace(entry.answer, content={}) if question.secret else entry.answer
@@ -135,6 +147,8 @@ class Elicitor:
             return _unanswered(entry, gone.outcome, str(gone))
         except HostTimeoutError as away:
             return _unanswered(entry, Outcome.TIMED_OUT, str(away))
+        except SurfaceFailedError as failed:
+            return _unanswered(entry, Outcome.INVALID, str(failed))
 
     async def _find(self, entry: Entry) -> Answer:
         """Try the routes, and all of them again when the host can be asked elsewhere meanwhile."""
@@ -163,6 +177,35 @@ class Elicitor:
                 return answer
             question = entry.question.with_note(f"{_AGAIN} {answer.reason}".rstrip())
         return routing.fallback or _unanswered(entry, Outcome.UNSUPPORTED, routing.reason())
+
+
+class _PersonTime:
+    """Implements `PersonTime` by the scope that a question is asked in.
+
+    Args:
+        scope: That scope.
+        limit: The seconds that it began with, and that more of it is.
+        around: The time of the question that this one is asked for.
+    """
+
+    def __init__(self, scope: anyio.CancelScope, limit: float, around: PersonTime | None) -> None:
+        self._scope = scope
+        self._limit = limit
+        self._around = around
+        self._latest = scope.deadline + MAX_EXTENSION
+
+    @property
+    def deadline(self) -> float:
+        """When it is over (`PersonTime.deadline`)."""
+        own = self._scope.deadline
+        return own if self._around is None else min(own, self._around.deadline)
+
+    def extend(self) -> None:
+        """Begin it anew (`PersonTime.extend`)."""
+        if self._around is not None:
+            self._around.extend()
+        wanted = min(now() + self._limit, self._latest)
+        self._scope.deadline = max(self._scope.deadline, wanted)
 
 
 def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:

@@ -16,7 +16,14 @@ from abp_bridge.core.matrix import (
     candidate_attempts,
     refusals,
 )
-from abp_bridge.core.question import LONGEST_MESSAGE, Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.question import (
+    LONGEST_MESSAGE,
+    UNASKED,
+    Answer,
+    AnsweredBy,
+    Outcome,
+    Question,
+)
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.settings import SET_UP_BY
 
@@ -91,4 +98,4 @@ class Routing:
             missing = SurfaceVariant(surface)
             if surface not in there and candidate_attempts(self._question, [missing]):
                 reasons.append(f"{surface.value}: not set up ({SET_UP_BY[surface.value]})")
-        return f"Nobody could be asked: {'; '.join(reasons)}"
+        return f"{UNASKED}{'; '.join(reasons)}"

@@ -19,6 +19,7 @@ from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import AppConnection
 from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.bridge.files import FileAccess
+from abp_bridge.bridge.own_question import OwnQuestion
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.bridge.result_store import ResultStore
 from abp_bridge.bridge.status import describe_questions, describe_surfaces
@@ -28,8 +29,9 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import QuestionShape, find_cell
 from abp_bridge.core.notice import Progress
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import Answer, Kind, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.interfaces.host import (
     AppCapability,
@@ -39,6 +41,7 @@ from abp_bridge.interfaces.host import (
     SessionError,
     state_uri,
 )
+from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -81,12 +84,14 @@ class Bridge:
         self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
         self._warned: set[str] = set()
         self._serial = 0
+        self._own_calls: dict[str, Call] = {}  # in which the host's model asks, by their ids
         self._elicitor = Elicitor(
             self._providers,
             limit=settings.question_timeout,
             min_human_latency=settings.min_human_latency,
             observe=observe,
             files=FileAccess(self._roots),
+            agent=lambda: host.name,
         )
         self._results = ResultStore(settings.output_dir, host.on_resources_changed)
 
@@ -172,6 +177,43 @@ class Bridge:
         )
         connection.add_call(call)
         self._tasks.start_soon(self._run, connection, call)
+        return call
+
+    async def start_question(
+        self,
+        kind: Kind,
+        params: JsonObject,
+        *,
+        on_progress: Callable[[Progress], None] | None = None,
+        on_end: Callable[[CallOutcome], None] | None = None,
+    ) -> Call:
+        """Ask as an app would, in a call of its own (`SessionApi.start_question`)."""
+        try:
+            question = abp.decode_question(
+                {"method": kind.value, "params": params},
+                id=self.new_id("question"),
+                origin=f"the model of {self.host.name}",
+            )
+        except RemoteProtocolError as problem:
+            raise SessionError("INVALID_PARAMS", f"Nobody can be asked this: {problem}.") from None
+        if question.secret:
+            raise SessionError(
+                "INVALID_PARAMS", "A secret is nothing for a model to ask for: it would read it."
+            )
+        asked = OwnQuestion(question, self._elicitor.ask)
+        asked.running = call = Call(
+            self.new_id("call"),
+            asked,
+            "abp_ask",
+            params,
+            timeout=self._settings.call_timeout,
+            on_progress=on_progress,
+            on_end=on_end,
+            withdraw=self.withdraw,
+            keep=partial(self._results.keep, "answers"),
+        )
+        self._own_calls[call.id] = call
+        self._tasks.start_soon(self._run_own, call)
         return call
 
     async def render_pdf(self, app: str | None) -> SavedFile:
@@ -288,6 +330,8 @@ class Bridge:
         Bounded by `CLOSE_LIMIT`.
         """
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
+            for call in list(self._own_calls.values()):
+                call.cancel(reason)
             leaving = list(self._apps.values())
             for connection in leaving:
                 connection.on_disconnect(reason)
@@ -340,6 +384,8 @@ class Bridge:
 
     def on_model_progress(self, question: Question, words: str) -> None:
         """A model answers `question`: its calls' host hears how far it is, in words."""
+        for call in filter(None, map(self._own_calls.get, question.calls)):
+            call.on_progress(Progress(None, 0.0, status=words))
         for connection in self._apps.values():
             connection.on_model_progress(question, words)
 
@@ -423,6 +469,12 @@ class Bridge:
             await call.run()
         finally:
             connection.end_call(call)
+
+    async def _run_own(self, call: Call) -> None:
+        try:
+            await call.run()
+        finally:
+            del self._own_calls[call.id]
 
 
 def _keep_inline(result: CallResult) -> tuple[CallResult, list[SavedFile]]:

@@ -145,7 +145,7 @@ async def ask_on(
         evidence=verdict.evidence,
         route=route,
         latency=now() - started,
-        reason=verdict.reason or _REASONS.get(response.outcome, ""),
+        reason=response.reason or verdict.reason or _REASONS.get(response.outcome, ""),
         unchecked=_unsupported_keywords(question),
         metadata=response.metadata,
     )

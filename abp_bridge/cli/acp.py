@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.cli.compose import Composition
-from abp_bridge.cli.program import FIRST_WORDS, run_program
+from abp_bridge.cli.program import run_program
 from abp_bridge.cli.runtime import give_up, load_session_settings, signals_interrupt
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import warn_if_interactive
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
     from abp_bridge.proxies.carrier import Side
-    from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
+    from abp_bridge.rpc.connection import ByteReader, ByteWriter
     from abp_bridge.rpc.stderr import Stderr
     from abp_bridge.rpc.subprocess import Child
     from abp_bridge.settings import Settings
@@ -138,33 +138,14 @@ async def _carry(
 
 async def _refuse(client: tuple[ByteReader, ByteWriter], command: Sequence[str], why: str) -> None:
     """Answer what the client asks of an agent that is not there with an error."""
+    from abp_bridge.cli.refusal import refuse
     from abp_bridge.core.command_line import show_command
-    from abp_bridge.rpc.connection import JsonRpcConnection
-    from abp_bridge.rpc.protocol import INTERNAL_ERROR, JsonRpcProtocol, Notification, Request
 
     words = (
         f"abp-bridge acp: the agent ({show_command(command)}) cannot be started: {why}. Mend its"
         " command in the client's configuration, the words after --."
     )
-
-    def on_message(message: Request | Notification) -> None:
-        if isinstance(message, Request):
-            connection.respond_error(message.id, INTERNAL_ERROR, words)
-            done.set()
-
-    done = anyio.Event()
-    connection = JsonRpcConnection(JsonRpcProtocol(), *client, on_message=on_message)
-    with anyio.move_on_after(FIRST_WORDS):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_run_until_closed, connection, done)
-            await done.wait()
-            await connection.sent()
-            tasks.cancel_scope.cancel()
-
-
-async def _run_until_closed(connection: JsonRpcConnection, done: anyio.Event) -> None:
-    await connection.run()
-    done.set()
+    await refuse(*client, words)
 
 
 def _make_endpoint(composition: Composition) -> McpEndpoint:

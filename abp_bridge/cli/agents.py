@@ -19,6 +19,7 @@ from abp_bridge.agents.llm import ADDRESS, PROVIDERS, LlmAgent
 from abp_bridge.agents.targets import MODELS, make_agent
 from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
 from abp_bridge.core.agent_turn import (
+    MAX_ANSWER,
     AgentError,
     AgentMessage,
     AgentResponse,
@@ -29,7 +30,7 @@ from abp_bridge.core.agent_turn import (
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.interfaces.agent import AgentProtocol, Availability, StartOptions
-from abp_bridge.protocols.cli_agents import DIALECTS, MAX_ANSWER
+from abp_bridge.protocols.cli_agents import DIALECTS
 from abp_bridge.settings import read_duration
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ async def _list(as_json: bool) -> int:
         else:
             found_or_not = about.version or "yes" if about.ok else f"no: {about.why_not}"
             _print(f"{each.model:<{WIDTH}} {found_or_not}")
+    if not as_json:
+        _print(f"{'acp:COMMAND':<{WIDTH}} any agent that speaks ACP, as in 'acp:goose acp'")
     return 0
 
 

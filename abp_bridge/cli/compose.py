@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         SurfaceResponse,
     )
     from abp_bridge.surfaces.answers_file import AnswersFile
+    from abp_bridge.surfaces.inbox.register import Register
     from abp_bridge.surfaces.terminal.surface import Terminal
     from abp_bridge.trace.audit import AuditLog
     from abp_bridge.trace.recorder import Recorder
@@ -85,10 +86,16 @@ class Composition:
 
         page = LazyPageServer(self._tasks, self.settings.page_port)
         if self._recorder is None:
-            return page
+            return self._register.listed(page)
         from abp_bridge.trace.recorded_apps import RecordedPage
 
-        return RecordedPage(page, self._recorder)
+        return self._register.listed(RecordedPage(page, self._recorder))
+
+    @cached_property
+    def _register(self) -> Register:
+        from abp_bridge.surfaces.inbox.register import Register
+
+        return Register(self._tasks, self.settings.question_timeout)
 
     def make_bridge(self, host: Host, tasks: TaskGroup | None = None) -> Bridge:
         """A session of `host`, which lives in `tasks` where that is given."""
@@ -113,7 +120,7 @@ class Composition:
             tasks or self._tasks,
             lambda target, named: make(target, named, self.settings),
             providers=self._make_providers(host, ask, on_progress),
-            observe=self._observe,
+            observe=self._observe_session(host),
         )
         return bridge
 
@@ -132,28 +139,36 @@ class Composition:
             ask_model=self.settings.ask_model,
         )
 
-    def make_elicitor(self, host: HostSurfaces) -> Elicitor:
-        """Who asks the questions of a session of `host` that has no apps."""
+    def make_elicitor(
+        self, host: HostSurfaces, on_progress: OnProgress = ignore_progress
+    ) -> Elicitor:
+        """Who asks the questions of a session of `host` that has no apps; `on_progress` is told how
+        far a model is that answers one.
+        """
         from abp_bridge.bridge.elicitor import Elicitor
 
         async def ask(question: Question) -> Answer:
             return await elicitor.ask(question)
 
         elicitor = Elicitor(
-            self._make_providers(host, ask),
+            self._make_providers(host, ask, on_progress),
+            agent=lambda: host.name,
             limit=self.settings.question_timeout,
             min_human_latency=self.settings.min_human_latency,
-            observe=self._observe,
+            observe=self._observe_session(host),
         )
         return elicitor
 
-    def make_mcp_elicitor(self, connection: McpConnection, find_parked: FindParked) -> Elicitor:
+    def make_mcp_elicitor(
+        self, connection: McpConnection, on_progress: OnProgress, find_parked: FindParked
+    ) -> Elicitor:
         """Who asks the questions of a server in front of the host of `connection`, with one of its
-        calls where `find_parked` knows one.
+        calls where `find_parked` knows one; `on_progress` is told how far a model is.
         """
         from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 
-        return self.make_elicitor(McpSurfaces(connection, self.page, find_parked))
+        surfaces = McpSurfaces(connection, self.page, find_parked)
+        return self.make_elicitor(surfaces, on_progress)
 
     def _make_providers(
         self,
@@ -171,6 +186,16 @@ class Composition:
             on_progress=on_progress,
             tap_model=self._tap_model(),
         )
+
+    def _observe_session(self, host: HostSurfaces) -> Observer:
+        """Who hears what happens in a session of `host`: all observers, and the inbox."""
+        everybody, inbox = self._observe, self._register.observer(lambda: host.name)
+
+        def observe(event: SessionEvent) -> None:
+            everybody(event)
+            inbox(event)
+
+        return observe
 
     @cached_property
     def _observe(self) -> Observer:

@@ -11,12 +11,20 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from abp_bridge.cli.runtime import add_setting_options, configure_log, discard_stdout, give_up
+from abp_bridge.cli.runtime import (
+    WRONG_USAGE,
+    UsageExit,
+    add_setting_options,
+    configure_log,
+    discard_stdout,
+    give_up,
+)
+from abp_bridge.settings import TABLE
 
 if TYPE_CHECKING:
     import argparse
@@ -29,12 +37,19 @@ COMMANDS = {
     "mcp": "mcp",
     "acp": "acp",
     "demo": "demo.run",
+    "try": "try_app.run",
+    "check": "check_app.run",
     "ask": "ask.run",
+    "inbox": "inbox",
     "agents": "agents",
     "matrix": "matrix",
     "replay": "replay",
     "trace": "trace",
+    "completion": "completion",
 }
+
+GENERAL = ("-h", "--help", "-V", "--version")  # options without a command
+LAUNCHED = ("serve", "mcp", "acp")  # by hosts, whose people see no stderr
 
 DESCRIPTION = """\
 Carries the questions of web apps that speak ABP (the Agentic Browser Protocol,
@@ -50,22 +65,26 @@ An app is named by TARGET:
   acp:COMMAND                an ACP agent, which is prompted: acp:codex-acp, "acp:goose acp"
   demo, demo:page            the built-in app, without and with a browser
 
-Try it:
-  abp-bridge demo                          see every kind of question, here in this terminal
-  abp-bridge serve --app demo              what an MCP host launches
-  abp-bridge mcp -- npx mongodb-mcp-server what a host launches in place of an MCP server
-  abp-bridge acp --app demo -- goose acp   what an ACP client launches in place of its agent
-  abp-bridge ask confirm "Go on?"          one question, from a shell or a program
+Try it, here in this terminal:
+  abp-bridge demo                        every kind of question
+  abp-bridge try http://localhost:3000   an app of yours, called and asking
+  abp-bridge ask confirm "Go on?"        one question, from a shell or a program
 
-Settings: flags first, then ABP_OUTPUT_DIR, ABP_HEADLESS, ABP_CHROME, ABP_BROWSER_TIMEOUT,
-ABP_CALL_TIMEOUT, ABP_QUESTION_TIMEOUT ... (README)
+Have a host launch it, in its configuration:
+  abp-bridge serve --app http://localhost:3000  your app, for an MCP host
+  abp-bridge mcp -- npx mongodb-mcp-server      in place of an MCP server
+  abp-bridge acp --app demo -- goose acp        in place of an ACP agent
+
+Settings are given as flags or as ABP_OUTPUT_DIR, ABP_HEADLESS, ABP_CHROME, ABP_CALL_TIMEOUT ...
+in the environment: 'abp-bridge COMMAND --help' has the flags, README has both.
 """
 
 NOBODY_READS = 141  # as others end whom SIGPIPE ends
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Errors are one line on stderr that says what to do.
+    """Run a command. Errors are one line on stderr that says what to do, and the answer to what a
+    host asks that launched it.
 
     Returns:
         The exit code.
@@ -74,6 +93,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     whole = _mend_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(words, whole)
+    except UsageExit as end:
+        if whole and _is_launched(words):
+            from abp_bridge.cli.refusal import refuse_host
+
+            refuse_host(f"abp-bridge: {end.reason}")
+        return WRONG_USAGE
+
+
+def _run(words: list[str], whole: bool) -> int:
+    """Run the command that `words` name, with a stdout that is `whole`. Raises UsageExit."""
+    if wrong := _describe_no_command(words):
+        give_up(f"{_ended(wrong)} 'abp-bridge --help' says more")
     parser = make_parser(words)
     options, unknown = parser.parse_known_args(words)
     if unknown:
@@ -99,6 +132,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def _is_launched(words: Sequence[str]) -> bool:
+    """Whether a program may have launched this as one of the commands that hosts launch, or as what
+    may have been meant to be one; not a person at a terminal.
+    """
+    word = words[0] if words else ""
+    meant = word if word in COMMANDS else _nearest(word, COMMANDS)
+    return meant in (*LAUNCHED, "") and not os.isatty(0)
+
+
+def _describe_no_command(words: Sequence[str]) -> str:
+    """What is wrong with `words` that do not begin with a command and want one; else empty."""
+    if not words:
+        return "" if os.isatty(0) else "the command is missing; hosts launch 'abp-bridge serve'"
+    word = words[0].partition("=")[0]
+    if word in COMMANDS or word in GENERAL:
+        return ""
+    if not word.startswith("-"):
+        near = _nearest(word, COMMANDS)
+        meant = f"is 'abp-bridge {near}' meant?" if near else f"there are {', '.join(COMMANDS)}"
+        return f"{word!r} is no command: {meant}"
+    if any(word == row.flag for row in TABLE.values()):
+        return f"a command comes before {word}: is 'abp-bridge serve {word} ...' meant?"
+    return _describe_unknown([word], " ".join(GENERAL))
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    """The one that may be meant by `word`; empty where none is near."""
+    from difflib import get_close_matches
+
+    bare = {each.lstrip("-"): each for each in known}
+    return "".join(bare[each] for each in get_close_matches(word.lower().lstrip("-"), bare, 1))
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith("?") else f"{sentence}."
+
+
 def entry() -> None:
     """The `abp-bridge` script: ends at once, so that no finaliser can hold up a host that waits for
     us to go.
@@ -117,6 +187,7 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     import argparse
 
     from abp_bridge import VERSION
+    from abp_bridge.cli.help import HelpFormatter
 
     class Parser(argparse.ArgumentParser):
         """Of this and each command. What is wrong is one line; a part of a name is no option."""
@@ -125,18 +196,19 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
             super().__init__(**given, allow_abbrev=False)
 
         def error(self, message: str) -> NoReturn:
-            give_up(f"{message}. '{self.prog} --help' says more")
+            message += _choice_meant(message)
+            give_up(f"{_ended(message)} '{self.prog} --help' says more")
 
     parser = Parser(
         prog="abp-bridge",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"abp-bridge {VERSION}")
+    parser.add_argument("-V", "--version", action="version", version=f"abp-bridge {VERSION}")
     parser.set_defaults(run=None, without_stdout=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    meant = words[:1] if words and (words[0] in COMMANDS or words[0] == "--version") else COMMANDS
+    meant = words[:1] if words and words[0] in (*COMMANDS, "-V", "--version") else COMMANDS
     for name, module in COMMANDS.items():
         if name in meant:
             _add_command(commands.add_parser, name, import_module(f"abp_bridge.cli.{module}"))
@@ -147,15 +219,14 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
 def _add_command(
     add_parser: Callable[..., argparse.ArgumentParser], name: str, module: ModuleType
 ) -> None:
-    import argparse
+    from abp_bridge.cli.help import HelpFormatter
 
-    raw = "\n" in module.DESCRIPTION  # its lines are its own
     parser = add_parser(
         name,
         help=module.HELP,
         usage=getattr(module, "USAGE", None),
         description=module.DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter if raw else argparse.HelpFormatter,
+        formatter_class=HelpFormatter,
     )
     if hasattr(module, "add_options"):
         module.add_options(parser)
@@ -165,15 +236,22 @@ def _add_command(
 
 def _describe_unknown(unknown: Sequence[str], help: str) -> str:
     """What is wrong with words that no option takes, and which of the `help` may be meant."""
-    from difflib import get_close_matches
-
     options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     if not options:
         return f"{unknown[0]!r} is one word too many"
     known = re.findall(r"(?<!\S)--[a-z-]+", help)
-    near = [each for each in known if each.startswith(options[0])]
-    near = get_close_matches(options[0], known, 1) or near
-    return f"{options[0]} is no option{f' (is {near[0]} meant?)' if near else ''}"
+    near = _nearest(options[0], known) if len(options[0]) > 2 else ""
+    if not near:
+        start = f"--{options[0].lstrip('-')}"
+        near = " or ".join(dict.fromkeys(each for each in known if each.startswith(start)))
+    return f"{options[0]} is no option{f' (is {near} meant?)' if near else ''}"
+
+
+def _choice_meant(message: str) -> str:
+    """What may be meant where argparse's `message` speaks of a wrong choice."""
+    found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
+    near = _nearest(found[1], re.findall(r"[\w-]+", found[2])) if found else ""
+    return near and f": is {near} meant?"
 
 
 def _report_bug(problem: BaseException) -> int:

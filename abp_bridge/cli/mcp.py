@@ -17,7 +17,7 @@ import anyio
 
 from abp_bridge.cli.compose import Composition, find_obstacle
 from abp_bridge.cli.program import FIRST_WORDS, run_program, wait_for_end
-from abp_bridge.cli.runtime import load_session_settings, signals_interrupt
+from abp_bridge.cli.runtime import give_up, load_session_settings, signals_interrupt
 from abp_bridge.core.sanitize import command_name, label
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.versions import ERAS
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
     from abp_bridge.rpc.stderr import Stderr
     from abp_bridge.rpc.subprocess import Child
-
-WRONG_USAGE = 2
 
 
 class _Pipes(Protocol):
@@ -92,8 +90,10 @@ def run(options: argparse.Namespace) -> int:
     """
     settings = load_session_settings(options, usual=usual_settings("mcp"))
     if bool(options.server) == bool(settings.server_url):
-        print_message("name one server: its command after --, or its address with --url")
-        return WRONG_USAGE
+        give_up(
+            "name one server: its command after --, as in: abp-bridge mcp -- npx"
+            " mongodb-mcp-server; or its address with --url"
+        )
     warn_if_interactive("an MCP host")
     stdio = take_over_stdio()
     return anyio.run(_serve, settings, options.server, *stdio, backend_options=OPTIONS)

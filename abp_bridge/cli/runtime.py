@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,9 +25,10 @@ from abp_bridge.settings import (
 if TYPE_CHECKING:
     import argparse
 
-    from anyio.abc import TaskStatus
+    from anyio.abc import TaskGroup, TaskStatus
 
 
+WRONG_USAGE = 2  # the exit code of a command that was not understood
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -109,17 +110,21 @@ def load_settings(
             audit_log(settings.audit)
         if settings.model is not None:
             from abp_bridge.agents.targets import check_model
+            from abp_bridge.core.model_budget import parse_budget
 
-            check_model(settings.model)
+            budget = settings.model_budget
+            check_model(settings.model, parse_budget(budget) if budget else None)
     except AbpBridgeError as problem:
         give_up(problem)
     return settings
 
 
 def load_session_settings(options: argparse.Namespace, usual: Settings | None = None) -> Settings:
-    """`load_settings` of a process that is asked something only later: a terminal that is named and
-    cannot be used ends it now.
+    """`load_settings` of a process that is asked something only later: a terminal or place that is
+    named and cannot be used ends it now.
     """
+    from abp_bridge.cli.preflight import check_places
+
     settings = load_settings(options, usual=usual)
     if settings.tty is not None:
         from abp_bridge.surfaces.terminal.device import check_terminal
@@ -128,6 +133,10 @@ def load_session_settings(options: argparse.Namespace, usual: Settings | None = 
             check_terminal(settings.tty)
         except AbpBridgeError as problem:
             give_up(f"--tty: {problem}")
+    try:
+        check_places(settings)
+    except AbpBridgeError as problem:
+        give_up(problem)
     return settings
 
 
@@ -161,12 +170,21 @@ def complain(problem: object, command: str = "") -> int:
     """Say in one line what is wrong. Returns the exit code of a command that was not understood."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"abp-bridge{f' {command}' if command else ''}: {problem}\n")
-    return 2
+    return WRONG_USAGE
+
+
+class UsageExit(SystemExit):
+    """The end of a process that cannot do what was asked for; `reason` has been said on stderr."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(WRONG_USAGE)
+        self.reason = reason
 
 
 def give_up(problem: object) -> NoReturn:
     """End the process: what was asked for cannot be done."""
-    raise SystemExit(complain(problem))
+    complain(problem)
+    raise UsageExit(str(problem))
 
 
 def discard_stdout() -> None:
@@ -185,17 +203,38 @@ async def signals_interrupt(on_signal: Callable[[int], object]) -> AsyncIterator
     import anyio
 
     async def watch(*, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(*SIGNALS) as received:
-            task_status.started()
-            try:
-                async for number in received:
-                    on_signal(number)
-            finally:
-                # Everything has ended; Python would speak of a late one on stderr.
-                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another thread may be sent it
+        try:
+            with anyio.open_signal_receiver(*SIGNALS) as received:
+                task_status.started()
+                try:
+                    async for number in received:
+                        on_signal(number)
+                finally:
+                    # Everything has ended; Python would speak of a late one on stderr.
+                    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        finally:  # by being cancelled, as a rule
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # another thread may be sent it
 
     async with anyio.create_task_group() as signals:
         await signals.start(watch)
         yield
         signals.cancel_scope.cancel()
+
+
+async def run_until_signal(work: Callable[[TaskGroup], Awaitable[int]]) -> int:
+    """A signal ends everything at once, and quietly. Returns the exit code."""
+    import anyio
+
+    caught: list[int] = []
+    code = 0
+    working = anyio.CancelScope()
+
+    def on_signal(number: int) -> None:
+        caught.append(number)
+        working.cancel()
+
+    async with signals_interrupt(on_signal), anyio.create_task_group() as tasks:
+        with working:
+            code = await work(tasks)
+        tasks.cancel_scope.cancel()
+    return 128 + caught[0] if caught else code

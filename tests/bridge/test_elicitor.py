@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
@@ -20,9 +21,9 @@ from abp_bridge.core.question import (
     FieldType,
     Kind,
     Outcome,
-    Permission,
     Question,
 )
+from abp_bridge.interfaces.person_time import person_time
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
     HostTimeoutError,
@@ -104,25 +105,17 @@ async def test_a_withdrawn_question_is_taken_down_and_answered() -> None:
     assert list(asking.ledger.open) == []
 
 
-@pytest.mark.parametrize(
-    ("permits", "reason"),
-    [
-        (None, "the session ended"),
-        (Permission.SAMPLING, "what it was asked for is over"),  # it may have been too late
-    ],
-)
-async def test_a_session_that_ends_answers_what_is_open(
-    permits: Permission | None, reason: str
-) -> None:
+async def test_a_session_that_ends_answers_what_is_open() -> None:
     person, events = Person(), list[SessionEvent]()
     asking = elicitor(person, events)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(asking.ask, replace(QUESTION, permits=permits))
+            tasks.start_soon(asking.ask, QUESTION)
             await person.shown.wait()
             tasks.cancel_scope.cancel()
     assert person.down
     answers = [event.answer for event in events if isinstance(event, InputResolvedEvent)]
+    reason = "nobody waits for its answer any more"
     assert [(each.outcome, each.reason) for each in answers] == [(Outcome.WITHDRAWN, reason)]
 
 
@@ -254,3 +247,36 @@ async def test_what_never_fits_is_told_as_the_hosts_where_it_came_at_once() -> N
     asking = Elicitor(Machine(), limit=PATIENCE, min_human_latency=0.4)
     answer = await asking.ask(QUESTION)
     assert (answer.outcome, answer.answered_by) == (Outcome.INVALID, AnsweredBy.HOST_POLICY)
+
+
+async def test_a_person_who_asks_for_more_time_has_it_where_no_app_has_set_it() -> None:
+    """The wait itself is longer, also that of the question around it."""
+
+    class Slow(Person):
+        inner: Elicitor
+
+        async def ask(self, question: Question, *arguments: Any, **more: Any) -> SurfaceResponse:
+            if question.id == "around":
+                await self.inner.ask(replace(QUESTION, id="inside", timeout=None))
+                return YES
+            time = person_time.get()
+            assert time is not None
+            before = time.deadline
+            await anyio.lowlevel.checkpoint()
+            time.extend()
+            assert anyio.current_effective_deadline() == time.deadline > before
+            return YES
+
+    person = Slow()
+    person.inner = asking = elicitor(person)
+    answer = await asking.ask(replace(QUESTION, id="around", timeout=None))
+    assert (answer.outcome, person_time.get()) == (Outcome.ACCEPTED, None)
+
+
+async def test_an_apps_own_time_is_not_made_longer() -> None:
+    class Asked(Person):
+        async def ask(self, question: Question, *arguments: Any, **more: Any) -> SurfaceResponse:
+            assert person_time.get() is None
+            return YES
+
+    assert (await elicitor(Asked()).ask(QUESTION)).outcome is Outcome.ACCEPTED

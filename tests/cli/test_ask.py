@@ -195,6 +195,27 @@ USAGE: list[tuple[list[str], str]] = [
     (["confirm", '{"message": "x", "destructve": true}'], "'destructive' is"),
     (["confirm", "x", "--as", "Abp-Bridge (secure)"], "abp-bridge cannot be who asks"),
     (["confirm", "x", "--onn", "page"], "--onn is no option (is --on meant?)"),
+    (["select", "Which?"], "elicitation/select needs a list of at least one option"),
+    (["confrim"], "nor a file that can be read: No such file or directory (is confirm meant?)"),
+    (["confrim", "x"], "'confrim' is no method of ABP (is confirm meant?)"),
+    (
+        ["sampling", '{"tsak": "x"}'],
+        "sampling says nothing to whoever is asked, and 'tsak' is noth",
+    ),
+    (
+        ["preference", '{"message": "x", "defualt": 1}'],
+        "the params have 'defualt', which is nothing",
+    ),
+    (["resource", '{"promt": "x"}'], "'prompt' is"),
+    (
+        ["select", '{"message": "x", "options": [{"value": "a", "lable": "b"}]}'],
+        "an option has 'lable', which is nothing; 'label' is",
+    ),
+    (
+        ["input", '{"schema": {"items": {"properties": {"a": {"minLenght": 2}}}}}'],
+        "the schema has 'minLenght', which is nothing; 'minLength' is",
+    ),
+    (["-", "--exit-code"], "--exit-code is for one question"),
     (["-", "x"], "'ask -' takes its requests from stdin"),
 ]
 
@@ -209,9 +230,16 @@ def test_what_is_no_question_says_what_would_be_one(words: list[str], said: str)
     assert b"Traceback" not in ended.stderr
 
 
-def test_params_that_can_be_put_to_nobody_are_the_askers_mistake() -> None:
-    ended = ask("select", "Which?")
-    assert (ended.returncode, json.loads(ended.stdout)["error"]["code"]) == (2, "INVALID_PARAMS")
+ENDS = {"yes": (True, 0), "no": (False, 3), "declined": ("decline", 3), "cancelled": ("cancel", 1)}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_exit_code_says_no_where_that_is_wanted(end: str, tmp_path: Path) -> None:
+    entry, code = ENDS[end]
+    (tmp_path / "answers.json").write_text(json.dumps([entry]))
+    words = ["confirm", "Deploy?", "--on", "mock", "--answers", str(tmp_path / "answers.json")]
+    assert ask(*words, "--exit-code").returncode == code
+    assert json.loads(ask(*words).stdout)["success"] is (entry in (True, False))
 
 
 def test_help_teaches_by_examples() -> None:
@@ -219,7 +247,7 @@ def test_help_teaches_by_examples() -> None:
     for line in (
         'abp-bridge ask select "Which season?" spring summer autumn',
         "./program | abp-bridge ask -",
-        "Exit code: 0",
+        "Exit code:\n  0  it was answered",
     ):
         assert line in helped
 

@@ -93,7 +93,7 @@ class Host(RawHost):
     def look_at_tools(self) -> dict[str, Json]:
         listed = {each["name"]: each for each in self.result("tools/list")["tools"]}
         names = sorted(set(listed) - {"abp_render_to_pdf"})  # which is a page's
-        tool = listed["abp_ask"]
+        tool = listed["abp_ask_2"]
         hints = tool.pop("annotations", None)
         tool["description"] = re.sub(r" of the app \S.*?\.\)", "", tool["description"])
         missing = self.response(self.ask("resources.read", uri="stub://b"))["result"]

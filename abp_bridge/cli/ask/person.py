@@ -16,7 +16,7 @@ from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.cli.compose import make_providers, terminal
 from abp_bridge.cli.event_log import log_event
-from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.event import Observer, SessionEvent, no_observer
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, Progress, describe
@@ -25,6 +25,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.log import print_message
 from abp_bridge.settings import Settings
+from abp_bridge.surfaces.inbox.register import Register
 from abp_bridge.surfaces.page.surface import LazyPageServer
 from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
 
@@ -68,12 +69,19 @@ class Person:
         self._serial = 0
         self._terminal = None if settings.tty is None else terminal(settings.tty)
         self._page = LazyPageServer(tasks, settings.page_port)
+        register = Register(tasks, settings.question_timeout)
+        list_event = register.observer(str)
+
+        def observe(event: SessionEvent) -> None:
+            log_event(event)
+            list_event(event)
+
         self._elicitor = Elicitor(
             make_providers(
                 settings,
                 _NoHost(),
                 self._send_link,
-                self._page,
+                register.listed(self._page),
                 tasks,
                 ask=self._ask_person,
                 on_progress=self._on_model_progress,
@@ -81,7 +89,7 @@ class Person:
             limit=settings.question_timeout,
             min_human_latency=settings.min_human_latency,
             files=FileAccess(self._granted),
-            observe=log_event,
+            observe=observe,
         )
 
     async def _send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
@@ -137,7 +145,10 @@ class Person:
         return await self._elicitor.ask(question)
 
     def _on_model_progress(self, question: Question, words: str) -> None:
-        logger.info("%s", words)
+        if os.isatty(2):
+            self._say(words)
+        else:
+            logger.info("%s", words)
 
     def on_disconnect(self, reason: str) -> None:
         """Its questions are still answered: a pipeline closes its end when it has asked."""

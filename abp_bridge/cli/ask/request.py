@@ -32,6 +32,15 @@ _OWN_PARAMS = {
     Kind.RESOURCE: ("type", "uri"),
     Kind.SAMPLING: ("task", "context"),
 }
+_OPTION = ("value", "label", "description")
+_KEYWORDS = (
+    *("type", "title", "description", "default", "enum", "const", "format", "pattern", "examples"),
+    *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("multipleOf", "items", "minItems", "maxItems", "uniqueItems", "properties", "required"),
+    *("additionalProperties", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions"),
+    *("enumNames", "readOnly", "writeOnly", "contentMediaType", "contentEncoding"),
+)
+DEEPEST = 32  # levels of a schema that are looked at
 # What a person reads; of these one is enough.
 _SAYING = ("prompt", "message", "question", "title", "task", "schema", "uri", "type")
 _EXAMPLES = {
@@ -59,31 +68,56 @@ def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
         return _read_file(what)
     if kind is None:
         raise UsageError(
-            f"{what!r} is no method of ABP; there are {', '.join(each.value for each in Kind)}, or"
-            " their last word"
+            f"{what!r} is no method of ABP{_meant(what)}; there are"
+            f" {', '.join(each.value for each in Kind)}, or their last word"
         )
     if more and more[0].lstrip().startswith("{"):
         if len(more) > 1:
             raise UsageError("after the params as JSON nothing else is expected")
         params = _parsed(more[0], "the params")
-        _check_names(params, (*_PARAMS, *_OWN_PARAMS[kind]))
+        _check_params(kind, params)
     else:
         params = _worded(kind, more)
     if not any(params.get(name) for name in _SAYING):
+        strange = [name for name in params if name not in (*_PARAMS, *_OWN_PARAMS[kind])]
         raise UsageError(
-            f"{what} says nothing to whoever is asked: give the message too, abp-bridge ask {what}"
-            f" {_EXAMPLES[kind]}"
+            f"{what} says nothing to whoever is asked"
+            f"{f', and {strange[0]!r} is nothing' if strange else ''}: give the message too,"
+            f" abp-bridge ask {what} {_EXAMPLES[kind]}"
         )
     return {"method": kind.value, "params": params}
 
 
-def _check_names(params: Iterable[str], known: Collection[str]) -> None:
+def _check_params(kind: Kind, params: dict[str, Any]) -> None:
     """A misspelt name would be nothing; and a question may be another without it."""
+    _check_names("the params have", params, (*_PARAMS, *_OWN_PARAMS[kind]))
+    options = params.get("options")
+    for option in options if kind is Kind.SELECT and isinstance(options, list) else ():
+        if isinstance(option, dict):
+            _check_names("an option has", option, _OPTION)
+    _check_schema(params.get("schema"), DEEPEST)
+
+
+def _check_schema(schema: object, depth: int) -> None:
+    """A JSON Schema, and those in it: a keyword that is none means nothing there."""
+    if not isinstance(schema, dict) or not depth:
+        return
+    _check_names("the schema has", schema, _KEYWORDS)
+    properties = schema.get("properties")
+    for each in properties.values() if isinstance(properties, dict) else ():
+        _check_schema(each, depth - 1)
+    for name in ("items", "anyOf", "oneOf", "allOf"):
+        inner = schema.get(name)
+        for each in inner if isinstance(inner, list) else (inner,):
+            _check_schema(each, depth - 1)
+
+
+def _check_names(where: str, names: Iterable[str], known: Collection[str]) -> None:
     from difflib import get_close_matches
 
-    for name in params:
+    for name in names:
         if name not in known and (near := get_close_matches(name, known, 1, SIMILARITY)):
-            raise UsageError(f"the params have {name!r}, which is nothing; {near[0]!r} is")
+            raise UsageError(f"{where} {name!r}, which is nothing; {near[0]!r} is")
 
 
 def _worded(kind: Kind, words: Sequence[str]) -> dict[str, Any]:
@@ -108,7 +142,8 @@ def _read_file(path: str) -> dict[str, Any]:
         why = problem.strerror if isinstance(problem, OSError) else problem
         known = ", ".join(name for name in _METHODS if "/" not in name)
         raise UsageError(
-            f"{path!r} is neither a method ({known}) nor a file that can be read: {why}"
+            f"{path!r} is neither a method ({known}) nor a file that can be read:"
+            f" {why}{_meant(path)}"
         ) from None
     if len(data) > MAX_REQUEST:
         raise UsageError(f"{path} is larger than {MAX_REQUEST} bytes")
@@ -118,11 +153,18 @@ def _read_file(path: str) -> dict[str, Any]:
             f'{path} holds no request: it must be {{"method": "elicitation/confirm", "params":'
             ' {"message": "Go on?"}}'
         )
-    return (
-        {**request, "method": _METHODS[request["method"]].value}
-        if request["method"] in _METHODS
-        else request
-    )
+    if (kind := _METHODS.get(request["method"])) is None:
+        return request
+    if isinstance(params := request.get("params"), dict):
+        _check_params(kind, params)
+    return {**request, "method": kind.value}
+
+
+def _meant(what: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(what, _METHODS, 1, SIMILARITY)
+    return f" (is {near[0]} meant?)" if near else ""
 
 
 def _parsed(data: str | bytes, what: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,9 +23,12 @@ from abp_bridge.cli.runtime import (
     discard_stdout,
     give_up,
     load_settings,
-    signals_interrupt,
+    run_until_signal,
 )
 from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.question import Outcome
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ Puts one ABP elicitation to you at this terminal, else on a page in your browser
 ABP response as JSON. For shells, and for programs in any language.
 
   abp-bridge ask input "Your name?"
-  abp-bridge ask confirm "Deploy now?" | jq -e .data.confirmed && ./deploy   a "no" is an answer
+  abp-bridge ask --exit-code confirm "Deploy now?" && ./deploy
   abp-bridge ask select "Which season?" spring summer autumn
   abp-bridge ask input '{"prompt": "API key?", "sensitive": true}'
   abp-bridge ask resource "A photo, please" 'image/*'
@@ -56,12 +58,17 @@ METHOD is input, preference, confirm, select, resource or sampling; PARAMS is a 
 the message in words and then the options of a select, the default of a preference or the type of
 a resource.
 
-Exit code: 0 when it was answered (a "no" is an answer), 1 when it was declined, cancelled, timed
-out or could not be asked (the response says which), 2 when there is no such question.
+Exit code:
+  0    it was answered; without --exit-code a "no" is an answer
+  1    declined, cancelled, timed out or nobody could be asked: the response says which
+  2    there is no such question
+  3    with --exit-code: it was declined, or a yes or no was answered with no
+
 docs/asking.md says more.
 """
 
 STREAM = "-"
+SAID_NO = 3  # the exit code of a no, where that was wanted
 OWN_NAME = "abp-bridge"  # in which nobody else asks
 
 
@@ -80,6 +87,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="ask there only; else written answers come first, then this terminal, then the page",
     )
     option("--as", dest="origin", metavar="NAME", help="who asks, as it is shown")
+    option(
+        "--exit-code",
+        action="store_true",
+        help=f"end with {SAID_NO} where the answer is no: ask --exit-code confirm ... && ./deploy",
+    )
     option(
         "--show",
         action="store_true",
@@ -100,6 +112,8 @@ def run(options: argparse.Namespace) -> int:
         if options.what == STREAM:
             if options.more:
                 raise UsageError("'ask -' takes its requests from stdin, and no params")
+            if options.exit_code:
+                raise UsageError("--exit-code is for one question")
             if os.isatty(0):
                 raise UsageError(
                     "'ask -' reads requests that a program writes: COMMAND | abp-bridge ask -"
@@ -107,28 +121,14 @@ def run(options: argparse.Namespace) -> int:
             ask = partial(_ask_stream, origin=options.origin or "a program", mask=mask)
         else:
             request = read_request(options.what, options.more)
+            decode_question(request, id="", origin="")
             origin = options.origin or "this command"
-            ask = partial(_ask_once, request=request, origin=origin, mask=mask)
-    except UsageError as problem:
+            ask = partial(
+                _ask_once, request=request, origin=origin, mask=mask, exit_code=options.exit_code
+            )
+    except (UsageError, RemoteProtocolError) as problem:
         give_up(f"{problem}. abp-bridge ask --help shows how")
-    return anyio.run(_run_until_signal, partial(ask, choose_surfaces(settings, options.on)))
-
-
-async def _run_until_signal(work: Callable[[TaskGroup], Awaitable[int]]) -> int:
-    """A signal ends everything at once, and quietly. Returns the exit code."""
-    caught: list[int] = []
-    code = 0
-    working = anyio.CancelScope()
-
-    def on_signal(number: int) -> None:
-        caught.append(number)
-        working.cancel()
-
-    async with signals_interrupt(on_signal), anyio.create_task_group() as tasks:
-        with working:
-            code = await work(tasks)
-        tasks.cancel_scope.cancel()
-    return 128 + caught[0] if caught else code
+    return anyio.run(run_until_signal, partial(ask, choose_surfaces(settings, options.on)))
 
 
 async def _ask_stream(settings: Settings, tasks: TaskGroup, origin: str, *, mask: bool) -> int:
@@ -141,12 +141,19 @@ async def _ask_stream(settings: Settings, tasks: TaskGroup, origin: str, *, mask
 
 
 async def _ask_once(
-    settings: Settings, tasks: TaskGroup, request: JsonObject, origin: str, *, mask: bool
+    settings: Settings,
+    tasks: TaskGroup,
+    request: JsonObject,
+    origin: str,
+    *,
+    mask: bool,
+    exit_code: bool,
 ) -> int:
     """One question, and its response on stdout.
 
     Returns:
-        The exit code: 0 when it was answered, 2 when it is no question, 1 for everything else.
+        The exit code: 0 when it was answered, `SAID_NO` for a no if that is wanted as an
+        `exit_code`, 1 for everything else.
     """
     person = Person(settings, origin, tasks, mask=mask)
     response = await handle_elicitation(dict(request), person, origin)
@@ -160,6 +167,13 @@ async def _ask_once(
         discard_stdout()
         return 1
     await person.wait_for_page()
+    if exit_code and _is_no(response):
+        return SAID_NO
+    return 0 if response["success"] else 1
+
+
+def _is_no(response: JsonObject) -> bool:
+    """Whether the person declined, or answered a yes or no with no."""
     if response["success"]:
-        return 0
-    return 2 if as_object(response["error"])["code"] == "INVALID_PARAMS" else 1
+        return as_object(response["data"]).get("confirmed") is False
+    return as_object(response["metadata"]).get("outcome") == Outcome.DECLINED.value

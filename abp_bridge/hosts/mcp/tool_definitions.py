@@ -69,6 +69,44 @@ WAIT = _tool(
     {"call": _described("string", "The call's id, as that result names it.")},
     "call",
 )
+KINDS = {  # ABP's methods, by the words that a model has for them
+    "confirm": "elicitation/confirm",
+    "select": "elicitation/select",
+    "input": "elicitation/input",
+    "preference": "elicitation/preference",
+    "resource": "elicitation/resource",
+    "sampling": "sampling/create",
+}
+ASK = _tool(
+    "abp_ask",
+    "Ask your user something yourself, where they can see and answer it, and wait for the answer;"
+    " `answeredBy` says who gave it. You read what they answer, so never ask for a password or"
+    " another secret.",
+    {
+        "kind": {
+            "type": "string",
+            "enum": list(KINDS),
+            "description": (
+                "confirm: yes or no. select: one or several of options. input: what the schema"
+                " describes, a text without one. preference: as input, with a default that counts"
+                " when nobody answers. resource: a file. sampling: a model's help, which the user"
+                " approves."
+            ),
+        },
+        "message": _described("string", "What you ask, in whole sentences."),
+        "schema": _described("object", "For input and preference: a JSON Schema of the answer."),
+        "options": {
+            "type": "array",
+            "description": "For select: texts, or {value, label, description}.",
+        },
+        "multiple": _described("boolean", "For select: whether several may be chosen."),
+        "default": {"description": "For preference and select: what is suggested."},
+        "destructive": _described("boolean", "For confirm: whether a yes cannot be undone."),
+        "type": _described("string", "For resource: the file's type, as in image/*."),
+    },
+    "kind",
+    "message",
+)
 ANSWER = _tool(
     "abp_answer",
     "Pass on what your user said to a question of an app's, when the result of a call asked you"
@@ -89,4 +127,4 @@ RENDER = _tool(
     "abp_render_to_pdf", "Print the app's page as it is now to a PDF file.", {"app": _APP}
 )
 
-OWN_TOOLS = (CONNECT, DISCONNECT, STATUS, CALL, WAIT)
+OWN_TOOLS = (CONNECT, DISCONNECT, STATUS, CALL, WAIT, ASK)

@@ -8,9 +8,10 @@ from functools import partial
 
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_text, as_texts
+from abp_bridge.core.question import Kind
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, encode_outcome
-from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
+from abp_bridge.hosts.mcp.tool_definitions import ANSWER, KINDS, OWN_TOOLS, RENDER
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.host import AppCapability, SessionApi, SessionError
 from abp_bridge.protocols.mcp.model_messages import decode_answered
@@ -133,6 +134,21 @@ class McpTools:
         start = partial(self._api.start, capability, params or {}, app=app, timeout=seconds)
         return await self._calls.begin(request, start, encode_outcome)
 
+    async def _ask(self, request: ToolRequest) -> JsonObject:
+        method = KINDS.get(_required(request, "kind", f"a kind: {', '.join(KINDS)}"))
+        if method is None:
+            raise SessionError("INVALID_PARAMS", f"kind must be one of {', '.join(KINDS)}.")
+        kind = Kind(method)
+        message = _required(request, "message", "the message that your user reads")
+        more = {
+            name: value
+            for name, value in request.arguments.items()
+            if name not in ("kind", "message")
+        }
+        said = "task" if kind is Kind.SAMPLING else "prompt"
+        start = partial(self._api.start_question, kind, {said: message, **more})
+        return await self._calls.begin(request, start, encode_outcome)
+
     async def _wait(self, request: ToolRequest) -> JsonObject:
         call = _required(
             request, "call", "the call to come back to; the result that asked for it names it"
@@ -186,6 +202,7 @@ _OWN: dict[str, Callable[[McpTools, ToolRequest], Awaitable[JsonObject]]] = {
     "abp_status": McpTools._status,
     "abp_call": McpTools._call,
     "abp_wait": McpTools._wait,
+    "abp_ask": McpTools._ask,
     "abp_answer": McpTools._answer,
     "abp_render_to_pdf": McpTools._render,
 }

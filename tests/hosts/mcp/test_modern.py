@@ -117,6 +117,7 @@ def test_looking_twice_starts_nothing() -> None:
             "abp_status",
             "abp_call",
             "abp_wait",
+            "abp_ask",
         ]
         assert host.end() == 0
 

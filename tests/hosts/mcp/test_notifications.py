@@ -21,7 +21,7 @@ Json = Any
 PROGRESS = "notifications/progress"
 GO_ON = {"need": {"method": "elicitation/confirm", "params": {"message": "Go on?"}}}
 STATE = "notifications/state/changed"
-OWN = ("abp_connect", "abp_disconnect", "abp_status", "abp_call", "abp_wait")
+OWN = ("abp_connect", "abp_disconnect", "abp_status", "abp_call", "abp_wait", "abp_ask")
 BURST, RUN = 5_000, 20
 
 

@@ -1,4 +1,5 @@
-"""What the demo shows: the same events in words for a person, and as JSON lines for a program.
+"""What a terminal host shows: the same events in words for a person, and as JSON lines for a
+program.
 
 Everything that came over MCP is cleaned (`core.sanitize`) before it is written.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abp_bridge.core import json_text
-from abp_bridge.core.json_value import Json, JsonObject, to_text
+from abp_bridge.core.json_value import Json, JsonObject, as_list, as_object, as_text, to_text
 from abp_bridge.core.question import MISSING, Field, Outcome, Question
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.surfaces.terminal.rendering import (
@@ -32,6 +33,20 @@ from abp_bridge.surfaces.terminal.surface import Terminal
 PERSON = "person"
 BAR, SHORTEST_BAR = 24, 6  # columns of a progress bar
 _WARNINGS = ("warning", "error", "critical", "alert", "emergency")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A capability of the app, as the bridge's list of tools has it; all of it safe to show but its
+    schema.
+    """
+
+    name: str
+    tool: str
+    description: str
+    schema: JsonObject
+    available: bool
+    deprecated: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +89,36 @@ class Output:
 
 
 class JsonView:
-    """One JSON object a line, each with an `event`."""
+    """One JSON object a line, each with an `event`; `name` is the command's."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, name: str) -> None:
         self._output = output
+        self._name = name
 
     def _write(self, event: str, **members: Json) -> None:
         line = json.dumps({"event": event, **members}, ensure_ascii=False, default=str)
         self._output.write(line + "\n")
 
     def note(self, words: str) -> None:
-        """A sentence of the demo's own."""
-        self._write("log", level="notice", **{"from": "abp-bridge demo"}, told=words)
+        """A sentence of the command's own."""
+        self._write("log", level="notice", **{"from": self._name}, told=words)
+
+    def on_warning(self, words: str) -> None:
+        """What there is to say of the app."""
+        self._write("warning", told=words)
 
     def on_connected(self, **facts: Json) -> None:
         """`bridge`, `mcp`, `app`, `origin`, `surfaces` and `answers`."""
         self._write("connected", **facts)
+
+    def on_offers(self, offers: Sequence[Offer]) -> None:
+        """What the app can do."""
+        members = ("name", "tool", "description", "available", "deprecated")
+        listed = [
+            {**{name: getattr(each, name) for name in members}, "inputSchema": dict(each.schema)}
+            for each in offers
+        ]
+        self._write("capabilities", capabilities=listed)
 
     def on_call(self, capability: str, about: str) -> None:
         """The result says which capability it is of."""
@@ -121,9 +150,12 @@ class JsonView:
         """A log message of the bridge's."""
         self._write("log", level=level, **{"from": origin}, told=words, data=data)
 
-    def on_result(self, capability: str, failed: bool, text: str) -> None:
-        """What a call returned."""
-        self._write("result", capability=capability, failed=failed, data=_parse(text))
+    def on_result(
+        self, capability: str, failed: bool, text: str, files: Sequence[str] = ()
+    ) -> None:
+        """What a call returned, and the files of it that were saved."""
+        saved = {"files": list(files)} if files else {}
+        self._write("result", capability=capability, failed=failed, data=_parse(text), **saved)
 
     def on_end(self, account: Account) -> None:
         """The end."""
@@ -183,8 +215,12 @@ class TextView:
         self._line("\n".join(self._style(style, line) if style else line for line in lines))
 
     def note(self, words: str) -> None:
-        """A sentence of the demo's own."""
+        """A sentence of the command's own."""
         self._lines(words, "dim", indent="")
+
+    def on_warning(self, words: str) -> None:
+        """What there is to say of the app."""
+        self._lines(f"! {words}", "warn", indent="", hanging="  ")
 
     def on_connected(self, **facts: Json) -> None:
         """Who is there."""
@@ -193,11 +229,26 @@ class TextView:
         self._lines(
             f"Connected: {app}, through {facts['bridge']} on MCP {facts['mcp']}.", indent=""
         )
-        self.note(f"This host can be asked on {', '.join(facts['surfaces'])}.")
+        surfaces = ", ".join(facts["surfaces"])
+        self.note(f"This host can be asked on {surfaces}." if surfaces else "Nobody can be asked.")
+
+    def on_offers(self, offers: Sequence[Offer]) -> None:
+        """What the app can do: each capability, with its parameters."""
+        self._line()
+        for each in offers:
+            state = "" if each.available else " (not available now)"
+            gone = f" (deprecated: {each.deprecated})" if each.deprecated else ""
+            self._line(f"  {self._style('strong', each.name)}{state}{gone}")
+            self._lines(each.description, "dim", indent="    ")
+            for words in parameter_lines(each.schema):
+                self._lines(words, indent="    ", hanging="      ")
+        if not offers:
+            self._lines("It names no capabilities.", indent="")
 
     def on_call(self, capability: str, about: str) -> None:
         """The heading of what is called next."""
-        self._line(f"\n{self._style('strong', f'── {capability}')}  {self._style('dim', about)}")
+        more = f"  {self._style('dim', about)}" if about else ""
+        self._line(f"\n{self._style('strong', f'── {capability}')}{more}")
 
     def on_question(self, number: int, question: Question, by: str) -> None:
         """A question is put to `by`."""
@@ -243,10 +294,16 @@ class TextView:
         mark, style = ("!", "bad") if level in _WARNINGS else ("·", "dim")
         self._lines(f"{mark} {origin}: {words}", style, hanging="    ")
 
-    def on_result(self, capability: str, failed: bool, text: str) -> None:
-        """What a call returned."""
+    def on_result(
+        self, capability: str, failed: bool, text: str, files: Sequence[str] = ()
+    ) -> None:
+        """What a call returned, and the files of it that were saved."""
         self._line()
-        data = _parse(text)
+        self._show_result(capability, failed, _parse(text))
+        for each in files:
+            self._lines(each, indent="    ", hanging="      ")
+
+    def _show_result(self, capability: str, failed: bool, data: Json) -> None:
         if failed or not isinstance(data, dict):
             verb, style = ("failed", "bad") if failed else ("returned", "")
             self._lines(f"{capability} {verb}: {message(to_text(data))}", style, hanging="    ")
@@ -262,6 +319,9 @@ class TextView:
         """The end: every question, and all of them in one sentence."""
         source = self._style("dim", "from the bridge itself (abp_status)")
         self._line(f"\n{self._style('strong', '── The account')}  {source}\n")
+        if not account.rows:
+            self._lines(f"Nothing was asked. {_duration(account.seconds)} in all.", indent="")
+            return
         self._line(
             "\n".join(_table([_cells(*row) for row in enumerate(account.rows, 1)], self._style))
         )
@@ -280,6 +340,18 @@ class TextView:
 
 
 View = JsonView | TextView
+
+
+def parameter_lines(schema: JsonObject) -> Iterator[str]:
+    """The parameters of a capability, a line each: name, type and what is said of it."""
+    required = as_list(schema.get("required"))
+    for name, part in as_object(schema.get("properties")).items():
+        about = as_object(part)
+        enum = [to_text(each) for each in as_list(about.get("enum"))]
+        kind = label(" | ".join(enum) or to_text(about.get("type", "any JSON")))
+        needed = "" if name in required else ", may be left out"
+        described = label(as_text(about.get("description")), 300)
+        yield f"{label(name)}: {kind}{needed}{f'. {described}' if described else ''}"
 
 
 def _parse(text: str) -> Json:
@@ -317,8 +389,8 @@ def _summary(account: Account) -> str:
         "" if account.asked == len(rows) else f" (the bridge remembers the last {len(rows)})"
     )
     return (
-        f"{account.asked} questions{forgotten}: {spread}. {_duration(account.seconds)} in all,"
-        f" {waited} of it waiting for answers."
+        f"{account.asked} question{'' if account.asked == 1 else 's'}{forgotten}: {spread}."
+        f" {_duration(account.seconds)} in all, {waited} of it waiting for answers."
     )
 
 

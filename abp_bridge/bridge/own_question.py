@@ -1,0 +1,56 @@
+"""A question that the host's own model asks its person: a call in which no app has a part."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import anyio.lowlevel
+
+from abp_bridge.bridge.call import Call
+from abp_bridge.core.capability import CallResult
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.question import Answer, Question
+from abp_bridge.protocols import abp
+
+
+class OwnQuestion:
+    """Implements `Callee`: the answer is the result of its call.
+
+    Args:
+        question: What is asked.
+        ask: Puts it to the person.
+
+    Attributes:
+        running: The call that it is asked in.
+    """
+
+    def __init__(self, question: Question, ask: Callable[[Question], Awaitable[Answer]]) -> None:
+        self.running: Call | None = None
+        self._question = question
+        self._ask = ask
+
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        """Ask (`App.call`); the person's time is nobody else's."""
+        assert self.running is not None, "a question is asked in a call"
+        question = replace(self._question, calls=(call,), tools=(capability,))
+        self.running.on_question(question, own=True)
+        answer: Answer | None = None
+        try:
+            answer = await self._ask(question)
+        finally:
+            self.running.on_answer(question, answer)
+        assert answer is not None, "each question has one"
+        result = abp.decode_result(abp.encode_answer(question, answer))
+        if result.failure is not None:
+            return result
+        # A model reads no metadata, and a default is nobody's answer.
+        by = result.metadata["answeredBy"]
+        return replace(result, data={"answer": result.data, "answeredBy": by})
+
+    async def cancel(self, call: str, reason: str) -> None:
+        """The question was taken down with its call (`App.cancel`)."""
+
+    async def wait_idle(self) -> None:
+        """Nothing else is on its way (`App.wait_idle`)."""
+        await anyio.lowlevel.checkpoint()

@@ -1,0 +1,163 @@
+"""Connects an app, hears what crosses as it came, and makes the facts of it that `rules` judges."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+
+import anyio
+
+from abp_bridge.apps.targets import make_app
+from abp_bridge.cli.check_app.rules import ABP, Facts, Kind
+from abp_bridge.core import json_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.interfaces.app import App, AppError
+from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
+from abp_bridge.rpc.tap import observe_stream
+from abp_bridge.settings import Settings
+
+NO_CAPABILITY = "abp-bridge.check.no-such-capability"
+NO_LINK = 'No <link rel="abp-manifest">'
+NO_MANIFEST = ("Failed to fetch manifest", "Manifest ")
+_CALLS = {"capabilities/call": "call", "capabilities/list": "capabilities"}
+
+
+async def gather(target: str, settings: Settings, call: tuple[str, JsonObject] | None) -> Facts:
+    """The facts of the app at `target`.
+
+    Args:
+        target: As `--app` has it.
+        settings: What the person set.
+        call: A capability to be called too, with its parameters. Whatever it asks is declined.
+    """
+    facts = Facts(_kind(target))
+    ear = Ear(facts)
+    try:
+        app = make_app(
+            target, True, settings, partial(observe_stream, read=ear.read, written=ear.written)
+        )
+        if facts.kind is Kind.PAGE:
+            app.overhear = ear.hear  # type: ignore[attr-defined]
+        async with app.open(Declining(facts)) as opened:
+            facts.capabilities = opened.capabilities
+            await _call(app, ear, facts, settings, call)
+    except AppError as problem:
+        facts.problem = str(problem)
+    if facts.kind is Kind.PAGE:
+        linked = facts.manifest is not None or facts.problem.startswith(NO_MANIFEST)
+        facts.link = True if linked else False if facts.problem.startswith(NO_LINK) else None
+    return facts
+
+
+async def _call(
+    app: App,
+    ear: Ear,
+    facts: Facts,
+    settings: Settings,
+    call: tuple[str, JsonObject] | None,
+) -> None:
+    with anyio.move_on_after(settings.call_timeout):
+        if facts.kind in ABP:
+            ear.stage = "unknown"
+            await app.call(NO_CAPABILITY, {}, "check-1")
+        if call is not None:
+            ear.stage = "called"
+            await app.call(*call, "check-2")
+
+
+def _kind(target: str) -> Kind:
+    lower = target.lower()
+    if lower.startswith(("http:", "https:")) or lower == "demo:page":
+        return Kind.PAGE
+    if lower.startswith(("ws:", "wss:")):
+        return Kind.SOCKET
+    return Kind.PIPE if lower.startswith("stdio:") or lower == "demo" else Kind.OTHER
+
+
+class Ear:
+    """Sorts what crosses into the facts.
+
+    Attributes:
+        stage: What the next call's answer is: `unknown` or `called`.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.stage = "unknown"
+        self._facts = facts
+        self._asked: dict[JsonValue, str] = {}  # ids of our requests: what they called
+
+    def hear(self, name: str, said: JsonValue, thrown: bool) -> None:
+        """What a page said (`apps.browser.page.Overhear`)."""
+        if name == "ask":
+            self._facts.asked.append(said)
+            return
+        if name == "manifest":
+            self._facts.manifest = as_object(said)
+            return
+        name = {"call": self.stage, "capabilities": "listed"}.get(name, name)
+        if name not in ("initialize", "listed", "unknown", "called", "shutdown"):
+            return
+        setattr(self._facts, name, said)
+        if thrown:
+            self._facts.thrown.add({"listed": "capabilities"}.get(name, name))
+
+    def written(self, line: bytes | None, size: int) -> None:
+        """A line of ours to a program (`rpc.tap.LineListener`)."""
+        message = _message(line)
+        name, id = message.get("method", message.get("type")), message.get("id")
+        if isinstance(name, str) and isinstance(id, str | int):
+            self._asked[id] = _CALLS.get(name, name)
+
+    def read(self, line: bytes | None, size: int) -> None:
+        """A line of a program's (`rpc.tap.LineListener`)."""
+        message = _message(line)
+        message = from_envelope(dict(message)) if is_envelope(message) else message
+        id, method = message.get("id"), message.get("method")
+        if isinstance(method, str):
+            if method.startswith(("elicitation/", "sampling/")):
+                self.hear("ask", {"method": method, "params": message.get("params")}, False)
+        elif isinstance(id, str | int) and (name := self._asked.pop(id, "")):
+            self.hear(name, message.get("result", message.get("error")), "error" in message)
+
+
+def _message(line: bytes | None) -> JsonObject:
+    try:
+        return as_object(json_text.parse(line or b"{}"))
+    except ValueError:
+        return {}
+
+
+class Declining:
+    """Who listens while an app is checked (`AppListener`): nobody is asked, and every question is
+    declined.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._numbers = count(1)
+
+    def new_question_id(self) -> str:
+        """An id (`QuestionListener.new_question_id`)."""
+        return f"question-{next(self._numbers)}"
+
+    async def ask(self, question: Question) -> Answer:
+        """Decline it (`QuestionListener.ask`)."""
+        reason = "abp-bridge check declines every question"
+        return Answer(Outcome.DECLINED, AnsweredBy.NOBODY, reason=reason)
+
+    def can_sample(self) -> bool:
+        """There is no model (`AppListener.can_sample`)."""
+        return False
+
+    def on_notice(self, notice: Notice) -> None:
+        """Keep the errors of the page's console (`AppListener.on_notice`)."""
+        if notice.kind is NoticeKind.CONSOLE and notice.failed:
+            self._facts.console.append(describe(notice))
+
+    def on_progress(self, progress: Progress) -> None:
+        """Nobody is told (`AppListener.on_progress`)."""
+
+    def on_disconnect(self, reason: str) -> None:
+        """What is called says so itself (`AppListener.on_disconnect`)."""

@@ -1,0 +1,532 @@
+"""What `abp-bridge check` holds an app to: a table of rules, each with where it is written and what
+cures it, and how each is judged from what was gathered. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+from abp_bridge.core.capability import Capability
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    to_text,
+)
+from abp_bridge.core.normal_schema import normalize
+from abp_bridge.core.question import MISSING, Missing
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.abp import decode_question
+
+
+def is_object(value: JsonValue) -> TypeGuard[JsonObject]:
+    """Whether it is a JSON object."""
+    return isinstance(value, Mapping)
+
+
+SHOWN = 5  # problems of one rule that are named; the others are counted
+_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+_CODE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+
+
+class Status(enum.Enum):
+    """What became of a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    WARNING = "warning"
+    NOT_CHECKED = "not checked"
+
+
+class Kind(enum.Enum):
+    """What kind of app it is: which rules can hold for it."""
+
+    PAGE = "a page"
+    PIPE = "a program on a pipe"
+    SOCKET = "an app at a WebSocket"
+    OTHER = "an app that speaks no ABP itself"
+
+
+ABP = (Kind.PAGE, Kind.PIPE, Kind.SOCKET)
+
+
+@dataclass(slots=True)
+class Facts:
+    """What was gathered of an app. `MISSING` is what nobody could see.
+
+    Attributes:
+        kind: What it is.
+        problem: Why it could not be connected; empty where it could.
+        link: Whether the page's head links to a manifest; None where it could not be read.
+        manifest: What the page's link leads to, where that is a manifest.
+        initialize, listed, unknown, called, shutdown: What it answered, as it came; `unknown` is of
+            a capability that it cannot have.
+        thrown: Which of those it threw instead.
+        asked: What it asked during the call.
+        capabilities: What the bridge makes of its lists.
+        console: What its page's console had.
+    """
+
+    kind: Kind
+    problem: str = ""
+    link: bool | None = None
+    manifest: JsonObject | None = None
+    initialize: JsonValue | Missing = MISSING
+    listed: JsonValue | Missing = MISSING
+    unknown: JsonValue | Missing = MISSING
+    called: JsonValue | Missing = MISSING
+    shutdown: JsonValue | Missing = MISSING
+    thrown: set[str] = field(default_factory=set)
+    asked: list[JsonValue] = field(default_factory=list)
+    capabilities: Sequence[Capability] = ()
+    console: list[str] = field(default_factory=list)
+
+
+Problems = Iterator[str]
+# The problems; or None where it cannot be seen.
+Judge = Callable[[Facts], Problems | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: what is checked, where it is written, and what to do where it fails.
+
+    Attributes:
+        name: What it is called.
+        says: What must be so.
+        reference: Where it is written: a page of ABP's documents, a row of docs/abp.md.
+        cure: What to do.
+        judge: What is wrong.
+        kinds: The apps that it is for.
+        must: Whether the protocol demands it; else it is a warning.
+    """
+
+    name: str
+    says: str
+    reference: str
+    cure: str
+    judge: Judge
+    kinds: tuple[Kind, ...] = ABP
+    must: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one rule."""
+
+    rule: Rule
+    status: Status
+    problems: tuple[str, ...] = ()
+
+
+def check_all(facts: Facts) -> list[Finding]:
+    """Every rule of the table, in its order."""
+    return [_find(rule, facts) for rule in RULES]
+
+
+def _find(rule: Rule, facts: Facts) -> Finding:
+    judged = rule.judge(facts) if facts.kind in rule.kinds else None
+    if judged is None:
+        return Finding(rule, Status.NOT_CHECKED)
+    problems = [label(each, 1_000) for each in judged]
+    if not problems:
+        return Finding(rule, Status.PASSED)
+    more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+    status = Status.FAILED if rule.must else Status.WARNING
+    return Finding(rule, status, (*problems[:SHOWN], *more))
+
+
+# --- being found ----------------------------------------------------------------------------------
+
+
+def _link(facts: Facts) -> Problems | None:
+    if facts.link is None:
+        return None
+    return iter([] if facts.link else [facts.problem])
+
+
+def _manifest(facts: Facts) -> Problems | None:
+    if not facts.link:
+        return None
+    return iter([facts.problem] if facts.manifest is None else [])
+
+
+def _manifest_fields(facts: Facts) -> Problems | None:
+    if facts.manifest is None:
+        return None
+    app = as_object(facts.manifest.get("app"))
+    missing = [f"app.{name}" for name in ("id", "name", "version") if not as_text(app.get(name))]
+    if not isinstance(facts.manifest.get("abp"), str):
+        missing.append("abp")
+    return (f"{name} is missing, or no text" for name in missing)
+
+
+def _manifest_capabilities(facts: Facts) -> Problems | None:
+    listed = _names(facts.listed, facts.initialize)
+    if facts.manifest is None or listed is None:
+        return None
+    named = [as_text(as_object(each).get("name")) for each in _list(facts.manifest)]
+    return (
+        f"the manifest names {name}, which the page does not list"
+        for name in named
+        if name not in listed
+    )
+
+
+def _list(raw: JsonValue) -> Sequence[JsonValue]:
+    """The capabilities of an answer or of a list, bare or wrapped."""
+    body = as_object(raw).get("data", raw) if "success" in as_object(raw) else raw
+    return as_list(as_object(body).get("capabilities") if is_object(body) else body)
+
+
+def _names(*sources: JsonValue | Missing) -> list[str] | None:
+    for each in sources:
+        if each is not MISSING and (listed := _list(each)):
+            return [
+                as_text(as_object(entry).get("name", entry if isinstance(entry, str) else ""))
+                for entry in listed
+            ]
+    return None
+
+
+# --- the session ----------------------------------------------------------------------------------
+
+
+def _connected(facts: Facts) -> Problems | None:
+    if facts.link is not None and facts.manifest is None:  # that says why
+        return None
+    return iter([facts.problem] if facts.problem else [])
+
+
+def _body(raw: JsonValue | Missing) -> JsonObject | None:
+    """What `initialize` answered, bare or wrapped."""
+    if raw is MISSING:
+        return None
+    wrapped = as_object(raw)
+    return as_object(wrapped["data"]) if wrapped.get("success") is True else wrapped
+
+
+def _initialize(facts: Facts) -> Problems | None:
+    if (body := _body(facts.initialize)) is None:
+        return None
+    return _initialize_problems(body)
+
+
+def _initialize_problems(body: JsonObject) -> Problems:
+    app = as_object(body.get("app"))
+    if not as_text(body.get("sessionId")):
+        yield "sessionId is missing, or no text"
+    for name in ("id", "name", "version"):
+        if not as_text(app.get(name)):
+            yield f"app.{name} is missing, or no text"
+    if not isinstance(body.get("capabilities"), list):
+        yield "capabilities is no list"
+
+
+def _version(facts: Facts) -> Problems | None:
+    if (body := _body(facts.initialize)) is None:
+        return None
+    said = body.get("protocolVersion")
+    known = isinstance(said, str) and said.partition(".")[0] in ("0", "1")
+    return iter([] if known else [f"protocolVersion is {to_text(said)}, and not such as '0.1'"])
+
+
+_FEATURES = ("notifications", "progress", "elicitation", "dynamicCapabilities")
+
+
+def _features(facts: Facts) -> Problems | None:
+    if (body := _body(facts.initialize)) is None:
+        return None
+    said = as_object(body.get("features"))
+    return (
+        f"features.{name} is neither true nor false"
+        for name in _FEATURES
+        if not isinstance(said.get(name), bool)
+    )
+
+
+def _listed(facts: Facts) -> Problems | None:
+    if "capabilities" in facts.thrown:
+        return iter(["it threw"])
+    if facts.listed is MISSING:
+        return None
+    return _listed_problems(_list(facts.listed), _names(facts.listed) or [])
+
+
+def _listed_problems(listed: Sequence[JsonValue], names: Sequence[str]) -> Problems:
+    if not listed:
+        yield "it lists none"
+    for number, name in enumerate(names, 1):
+        if not name:
+            yield f"capability {number} has no name"
+        elif name in names[: number - 1]:
+            yield f"{name} is listed twice"
+
+
+def _descriptions(facts: Facts) -> Problems | None:
+    if not facts.capabilities:
+        return None
+    return (f"{each.name} has none" for each in facts.capabilities if not each.description)
+
+
+def _schemas(facts: Facts) -> Problems | None:
+    if not facts.capabilities:
+        return None
+    return (
+        f"{each.name}: {problem}"
+        for each in facts.capabilities
+        for problem in schema_problems(each.input_schema)
+    )
+
+
+def schema_problems(schema: JsonObject) -> Problems:
+    """What keeps the parameters of a capability from being a JSON Schema of an object."""
+    if schema and "type" in schema and schema["type"] != "object":
+        yield f"inputSchema is of type {to_text(schema['type'])}, and not of object"
+    yield from _keyword_problems(schema, "inputSchema", 0)
+    try:
+        normalize(schema)
+    except RemoteProtocolError as problem:
+        yield str(problem)
+
+
+def _keyword_problems(schema: JsonObject, path: str, depth: int) -> Problems:
+    kinds = schema.get("type", [])
+    for kind in kinds if isinstance(kinds, list) else [kinds]:
+        if kind not in _TYPES:
+            yield f"{path}.type is {to_text(kind)}, which is none of JSON Schema's"
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
+        yield f"{path}.required is no list of names"
+    if not isinstance(schema.get("enum", []), list):
+        yield f"{path}.enum is no list"
+    properties = schema.get("properties", {})
+    if not is_object(properties):
+        yield f"{path}.properties is no object"
+        return
+    for name, part in properties.items():
+        if is_object(part) and depth < 20:
+            yield from _keyword_problems(part, f"{path}.properties.{label(name, 60)}", depth + 1)
+        elif not is_object(part) and not isinstance(part, bool):
+            yield f"{path}.properties.{label(name, 60)} is no schema"
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def _response_problems(raw: JsonValue, thrown: bool) -> Problems:
+    said = as_object(raw)
+    if thrown:
+        yield "it threw, where ABP has {success: false, error}"
+    elif not isinstance(said.get("success"), bool):
+        yield f"it answered {label(to_text(raw), 80)}, which has no success that is true or false"
+    elif said["success"] is False:
+        error = as_object(said.get("error"))
+        for name in ("code", "message"):
+            if not as_text(error.get(name)):
+                yield f"error.{name} is missing, or no text"
+        if not isinstance(error.get("retryable"), bool):
+            yield "error.retryable is neither true nor false"
+
+
+def _response_of(name: str) -> Judge:
+    def judge(facts: Facts) -> Problems | None:
+        raw: JsonValue | Missing = getattr(facts, name)
+        return None if raw is MISSING else _response_problems(raw, name in facts.thrown)
+
+    return judge
+
+
+def _unknown_code(facts: Facts) -> Problems | None:
+    if facts.unknown is MISSING or "unknown" in facts.thrown:
+        return None
+    said = as_object(facts.unknown)
+    code = as_text(as_object(said.get("error")).get("code"))
+    fits = said.get("success") is False and code == "UNKNOWN_CAPABILITY"
+    return iter([] if fits else [f"it answered {label(to_text(facts.unknown), 120)}"])
+
+
+def _codes(facts: Facts) -> Problems | None:
+    answers = [each for each in (facts.unknown, facts.called) if each is not MISSING]
+    codes = [as_text(as_object(as_object(each).get("error")).get("code")) for each in answers]
+    used = [code for code in codes if code]
+    return (f"{code!r} is none" for code in used if not _CODE.fullmatch(code)) if used else None
+
+
+def _questions(facts: Facts) -> Problems | None:
+    if facts.called is MISSING or not facts.asked:
+        return None
+    return _question_problems(facts.asked)
+
+
+def _question_problems(asked: Sequence[JsonValue]) -> Problems:
+    for raw in asked:
+        try:
+            decode_question(raw, id="question", origin="the app")
+        except RemoteProtocolError as problem:
+            yield f"{label(to_text(as_object(raw).get('method')), 80)}: {problem}"
+
+
+def _shutdown(facts: Facts) -> Problems | None:
+    if facts.shutdown is MISSING:
+        return None
+    return iter(["it threw"] if "shutdown" in facts.thrown else [])
+
+
+def _console(facts: Facts) -> Problems | None:
+    return iter(facts.console) if facts.manifest is not None else None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "manifest link",
+        "the page's head links to its manifest",
+        "concepts/discovery; D1",
+        'Put <link rel="abp-manifest" href="abp.json"> into the <head>, in the HTML itself.',
+        _link,
+        (Kind.PAGE,),
+    ),
+    Rule(
+        "manifest",
+        "the manifest can be fetched, and is JSON with abp and app",
+        "concepts/discovery; D7, D8",
+        'Serve {"abp": "0.1", "app": {...}, "capabilities": [...]} there, as application/json.',
+        _manifest,
+        (Kind.PAGE,),
+    ),
+    Rule(
+        "manifest fields",
+        "the manifest says its version, and the app's id, name and version",
+        "reference/conformance",
+        'Write "abp": "0.1" and "app": {"id": "...", "name": "...", "version": "1.0.0"}.',
+        _manifest_fields,
+        (Kind.PAGE,),
+    ),
+    Rule(
+        "session",
+        "the app can be connected, and answers initialize()",
+        "reference/conformance; S1",
+        "Have window.abp there when the page has loaded, with initialize(), call() and shutdown();"
+        " a program answers on stdout and writes nothing else there.",
+        _connected,
+        tuple(Kind),
+    ),
+    Rule(
+        "initialize",
+        "initialize answers with sessionId, app and capabilities",
+        "reference/api",
+        "Return {sessionId, protocolVersion, app: {id, name, version}, capabilities: [...],"
+        " features}.",
+        _initialize,
+    ),
+    Rule(
+        "version",
+        "protocolVersion is one that this bridge knows",
+        "concepts/versioning; X16",
+        'Answer protocolVersion: "0.1".',
+        _version,
+        must=False,
+    ),
+    Rule(
+        "features",
+        "each of the four features is true or false",
+        "reference/api",
+        "Return features: {notifications, progress, elicitation, dynamicCapabilities}.",
+        _features,
+        must=False,
+    ),
+    Rule(
+        "capabilities",
+        "listCapabilities answers with a list, each capability once and with a name",
+        "reference/api; X12",
+        "Return [{name, description, inputSchema, available: true}, ...].",
+        _listed,
+        must=False,
+    ),
+    Rule(
+        "manifest's capabilities",
+        "what the manifest names is what the app lists",
+        "concepts/security; D3",
+        "List it, or take it out of the manifest: only what the app lists can be called.",
+        _manifest_capabilities,
+        (Kind.PAGE,),
+        must=False,
+    ),
+    Rule(
+        "descriptions",
+        "each capability has a description, by which a model chooses",
+        "concepts/capabilities",
+        "Say in a sentence what it does.",
+        _descriptions,
+        tuple(Kind),
+        must=False,
+    ),
+    Rule(
+        "schemas",
+        "each inputSchema is a JSON Schema of an object",
+        "reference/api",
+        'Write {"type": "object", "properties": {...}, "required": [...]}.',
+        _schemas,
+        tuple(Kind),
+    ),
+    Rule(
+        "responses",
+        "a call that cannot be made is answered with {success: false, error}",
+        "reference/conformance; C1",
+        "Return {success: false, error: {code, message, retryable}}, and do not throw.",
+        _response_of("unknown"),
+    ),
+    Rule(
+        "unknown capability",
+        "a capability that is not there is UNKNOWN_CAPABILITY",
+        "reference/error-handling",
+        "Answer error.code UNKNOWN_CAPABILITY, retryable false, for a name that you do not list.",
+        _unknown_code,
+        must=False,
+    ),
+    Rule(
+        "call",
+        "the call is answered with {success, data} or {success: false, error}",
+        "reference/conformance; C1",
+        "Return {success: true, data}, or {success: false, error: {code, message, retryable}}.",
+        _response_of("called"),
+    ),
+    Rule(
+        "questions",
+        "what the call asks is a question that can be put to a person",
+        "concepts/elicitation-and-progress; X10, X11",
+        "docs/abp.md has the methods, and what schemas are understood.",
+        _questions,
+    ),
+    Rule(
+        "error codes",
+        "error codes are words such as OPERATION_FAILED",
+        "reference/error-handling",
+        "Write codes in capitals with underscores: ABP's own where one fits.",
+        _codes,
+        must=False,
+    ),
+    Rule(
+        "shutdown",
+        "shutdown() is there, and does not throw",
+        "reference/conformance; S2",
+        "Add shutdown() to window.abp; it may do nothing.",
+        _shutdown,
+    ),
+    Rule(
+        "console",
+        "the page's console has no errors",
+        "a page that works has none",
+        "See the file and the line that it names.",
+        _console,
+        (Kind.PAGE,),
+        must=False,
+    ),
+)

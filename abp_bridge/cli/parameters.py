@@ -1,0 +1,112 @@
+"""The parameters of a call as they are written on a command line: one JSON object, or
+`name=value` words, each read as its schema has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from abp_bridge.core import json_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, to_text
+from abp_bridge.core.normal_schema import normalize
+from abp_bridge.core.sanitize import label
+from abp_bridge.core.schema import check
+from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
+
+_EXAMPLES: dict[str, str] = {
+    "string": "...",
+    "number": "1.5",
+    "integer": "1",
+    "boolean": "true",
+    "array": "'[...]'",
+    "object": "'{...}'",
+}
+
+
+class ParameterError(AbpBridgeError):
+    """Parameters that cannot be used; the message says which, and what would be right."""
+
+
+def read_parameters(words: Sequence[str], schema: JsonObject) -> dict[str, JsonValue]:
+    """The parameters that `words` give, checked against the capability's schema.
+
+    Raises:
+        ParameterError: They are no parameters, or do not fit.
+    """
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        given = _read_object(words[0])
+    else:
+        given = dict(_read_pair(word, schema) for word in words)
+    check_parameters(given, schema)
+    return given
+
+
+def _read_object(text: str) -> dict[str, JsonValue]:
+    try:
+        return dict(as_object(json_text.parse(text)))
+    except ValueError as problem:
+        raise ParameterError(f"{label(text, 60)} is not valid JSON: {problem}") from None
+
+
+def _read_pair(word: str, schema: JsonObject) -> tuple[str, JsonValue]:
+    name, equals, text = word.partition("=")
+    if not equals or not name:
+        raise ParameterError(
+            f"{label(word, 60)!r} is no parameter: give name=value, or all of them as one JSON"
+            " object"
+        )
+    kind = as_object(as_object(schema.get("properties")).get(name)).get("type")
+    return name, _read_value(name, text, [kind] if isinstance(kind, str) else as_list(kind))
+
+
+def _read_value(name: str, text: str, kinds: Sequence[JsonValue]) -> JsonValue:
+    """Text is text where the schema has text; anything else is JSON, and text where it is none and
+    nobody said what it has to be.
+    """
+    if "string" in kinds:
+        return text
+    try:
+        return json_text.parse(text)
+    except ValueError:
+        if not kinds:
+            return text
+        what = " or ".join(map(to_text, kinds))
+        raise ParameterError(f"{label(name)} must be {what}, not {label(text, 60)!r}") from None
+
+
+def check_parameters(given: JsonObject, schema: JsonObject) -> None:
+    """Raises ParameterError with all that is wrong."""
+    known = list(as_object(schema.get("properties")))
+    missing = [
+        to_text(name) for name in as_list(schema.get("required")) if to_text(name) not in given
+    ]
+    problems = [f"it needs {_describe(name, schema)}" for name in missing]
+    for name in given if known else ():
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            meant = f" (is {label(near[0])} meant?)" if near else ""
+            problems.append(f"it has no parameter {label(name)}{meant}")
+    if not problems:
+        try:
+            problems = check(dict(given), normalize(schema))
+        except RemoteProtocolError:  # a schema that cannot be followed: the app looks too
+            return
+    if problems:
+        example = " ".join(f"{name}={_example(name, schema)}" for name in missing)
+        more = f", such as {label(example)}" if example else ""
+        raise ParameterError(f"{'; '.join(problems)}{more}")
+
+
+def _describe(name: str, schema: JsonObject) -> str:
+    about = as_object(as_object(schema.get("properties")).get(name))
+    kind, words = about.get("type"), label(as_text(about.get("description")), 120)
+    more = ", ".join(filter(None, (kind if isinstance(kind, str) else "", words)))
+    return f"{label(name)} ({more})" if more else label(name)
+
+
+def _example(name: str, schema: JsonObject) -> str:
+    about = as_object(as_object(schema.get("properties")).get(name))
+    if options := as_list(about.get("enum")):
+        return label(to_text(options[0]), 40)
+    return _EXAMPLES.get(as_text(about.get("type")), "...")

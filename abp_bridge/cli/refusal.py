@@ -1,0 +1,64 @@
+"""What a host hears of a command that it launched and that cannot run: each of its requests is
+answered with the reason, as most hosts show no stderr. In all protocols that a host may speak.
+"""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+
+from abp_bridge.cli.program import FIRST_WORDS
+from abp_bridge.core.json_value import JsonValue
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
+from abp_bridge.rpc.protocol import INTERNAL_ERROR, JsonRpcProtocol, Notification, Request
+
+
+async def refuse(source: ByteReader, sink: ByteWriter, words: str) -> None:
+    """Answer requests with `words`, up to the one with which sessions begin, to the end of what the
+    host says, or for `FIRST_WORDS` seconds.
+
+    An MCP host that is told so of `server/discover` tries `initialize` next.
+    """
+    done = anyio.Event()
+    protocol = JsonRpcProtocol(inward=lambda message: _from_envelope(protocol, message))
+
+    def on_message(message: Request | Notification) -> None:
+        if isinstance(message, Request):
+            connection.respond_error(message.id, INTERNAL_ERROR, words)
+            if message.method == "initialize":
+                done.set()
+
+    connection = JsonRpcConnection(protocol, source, sink, on_message=on_message)
+
+    async def run() -> None:
+        await connection.run()
+        done.set()
+
+    with anyio.move_on_after(FIRST_WORDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await done.wait()
+            await connection.sent()
+            tasks.cancel_scope.cancel()
+
+
+def _from_envelope(
+    protocol: JsonRpcProtocol, message: dict[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """An ABP agent may speak in envelopes, and is answered in them."""
+    from abp_bridge.protocols.abp.envelope import AgentEnvelope, is_envelope
+
+    if not is_envelope(message):
+        return message
+    envelope = AgentEnvelope(time.time)
+    protocol.inward, protocol.outward = envelope.inward, envelope.outward
+    return envelope.inward(message)
+
+
+def refuse_host(words: str) -> None:
+    """`refuse` whoever launched this process, on its own stdin and stdout."""
+    from abp_bridge.rpc.arrival import OPTIONS
+    from abp_bridge.rpc.streams import take_over_stdio
+
+    anyio.run(refuse, *take_over_stdio(), words, backend_options=OPTIONS)

@@ -1,0 +1,471 @@
+"""This terminal as the MCP host of a bridge that is spawned for it: what it is asked and told, and
+the account at the end.
+
+Owns the bridge's life and the callbacks of `mcp.Client`. What is called is its story's; who answers
+is `surfaces.terminal` or `script`; how it looks is `view`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import anyio
+
+from abp_bridge import VERSION
+from abp_bridge.cli.runtime import complain, signals_interrupt
+from abp_bridge.cli.terminal_host.script import Script
+from abp_bridge.cli.terminal_host.view import (
+    PERSON,
+    Account,
+    JsonView,
+    Offer,
+    Output,
+    TextView,
+    View,
+)
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.notice import describe
+from abp_bridge.core.question import (
+    QUOTE,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+    validate_answer,
+)
+from abp_bridge.core.sanitize import label, message
+from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
+from abp_bridge.interfaces.surface import SurfaceResponse
+from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp import Client
+
+START_LIMIT = 30.0  # seconds for an answer of the bridge's
+CONNECT_LIMIT = 120.0  # seconds for the app, which may be a browser's first start
+SCRIPTED_LIMIT = 120.0  # seconds for a call whose questions a script answers
+PERSON_LIMIT = 4 * 3600.0  # seconds for one whose questions a person answers
+_OWN_WORDS = "(Capability "  # with which the bridge goes on, in a tool's description
+LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be used
+
+FILE = "the answers file"  # who answers, where it is one
+
+
+class StoryError(AbpBridgeError):
+    """The story cannot go on; the message is the bridge's own, or says what to do.
+
+    `code` is the exit code of the command.
+    """
+
+    def __init__(self, words: str, code: int = 1) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """Who answers what the bridge asks its host.
+
+    Attributes:
+        by: What they are called; `PERSON` is the one at this terminal.
+        introduction: What is said of them before anything is asked.
+        script: Their written answers.
+        hosts: Whether this host asks at all; else the bridge asks elsewhere.
+        account: For each word that the bridge has for who answered, what the account calls them,
+            and says of them.
+        sampling: What this host answers in a model's place; None where it has no model.
+    """
+
+    by: str
+    introduction: str
+    script: Script | None = None
+    hosts: bool = True
+    account: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    sampling: str | None = None
+
+
+class CallEnd(NamedTuple):
+    """How a call ended, and the files of its result that were saved, as they are shown."""
+
+    failed: bool
+    files: list[str]
+
+
+def at_terminal() -> bool:
+    """Whether a person can be asked here."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def mend_encoding() -> None:
+    """What the standard streams cannot encode is a question mark."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+Story = Callable[["TerminalHost"], Awaitable[None]]
+
+
+def run_host(host: Callable[[], TerminalHost], story: Story, command: str) -> int:
+    """Run a story with a host that is made for it.
+
+    Returns:
+        The exit code: 0 when it was told, else that of its StoryError, 128 + n after signal n.
+    """
+    with tempfile.TemporaryFile("w+", errors="replace") as words:
+        code = anyio.run(_run, host, story, words)
+        words.seek(0)
+        if code == 1 and (last := message(words.read()[-LAST_WORDS:])):
+            complain(f"the bridge's last words:\n{last}", command)
+    return code
+
+
+async def _run(host: Callable[[], TerminalHost], story: Story, words: IO[str]) -> int:
+    return await host().run(story, words)
+
+
+class TerminalHost:
+    """One session. Implements the callbacks of `mcp.Client`.
+
+    Args:
+        command: The command that this is, for its own words.
+        target: The app.
+        answerer: Who answers.
+        as_json: JSON lines instead of words.
+        arguments: More of the bridge's command line.
+        environ: More of its environment.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        target: str,
+        answerer: Answerer,
+        *,
+        as_json: bool,
+        arguments: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._command = command
+        self._target = target
+        self._answerer = answerer
+        self._script = answerer.script
+        self._by = answerer.by
+        self.terminal = Terminal() if answerer.by == PERSON else None
+        output = Output(self._on_output_error)
+        name = f"abp-bridge {command}"
+        self.view: View = JsonView(output, name) if as_json else TextView(output, self.terminal)
+        self.tools_changed = anyio.Event()
+        self._arguments = arguments
+        self._environ = dict(environ or {})
+        self._session = anyio.CancelScope()
+        self._code: int | None = None
+        self._origins: list[str] = []
+        self._numbers = count(1)  # of the questions
+        self._client: Client | None = None
+        self._began = 0.0
+
+    def _end(self, code: int) -> None:
+        if self._code is None:
+            self._code = code
+        self._session.cancel()
+
+    def fail(self) -> None:
+        """The story goes on, and its exit code is 1."""
+        self._code = self._code or 1
+
+    def _on_output_error(self, problem: OSError) -> None:
+        if not isinstance(problem, BrokenPipeError):
+            complain(f"stdout cannot be written: {problem.strerror}", self._command)
+        self._end(1)
+
+    async def run(self, story: Story, words: IO[str]) -> int:
+        """The whole run; `words` takes the bridge's stderr. Returns the exit code."""
+        async with signals_interrupt(self._on_signal):
+            with self._session:
+                try:
+                    await self._tell(story, words)
+                except Exception as problem:  # whatever it is, is said in a line
+                    if self._code is None:
+                        self._code, why = _explain(problem)
+                        complain(why, self._command)
+        if self._code is not None and self._code > 128 and self.terminal is not None:
+            self.view.note("Ended. The bridge is closed.")
+        return self._code or 0
+
+    def _on_signal(self, number: int) -> None:
+        """Ctrl-C cancels the question that is open here, if one is; else it ends the session."""
+        if number == signal.SIGINT and self.terminal is not None and self.terminal.interrupt():
+            return
+        self._end(128 + number)
+
+    async def _tell(self, story: Story, words: IO[str]) -> None:
+        from mcp import Client, StdioServerParameters
+        from mcp.client.stdio import stdio_client
+        from mcp_types import Implementation
+
+        self.view.note(self._answerer.introduction)
+        self._began = anyio.current_time()
+        bridge = StdioServerParameters(
+            command=sys.executable,
+            args=["-P", "-m", "abp_bridge", "serve", "--app", self._target, *self._arguments],
+            env=self._environment(),
+        )
+        client = Client(
+            stdio_client(bridge, errlog=words),  # type: ignore[arg-type]
+            mode="legacy",
+            read_timeout_seconds=START_LIMIT,
+            client_info=Implementation(name=f"abp-bridge-{self._command}", version=VERSION),
+            elicitation_callback=self._on_question if self._answerer.hosts else None,
+            sampling_callback=None if self._answerer.sampling is None else self._on_sampling,
+            logging_callback=self._on_log,
+            message_handler=self._on_message,
+        )
+        async with client:
+            self._client = client
+            await self._connect(client)
+            await story(self)
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            # Here every answer is typed or written down by somebody, however fast it comes: the
+            # bridge must not take it for a host's policy.
+            "ABP_PERSON_FLOOR": "0",
+            "ABP_HOST_PATIENCE": "86400000",  # this host waits as long as its person does
+            **os.environ,
+            **self._environ,
+        }
+
+    # --- what a story is told with ---
+
+    @property
+    def client(self) -> Client:
+        """The MCP client, which is connected while the story is told."""
+        assert self._client is not None
+        return self._client
+
+    async def _connect(self, client: Client) -> None:
+        connected = await client.call_tool("abp_connect", {}, read_timeout_seconds=CONNECT_LIMIT)
+        if connected.is_error:
+            raise StoryError(_text(connected))
+        status = await self.status()
+        self._origins = [label(app["origin"]) for app in status["apps"].values()]
+        app = next(iter(status["apps"].values()))
+        server = client.server_info
+        name = f"{server.name} {server.version}" if server else "a bridge without a name"
+        self.view.on_connected(
+            bridge=label(name),
+            mcp=client.protocol_version,
+            app=label(app["name"]),
+            origin=label(app["origin"]),
+            surfaces=[label(f"{each['surface']} {each['version']}") for each in status["surfaces"]],
+            answers=self._by,
+        )
+        for warning in app["warnings"]:
+            self.view.on_warning(label(warning, 1_000))
+
+    async def offers(self) -> list[Offer]:
+        """What the app can do, in its own order."""
+        status = await self.status()
+        known = [each for app in status["apps"].values() for each in app["capabilities"]]
+        tools = (await self.client.list_tools()).tools
+        # The bridge's own tools come first, then one for each capability, in the status's order.
+        return [
+            Offer(
+                name=label(each["name"]),
+                tool=tool.name,
+                description=message(tool.description or "").partition(_OWN_WORDS)[0].strip(),
+                schema=tool.input_schema,
+                available=each["available"],
+                deprecated=label(each.get("deprecated", "")),
+            )
+            for each, tool in zip(known, tools[len(tools) - len(known) :], strict=True)
+        ]
+
+    async def tool_names(self) -> set[str]:
+        """The bridge's tools now."""
+        return {tool.name for tool in (await self.client.list_tools()).tools}
+
+    async def call(
+        self, capability: str, params: JsonObject | None = None, about: str = ""
+    ) -> CallEnd:
+        """Call a capability and show what became of it."""
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            self.view.on_progress(capability, progress, total, label(message or ""))
+
+        self.view.on_call(capability, about)
+        limit = SCRIPTED_LIMIT if self._script is not None else PERSON_LIMIT
+        result = await self.client.call_tool(
+            "abp_call",
+            {"capability": capability, **({"params": dict(params)} if params else {})},
+            read_timeout_seconds=limit,
+            progress_callback=on_progress,
+        )
+        ended = CallEnd(bool(result.is_error), _files(result))
+        self.view.on_result(capability, ended.failed, _text(result), ended.files)
+        return ended
+
+    async def status(self) -> dict[str, Any]:
+        """What `abp_status` says."""
+        status: dict[str, Any] = json.loads(_text(await self.client.call_tool("abp_status", {})))
+        return status
+
+    async def show_account(self) -> None:
+        """Every question of the session, and how it ended."""
+        questions = (await self.status())["questions"]
+        self.view.on_end(self._account(questions, anyio.current_time() - self._began))
+        if self._script is not None and self._script.misfits:
+            self.fail()
+
+    def _account(self, questions: Mapping[str, Any], seconds: float) -> Account:
+        """The questions as the bridge has them; who answered in its person's and its model's place
+        is known here only.
+        """
+        answerers = self._answerer.account
+        rows = [dict(row) for row in questions["ended"]]
+        for row in rows:
+            if row["answeredBy"] in answerers:
+                row["answerer"] = answerers[row["answeredBy"]][0]
+        used = {row["answeredBy"] for row in rows}
+        who = [f"{name}: {why}" for word, (name, why) in answerers.items() if word in used]
+        remarks = [] if self._script is None else self._script.remarks()
+        return Account(rows, questions["endedCount"], seconds, who, remarks)
+
+    # --- mcp.Client's callbacks: what the bridge asks and tells ---
+
+    async def _on_question(
+        self, context: object, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
+
+        from abp_bridge.protocols.mcp.server_elicitation import decode_form, encode_reply
+
+        number = next(self._numbers)
+        id = f"question-{number}"
+        if params.mode == "url":
+            _, content = await self._ask(number, _link_question(id, params), self.terminal)
+            return ElicitResult(action="accept" if content == {GO: True} else "decline")
+        form = params.model_dump(by_alias=True, exclude_none=True)
+        try:
+            question = decode_form(form, id=id, origin="the bridge")
+        except RemoteProtocolError as problem:
+            return ErrorData(code=INVALID_PARAMS, message=str(problem))
+        outcome, content = await self._ask(number, question, self.terminal or self._script)
+        return ElicitResult.model_validate(encode_reply(question, outcome, content))
+
+    async def _ask(
+        self, number: int, question: Question, surface: Terminal | Script | None
+    ) -> tuple[Outcome, JsonObject]:
+        """Ask on `surface` and show it; where there is none, it is declined. Returns the outcome
+        and the validated content.
+        """
+        question = self._with_origin(question)
+        outcome, content = Outcome.CANCELLED, dict[str, JsonValue]()
+        self.view.on_question(number, question, self._by)
+        try:
+            response = await surface.ask(question) if surface else _DECLINED
+            outcome, content = response.outcome, validate_answer(question, response.content)[0]
+        finally:
+            self.view.on_answer(number, question, outcome, content, self._by)
+        self.check_interrupts()
+        return outcome, content
+
+    def check_interrupts(self) -> None:
+        """After a prompt: a second Ctrl-C ends the session."""
+        pressed = self.terminal.interrupts if self.terminal is not None else 0
+        if pressed >= MANY_INTERRUPTS:
+            self._end(128 + signal.SIGINT)
+        elif pressed:
+            what = "the demo" if self._command == "demo" else "this"
+            self.view.note(f"Ctrl-C once more ends {what}.")
+
+    def _with_origin(self, question: Question) -> Question:
+        """The bridge puts the app's origin first in the message: here it is who asks."""
+        for origin in self._origins:
+            _, asks, words = question.message.partition(f"{origin} asks:")
+            if asks and question.message.startswith(asks):
+                lines = words.strip().split("\n")
+                plain = "\n".join(each.removeprefix(QUOTE.rstrip()).strip() for each in lines)
+                return replace(question, origin=origin, message=plain)
+        return question
+
+    async def _on_sampling(
+        self, context: object, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult:
+        from mcp_types import CreateMessageResult, TextContent
+
+        number = next(self._numbers)
+        contents = [each.content for each in params.messages]
+        task = " ".join(each.text for each in contents if isinstance(each, TextContent))
+        origin = ", ".join(self._origins)
+        words = self._answerer.sampling or ""
+        by = f"the {self._command} itself"
+        question = Question(f"question-{number}", Kind.SAMPLING, message(task), (), origin)
+        self.view.on_question(number, question, by)
+        self.view.on_answer(number, question, Outcome.ACCEPTED, {"result": words}, by)
+        return CreateMessageResult(
+            role="assistant", content=TextContent(type="text", text=words), model="none"
+        )
+
+    async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
+        from abp_bridge.protocols.abp import decode_notice
+
+        data = params.data if isinstance(params.data, Mapping) else {"event": "log"}
+        notice = decode_notice({"event": data.get("event"), "data": data.get("data")})
+        words, origin = label(describe(notice), 1_000), label(params.logger or "the bridge")
+        self.view.on_log(params.level, origin, words, dict(notice.data))
+
+    async def _on_message(self, message: object) -> None:
+        from mcp_types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self.tools_changed.set()
+            self.tools_changed = anyio.Event()
+
+
+GO = "go"
+_DECLINED = SurfaceResponse(Outcome.DECLINED)
+
+
+def _link_question(id: str, params: types.ElicitRequestURLParams) -> Question:
+    """What is answered on the bridge's own page: a person here can go there, a script cannot."""
+    words = (
+        f"{message(params.message)}\n\nThis is answered on a page of the bridge's own: {params.url}"
+    )
+    field = Field(GO, FieldType.BOOLEAN, {"type": "boolean"}, title="Go there")
+    return Question(id, Kind.INPUT, words, (field,), "the bridge")
+
+
+def _text(result: types.CallToolResult) -> str:
+    """The first block of a result; what the app told meanwhile was shown when it came."""
+    first = result.content[0] if result.content else None
+    return str(getattr(first, "text", ""))
+
+
+def _files(result: types.CallToolResult) -> list[str]:
+    """The files that the bridge saved of it, as it describes them."""
+    from mcp_types import ResourceLink
+
+    links = [each for each in result.content if isinstance(each, ResourceLink)]
+    return [label(each.description or each.name, 1_000) for each in links]
+
+
+def _explain(problem: BaseException) -> tuple[int, str]:
+    """The exit code, and why."""
+    while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
+        problem = problem.exceptions[0]
+    if isinstance(problem, StoryError):
+        return problem.code, message(problem)
+    return 1, f"the bridge could not be used: {message(problem) or type(problem).__name__}"

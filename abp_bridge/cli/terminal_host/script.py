@@ -1,0 +1,53 @@
+"""Written answers in the place of the person at the terminal: a question that they do not answer is
+declined, and the remarks say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.surfaces.answers_file import AnswersFile, Entry
+
+
+class Script:
+    """Answers questions with entries, as `AnswersFile` does; what they do not answer is
+    declined.
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._file = AnswersFile(entries)
+
+    async def ask(self, question: Question) -> SurfaceResponse:
+        """Answer by the first entry that matches, else decline (`AnswersFile.ask`)."""
+        try:
+            return await self._file.ask(question)
+        except SurfaceUnsupportedError:
+            return SurfaceResponse(Outcome.DECLINED)
+
+    @property
+    def misfits(self) -> list[str]:
+        """The answers that did not answer, a sentence each."""
+        return [
+            f"{each.problem[:1].upper()}{each.problem[1:]}. Declined."
+            for each in self._file.asked
+            if each.problem and each.entry is not None
+        ]
+
+    def remarks(self) -> list[str]:
+        """What did not go as written, a sentence each."""
+        said = self.misfits
+        if unanswered := [
+            label(each.message, 80)
+            for each in self._file.asked
+            if each.problem and each.entry is None
+        ]:
+            said.append(
+                f"No answer was left for {len(unanswered)} questions, which were declined:"
+                f" {'; '.join(unanswered)}"
+            )
+        if unused := self._file.unused:
+            said.append(f"No question used the entries {', '.join(map(str, unused))}.")
+        return said

@@ -1,0 +1,258 @@
+"""`abp-bridge try`: an app behind a real, spawned bridge, and this terminal as its MCP host.
+
+Owns what is called: what the command line names, or what the person here chooses. The host is
+`terminal_host`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING
+
+from abp_bridge.cli.parameters import ParameterError, check_parameters, read_parameters
+from abp_bridge.cli.runtime import complain, load_settings
+from abp_bridge.cli.terminal_host.host import (
+    FILE,
+    Answerer,
+    StoryError,
+    TerminalHost,
+    at_terminal,
+    mend_encoding,
+    run_host,
+)
+from abp_bridge.cli.terminal_host.script import Script
+from abp_bridge.cli.terminal_host.view import PERSON, Offer
+from abp_bridge.core.command_line import show_target
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
+from abp_bridge.core.question import (
+    Choice,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+    validate_answer,
+)
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.settings import BUILT_IN, TABLE, TARGETS, describe_wrong_target
+from abp_bridge.surfaces.answers_file import AnswersError, read_answers
+from abp_bridge.surfaces.terminal.surface import Terminal
+
+if TYPE_CHECKING:
+    import argparse
+
+HELP = "an app of yours behind a real bridge, with this terminal as its host"
+USAGE = "abp-bridge try [OPTION]... TARGET [CAPABILITY [PARAMS]]"
+DESCRIPTION = """\
+Spawns 'abp-bridge serve --app TARGET' and is its MCP host: lists what the app can do, calls one of
+its capabilities, asks you what the app asks, and shows what it tells, what came back, and the
+account of who answered.
+
+  abp-bridge try http://localhost:3000                              what it can do; then choose
+  abp-bridge try http://localhost:3000 invoice.create name=Ada      parameters as words
+  abp-bridge try http://localhost:3000 invoice.create '{"n": 1}'    or as JSON
+  abp-bridge try 'stdio:python app.py' greet --json                 for a program
+  abp-bridge try demo demo.trip --answers answers.json              written answers
+
+You are asked here; off a terminal, or with --on page, on a page that opens in your browser.
+
+Exit code: 0 when the call succeeded, 1 when it failed or the app cannot be connected, 2 when there
+is no such capability or its parameters do not fit, 128 + n after signal n.
+"""
+
+OWN_NAME = "abp-bridge"  # in which this command itself asks
+PAGE = "page"  # who answers: the person, there
+_TAKEN = "your answers file, which the bridge takes for the person."
+_INTRODUCTIONS = {
+    PERSON: "You are asked here; Ctrl-C cancels a question, and a second one ends this.",
+    FILE: "Its questions are answered from your answers file.",
+    PAGE: "You are asked on a page of the bridge's own, which opens in your browser.",
+}
+_NOBODY = (
+    "There is neither a terminal nor a browser to ask you in: what it asks is NOT_SUPPORTED. With"
+    " --answers FILE it is answered from a file."
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add which app, what is called, who answers, and how it is told."""
+    option = parser.add_argument
+    option("target", metavar="TARGET", help="the app: an address, or a command such as stdio:...")
+    option("capability", metavar="CAPABILITY", nargs="?", help="what is called")
+    option(
+        "params",
+        metavar="PARAMS",
+        nargs="*",
+        help="its parameters: a JSON object, or name=value for each",
+    )
+    option("--on", choices=("terminal", PAGE), help="where you are asked")
+    option(
+        "--answers",
+        metavar="FILE",
+        help="answer from a JSON file instead: a list, one entry a question",
+    )
+    option("--json", action="store_true", help="one JSON object a line instead of words")
+    # The tracebacks of the SDK are not for this screen.
+    parser.set_defaults(without_stdout=True, log_own_only=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Try the app. Returns the exit code."""
+    mend_encoding()
+    target = options.target
+    if target not in BUILT_IN and not target.lower().startswith(tuple(TARGETS)):
+        return complain(f"{target!r} is no app: {describe_wrong_target(target)}", "try")
+    if options.on == "terminal" and not at_terminal():
+        return complain("--on terminal needs one on stdin and stdout", "try")
+    answers, options.answers = options.answers, None  # not the bridge's: this host's own
+    settings = load_settings(options, ignored=("ABP_ANSWERS", "ABP_ASK_ON"))
+    try:
+        script = None if answers is None else Script(read_answers(answers))
+    except AnswersError as problem:
+        return complain(problem, "try")
+    asks_here = script is None and options.on != PAGE and at_terminal() and not options.json
+    by = FILE if script is not None else PERSON if asks_here else PAGE
+    taken = {"person": ("file", _TAKEN)} if script is not None else {}
+    introduction = _INTRODUCTIONS[by] if by != PAGE or _can_open() else _NOBODY
+    answerer = Answerer(by, introduction, script, hosts=by != PAGE, account=taken)
+    environ = {"ABP_PAGE": "open"} if by == PAGE and "ABP_PAGE" not in os.environ else {}
+    host = partial(
+        TerminalHost,
+        "try",
+        target,
+        answerer,
+        as_json=options.json,
+        arguments=_bridge_arguments(options),
+        environ=environ,
+    )
+    keeps = settings.output_dir is not None
+    return run_host(host, partial(_tell, options, keeps=keeps), "try")
+
+
+def _can_open() -> bool:
+    from abp_bridge.surfaces.page.browser import can_open
+
+    return can_open()
+
+
+def _bridge_arguments(options: argparse.Namespace) -> list[str]:
+    """The settings that were given as flags, as flags of the bridge."""
+    words: list[str] = []
+    for name, row in TABLE.items():
+        value = getattr(options, name, None)
+        if value is None or not row.flag or "serve" not in row.commands:
+            continue
+        if row.repeated:
+            words += [word for each in value for word in (row.flag, str(each))]
+        else:
+            words += [row.flag] if value == row.const else [row.flag, str(value)]
+    return words
+
+
+async def _tell(options: argparse.Namespace, host: TerminalHost, *, keeps: bool) -> None:
+    offers = await host.offers()
+    if options.capability is not None:
+        await _call(host, _find(options.capability, offers), options.params, keeps=keeps)
+        await host.show_account()
+        return
+    host.view.on_offers(offers)
+    if host.terminal is None:
+        if offers and not options.json:
+            host.view.note(f"Next: abp-bridge try {_shown(options.target)} {offers[0].name}")
+        return
+    while offers and (offer := await _choose(host.terminal, offers)) is not None:
+        await _call(host, offer, (), keeps=keeps)
+        offers = await host.offers()
+    await host.show_account()
+
+
+def _shown(target: str) -> str:
+    return shlex.quote(show_target(target))
+
+
+async def _call(host: TerminalHost, offer: Offer, words: Sequence[str], *, keeps: bool) -> None:
+    params = await _parameters(host, offer, words)
+    if params is None:
+        host.view.note("Nothing was called.")
+        host.fail()
+        return
+    called = await host.call(offer.name, params)
+    if called.failed:
+        host.fail()
+    if called.files and not keeps:
+        host.view.note("It goes with this session; --output-dir DIR keeps it.")
+
+
+def _find(name: str, offers: list[Offer]) -> Offer:
+    """The capability of that name, or of its tool's."""
+    for each in offers:
+        if name in (each.name, each.tool):
+            return each
+    known = [each.name for each in offers]
+    near = get_close_matches(name, known, 1, 0.5)
+    near = near or [each for each in known if each.endswith(f".{name}")]
+    meant = f" Did you mean {near[0]}?" if near else ""
+    there = f" It has {', '.join(known[:30])}{' ...' if len(known) > 30 else ''}." if known else ""
+    raise StoryError(f"the app has no capability {name!r}.{meant}{there}", 2)
+
+
+async def _parameters(host: TerminalHost, offer: Offer, words: Sequence[str]) -> JsonObject | None:
+    """What it is called with: as it was written, or else, where something is needed, as the person
+    here fills it in; None where they do not.
+
+    Raises StoryError where it does not fit.
+    """
+    try:
+        if words or host.terminal is None:
+            return read_parameters(words, offer.schema)
+        if not as_object(offer.schema.get("properties")):
+            return {}
+        return await _fill(host, host.terminal, offer)
+    except ParameterError as problem:
+        raise StoryError(f"{offer.name}: {problem}", 2) from None
+
+
+async def _fill(host: TerminalHost, terminal: Terminal, offer: Offer) -> JsonObject | None:
+    """The parameters as a form at this terminal."""
+    from abp_bridge.protocols.abp import decode_question
+
+    asked: JsonObject = {
+        "method": "elicitation/input",
+        "params": {"prompt": f"The parameters of {offer.name}", "schema": offer.schema},
+    }
+    try:
+        question = decode_question(asked, id="parameters", origin=OWN_NAME)
+    except RemoteProtocolError:  # a schema that nobody can fill in
+        return {}
+    content = await _ask(terminal, question)
+    host.check_interrupts()
+    if content is None:
+        return None
+    params = as_object(content.get("value")) if question.wrapped else content
+    check_parameters(params, offer.schema)
+    return params
+
+
+async def _choose(terminal: Terminal, offers: Sequence[Offer]) -> Offer | None:
+    """The capability that the person here wants called; None where they want none."""
+    choices = tuple(Choice(each.name, each.name, each.name) for each in offers)
+    last = Choice("", "", "Nothing more")
+    field = Field(
+        "capability", FieldType.CHOICE, {"type": "string"}, title="Call", choices=(*choices, last)
+    )
+    question = Question("choice", Kind.SELECT, "What shall be called?", (field,), OWN_NAME)
+    content = await _ask(terminal, question)
+    name = to_text((content or {}).get("capability"))
+    return next((each for each in offers if each.name == name), None)
+
+
+async def _ask(terminal: Terminal, question: Question) -> dict[str, JsonValue] | None:
+    """Ask the person here something of the command's own; None where they do not answer."""
+    response = await terminal.ask(question)
+    if response.outcome is not Outcome.ACCEPTED:
+        return None
+    return dict(validate_answer(question, response.content)[0])

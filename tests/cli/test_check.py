@@ -1,0 +1,170 @@
+"""`abp-bridge check`: each rule by an app that breaks it, and the command as a person has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.pages.server import web
+from support.peer import PATIENCE
+
+from abp_bridge.cli.check_app.rules import RULES, Facts, Kind, Status, check_all, schema_problems
+from abp_bridge.core.capability import Capability
+
+Json = Any
+
+ENV = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+APP: Json = {"id": "t", "name": "T", "version": "1"}
+LISTED: Json = [{"name": "a", "description": "A", "inputSchema": {"type": "object"}}]
+FAILED: Json = {
+    "success": False,
+    "error": {"code": "UNKNOWN_CAPABILITY", "message": "m", "retryable": False},
+}
+FEATURES: Json = dict.fromkeys(
+    ("notifications", "progress", "elicitation", "dynamicCapabilities"), True
+)
+OPENED: Json = {
+    "sessionId": "s",
+    "protocolVersion": "0.1",
+    "app": APP,
+    "capabilities": LISTED,
+    "features": FEATURES,
+}
+CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
+
+
+def whole() -> Facts:
+    """An app that keeps every rule."""
+    return Facts(
+        Kind.PAGE,
+        link=True,
+        manifest={"abp": "0.1", "app": APP, "capabilities": [{"name": "a"}]},
+        initialize=OPENED,
+        listed=LISTED,
+        unknown=FAILED,
+        called={"success": True, "data": 1},
+        shutdown=None,
+        asked=[CONFIRM],
+        capabilities=[Capability("a", "A", {"type": "object"})],
+    )
+
+
+def test_an_app_that_keeps_every_rule_passes_all() -> None:
+    assert {each.status for each in check_all(whole())} == {Status.PASSED}
+
+
+BARE: Json = {"id": "t", "name": "T"}
+TWICE: Json = [{"name": "a"}, {"name": "a"}]
+BROKEN: dict[str, tuple[dict[str, Json], Status, str]] = {
+    "manifest link": ({"link": False, "problem": "No <link>"}, Status.FAILED, "No <link>"),
+    "manifest": ({"manifest": None, "problem": "HTTP 404"}, Status.FAILED, "HTTP 404"),
+    "manifest fields": ({"manifest": {"app": BARE}}, Status.FAILED, "app.version"),
+    "session": ({"problem": "it refused"}, Status.FAILED, "it refused"),
+    "initialize": ({"initialize": {**OPENED, "app": {"id": "t"}}}, Status.FAILED, "app.name"),
+    "version": ({"initialize": {**OPENED, "protocolVersion": 7}}, Status.WARNING, "is 7"),
+    "features": ({"initialize": {**OPENED, "features": {}}}, Status.WARNING, "features.progress"),
+    "capabilities": ({"listed": TWICE}, Status.WARNING, "a is listed twice"),
+    "manifest's capabilities": ({"listed": [{"name": "b"}]}, Status.WARNING, "names a, which"),
+    "descriptions": ({"capabilities": [Capability("a")]}, Status.WARNING, "a has none"),
+    "schemas": (
+        {"capabilities": [Capability("a", "A", {"type": "text"})]},
+        Status.FAILED,
+        "a: inputSchema.type is text",
+    ),
+    "responses": ({"unknown": None}, Status.FAILED, "has no success that is true or false"),
+    "unknown capability": ({"unknown": {"success": True}}, Status.WARNING, "it answered"),
+    "call": ({"called": {"success": False, "error": {}}}, Status.FAILED, "error.code is missing"),
+    "questions": ({"asked": [{"method": "ask/me"}]}, Status.FAILED, "ask/me"),
+    "error codes": (
+        {"called": {"success": False, "error": {"code": "no paper"}}},
+        Status.WARNING,
+        "'no paper' is none",
+    ),
+    "shutdown": ({"thrown": {"shutdown"}}, Status.FAILED, "it threw"),
+    "console": ({"console": ["x is not a function"]}, Status.WARNING, "x is not a function"),
+}  # fmt: skip
+
+
+def test_every_rule_is_broken_below() -> None:
+    assert list(BROKEN) == [rule.name for rule in RULES]
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_rule_that_is_broken_is_told_with_its_problem(name: str) -> None:
+    changed, status, words = BROKEN[name]
+    (found,) = [each for each in check_all(replace(whole(), **changed)) if each.rule.name == name]
+    assert found.status is status
+    assert any(words in each for each in found.problems), found.problems
+
+
+def test_what_nobody_could_see_is_not_checked() -> None:
+    found = check_all(Facts(Kind.PAGE, problem="it is not there"))
+    told = {each.rule.name: each.status for each in found}
+    assert told["session"] is Status.FAILED
+    del told["session"]
+    assert set(told.values()) == {Status.NOT_CHECKED}
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"properties": {"a": {"required": "b"}}}, "inputSchema.properties.a.required is no list"),
+        ({"properties": [1]}, "inputSchema.properties is no object"),
+        ({"properties": {"a": 1}}, "inputSchema.properties.a is no schema"),
+        ({"properties": {"a": {"enum": "x"}}}, "inputSchema.properties.a.enum is no list"),
+        ({"$ref": "#/$defs/none"}, "none"),
+        ({"type": "string"}, "is of type string, and not of object"),
+    ],
+)
+def test_a_schema_that_is_none_is_named_by_its_place(schema: Json, words: str) -> None:
+    assert any(words in each for each in schema_problems(schema))
+
+
+def check(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "abp_bridge", "check", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**ENV, **env},
+        check=False,
+    )
+
+
+def test_a_program_that_breaks_a_rule_is_told_its_cure(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    result = {'sessionId': 's', 'capabilities': [{'name': 'a'}]}\n"
+        "    answer = {'jsonrpc': '2.0', 'id': asked['id'], 'result': result}\n"
+        "    print(json.dumps(answer), flush=True)\n"
+    )
+    ended = check(f"stdio:{sys.executable} {app}", "--call", "a", "--json")
+    assert ended.returncode == 1, ended.stderr
+    told = json.loads(ended.stdout)
+    broken = {each["name"]: each for each in told["checks"] if each["status"] == "failed"}
+    assert set(broken) == {"initialize", "responses", "call"}
+    assert broken["initialize"]["problems"][0] == "app.id is missing, or no text"
+    assert "Return {sessionId, protocolVersion" in broken["initialize"]["cure"]
+    assert not told["passed"]
+
+
+def test_a_page_is_looked_at_in_a_browser() -> None:
+    with web() as site:
+        ended = check(f"{site.here}/workshop.html", ABP_CHROME_SANDBOX="0")
+    assert ended.returncode == 1
+    assert "FAILED       initialize answers" in ended.stdout
+    assert "- app.version is missing, or no text" in ended.stdout
+    assert "Cure: Return {sessionId, protocolVersion" in ended.stdout
+    assert "passed       the page's head links to its manifest" in ended.stdout
+    assert "warning      a capability that is not there" in ended.stdout
+    assert "not checked  the call is answered" in ended.stdout

@@ -1,0 +1,212 @@
+"""What people get wrong, and the one line that they are told; what a host hears of it that launched
+the command.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from acp import schema
+from mcp import MCPError
+from support.acp_harness import check_value
+from support.harness import ENVELOPE, MODERN, PATIENCE, SERVE, RawHost, hosted
+
+from abp_bridge.cli import refusal
+from abp_bridge.cli.main import main
+from abp_bridge.rpc.pipe import MemoryPipe
+
+pytestmark = pytest.mark.anyio
+Json = Any
+
+FORMS = "must be https://..., http://..., ws://..., wss://..., stdio:COMMAND"
+# The words of a command line, and what is said to them.
+COMMAND_LINES = {
+    "sevre": "'sevre' is no command: is 'abp-bridge serve' meant?",
+    "serv --app demo": "'serv' is no command: is 'abp-bridge serve' meant?",
+    "start": "'start' is no command: there are serve, mcp, acp, demo, try",
+    "": "the command is missing; hosts launch 'abp-bridge serve'",
+    "--app demo": "a command comes before --app: is 'abp-bridge serve --app ...' meant?",
+    "--versoin": "--versoin is no option (is --version meant?)",
+    "serve --ap demo": "--ap is no option (is --app meant?)",
+    "serve --apps demo": "--apps is no option (is --app meant?)",
+    "serve --pgae link": "--pgae is no option (is --page meant?)",
+    "serve -a demo": "-a is no option (is --app or --allow or",
+    "serve more": "'more' is one word too many",
+    "serve --page opne": "argument --page: invalid choice: 'opne' (choose from 'off', 'link',"
+    " 'open'): is open meant?",
+    "serve --app localhost:3000": "Did you mean http://localhost:3000?",
+    "serve --app ./app.py": "Did you mean stdio:./app.py or mcp:./app.py or acp:./app.py?",
+    "serve --app nope:x": f"--app 'nope:x' is no app: it {FORMS}",
+    "serve --app stdio:": "stdio: needs a command, as in --app 'stdio:python my_app.py'",
+    "serve --app mcp:x'": "this cannot be read as a command: No closing quotation",
+    "serve --confirm destructiv": "--confirm 'destructiv': is destructive meant?",
+    "serve --ask-on pag": "--ask-on: 'pag' is no surface; there are mock, host, terminal",
+    "serve --model foo": "'foo' is no model: write cli:NAME, acp:COMMAND",
+    "serve --root /nope": "--root '/nope' is no folder",
+    "serve --answers /nope": "the answers file /nope cannot be read: No such file or directory. It"
+    " must be a JSON list",
+    "serve --audit /nope/a": "--audit '/nope/a' cannot be used: No such file or directory",
+    "serve --tty /dev/nope": "--tty: the terminal /dev/nope cannot be opened: No such file or"
+    " directory. Type 'tty' in the terminal to use",
+    "serve --log-file /nope/l": "--log-file '/nope/l' cannot be written: No such file or directory",
+    "serve --record /nope/x": "--record '/nope/x' cannot be written: there is no /nope. Name a file"
+    " in a folder that is there",
+    "serve --record .": "--record '.' is no file: it must be one, or not be there yet",
+    "serve --record /dev/full": "--record '/dev/full' is no file",
+    "serve --output-dir /proc/x": "--output-dir '/proc/x' cannot be used: nothing can be written in"
+    " /proc (No such file or directory). Name another folder",
+    "serve --output-dir /dev/null/x": "--output-dir '/dev/null/x' cannot be used: /dev/null is no"
+    " folder",
+    "serve --page-port 99999": "--page-port: it must be a port, from 0 (any that is free) to 65535",
+    "serve --park-timeout 0": "--park-timeout: it must be more than 0",
+    "mcp": "name one server: its command after --, as in: abp-bridge mcp -- npx",
+    "acp --app demo": "the agent's command is missing, as in: abp-bridge acp --app demo --",
+    "acp --confrm=all -- true --yes": "--confrm is no option (is --confirm meant?)",
+}
+VARIABLES = {
+    "ABP_CALL_TIMEOUT=soon": "it must be a number of milliseconds, or have a unit: 500ms, 30s",
+    "ABP_CALL_TIMEOUT=0": "ABP_CALL_TIMEOUT='0' cannot be used: it must be more than 0",
+    "ABP_HEADLESS=maybe": "ABP_HEADLESS='maybe' cannot be used: it must be true or false",
+    "ABP_LOG_LEVEL=loud": "it must be debug, info, warning or error",
+    "ABP_RECORD=/nope/x": "--record '/nope/x' cannot be written: there is no /nope",
+    "ABP_CHROME=/nope": "there is no program '/nope': set ABP_CHROME to the path of a Chromium",
+    "ABP_QUESTIONS_API=80": "--questions-api needs a password in ABP_QUESTIONS_PASSWORD",
+}
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What hosts are told. Whatever the command changes in this process is as before afterwards."""
+    heard: list[str] = []
+    monkeypatch.setattr(refusal, "refuse_host", heard.append)
+    monkeypatch.setattr("os.isatty", lambda fd: False)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    interrupt, handlers = signal.getsignal(signal.SIGINT), list(logging.root.handlers)
+    yield heard
+    signal.signal(signal.SIGINT, interrupt)
+    logging.root.handlers[:] = handlers
+
+
+def check_refused(
+    words: list[str], said: str, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("abp-bridge: ")
+    assert said in err
+    assert told == [err.rstrip("\n")], "a host's person reads what stderr has"
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES)
+def test_a_wrong_command_line_is_answered_with_what_would_be_right(
+    line: str, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_refused(line.split(), COMMAND_LINES[line], told, capsys)
+
+
+@pytest.mark.parametrize("given", VARIABLES)
+def test_so_is_a_wrong_environment(
+    given: str,
+    told: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(*given.split("="))
+    check_refused(["serve"], VARIABLES[given], told, capsys)
+
+
+# --- what a host hears ----------------------------------------------------------------------------
+
+WRONG = ("--app", "localhost:3000")
+MEANT = "Did you mean http://localhost:3000?"
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": RawHost.client}
+META = {ENVELOPE: MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+GREETINGS = {
+    "MCP": ("initialize", HELLO),
+    "ACP": ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
+    "ABP": ("initialize", {"agent": {"name": "a", "version": "1"}, "features": {}}),
+}
+
+
+@pytest.mark.parametrize("protocol", GREETINGS)
+def test_a_host_is_answered_with_the_reason(
+    protocol: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with RawHost(*WRONG) as host:
+        answer = host.request(*GREETINGS[protocol])
+        assert host.process.wait(PATIENCE) == 2
+    said = capfd.readouterr().err.rstrip("\n")
+    assert answer["error"] == {"code": -32603, "message": said}
+    assert said.endswith(MEANT)
+    types.JSONRPCError.model_validate(answer, strict=True)
+    check_value(schema.Error, answer["error"])
+
+
+def test_so_is_an_agent_that_speaks_in_envelopes() -> None:
+    with RawHost(*WRONG) as host:
+        host.write(b'{"type": "initialize", "id": "first", "timestamp": 1, "payload": {}}\n')
+        assert host.process.stdout is not None
+        answer = host.process.stdout.readline()
+        assert host.process.wait(PATIENCE) == 2
+    assert b'"type":"initialize-result","id":"first"' in answer
+    assert MEANT.encode() in answer
+
+
+def test_a_modern_host_is_answered_and_so_is_what_it_tries_next() -> None:
+    with RawHost(*WRONG) as host:
+        assert MEANT in host.request("server/discover", {"_meta": META})["error"]["message"]
+        assert MEANT in host.request("initialize", HELLO)["error"]["message"]
+        assert host.process.wait(PATIENCE) == 2
+
+
+async def test_the_official_client_has_the_reason_in_its_error() -> None:
+    reason = pytest.RaisesExc(MCPError, match=re.escape(MEANT))
+    with pytest.RaisesGroup(reason, allow_unwrapped=True, flatten_subgroups=True):
+        async with hosted(*WRONG):
+            pass
+
+
+async def test_who_says_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusal, "FIRST_WORDS", 0.01)
+    with anyio.fail_after(PATIENCE):
+        await refusal.refuse(MemoryPipe(), MemoryPipe(), "why")
+
+
+@pytest.mark.parametrize("line", [["serve", *WRONG], []])
+def test_a_person_at_a_terminal_is_not_taken_for_a_host(line: list[str]) -> None:
+    person, terminal = os.openpty()
+    try:
+        ended = subprocess.run(
+            [*SERVE[:-1], *line], stdin=terminal, capture_output=True, check=False, timeout=PATIENCE
+        )
+    finally:
+        os.close(person)
+        os.close(terminal)
+    assert ended.returncode == 2
+    assert ended.stdout.startswith(b"usage: abp-bridge") is not bool(line)
+
+
+def test_a_port_that_another_session_has_is_said_and_ends_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        with RawHost("--page-port", port) as host:
+            assert "result" in host.initialize()
+            assert host.end() == 0
+    said = capfd.readouterr().err
+    assert f"port {port} cannot be used (Address already in use): end what uses it, or" in said

@@ -1,0 +1,155 @@
+"""`abp-bridge try` through its public door: an app called from a command line, its questions
+answered from a file or by real keys, and what is wrong said with what would be right.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.peer import PATIENCE
+from support.screen import DOWN, ENTER, Screen
+
+from abp_bridge.cli.parameters import ParameterError, read_parameters
+
+Json = Any
+
+TRY = [sys.executable, "-m", "abp_bridge", "try"]
+ENV = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Delete it?"}}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*TRY, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=ENV,
+        check=False,
+    )
+
+
+def events(ended: subprocess.CompletedProcess[str]) -> dict[str, Json]:
+    """The last event of each kind."""
+    lines = map(json.loads, ended.stdout.splitlines())
+    return {line["event"]: line for line in lines}
+
+
+def test_without_a_capability_it_lists_them_with_their_parameters() -> None:
+    ended = run("demo")
+    assert ended.returncode == 0, ended.stderr
+    assert "Connected: ABP demo (demo)" in ended.stdout
+    assert "With --answers FILE it is answered from a file." in " ".join(ended.stdout.split())
+    listed = ended.stdout.split("  demo.tell\n")[1]
+    assert "event: string\n" in listed
+    assert "times: integer, may be left out\n" in listed
+    assert "Next: abp-bridge try demo demo.trip" in listed
+
+
+def test_a_call_is_answered_from_a_file_and_accounted_for(tmp_path: Path) -> None:
+    written = tmp_path / "answers.json"
+    written.write_text(json.dumps([{"match": "Delete", "value": True}]))
+    asked = ["demo", "demo.ask", f"request={json.dumps(CONFIRM)}"]
+    told = events(ended := run(*asked, "--answers", str(written), "--json"))
+    assert ended.returncode == 0, ended.stderr
+    assert told["asked"]["message"] == "Delete it?"
+    assert told["result"]["data"]["data"] == {"confirmed": True}
+    assert told["account"]["questions"][0]["answerer"] == "file"
+
+
+def test_a_call_that_fails_is_an_exit_code_of_its_own() -> None:
+    ended = run("demo", "demo.fail")
+    assert ended.returncode == 1
+    assert "demo.fail failed: PRINTER_JAM: The printer is jammed" in ended.stdout
+    assert "Nothing was asked." in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["demo", "demo.ehco"], "no capability 'demo.ehco'. Did you mean demo.echo?"),
+        (["localhost:3000"], "Did you mean http://localhost:3000?"),
+    ],
+)
+def test_what_cannot_be_called_is_said_with_what_could_be(arguments: list[str], words: str) -> None:
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert words in ended.stderr
+
+
+def test_an_app_that_is_not_there_is_said_by_its_name() -> None:
+    ended = run("stdio:no-such-program")
+    assert ended.returncode == 1
+    assert "no-such-program" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_person_chooses_fills_in_and_is_asked_here() -> None:
+    with Screen([*TRY, "demo"], ENV) as screen:
+        screen.until("What shall be called?")
+        screen.until("Esc cancels")
+        screen.press(*"demo.as", ENTER)
+        screen.until("The parameters of demo.ask")
+        screen.until("Esc cancels")
+        screen.press(json.dumps(CONFIRM), ENTER)
+        screen.until("Delete it?")
+        screen.until("Esc cancels")
+        screen.press(DOWN, ENTER)
+        screen.until("demo.ask returned:")
+        screen.until("Esc cancels")
+        screen.press(*"Nothing", ENTER)
+        assert screen.end() == 0
+    shown = screen.shown.split("── The account")[1]
+    assert "Delete it?" in shown
+    assert "person" in shown
+
+
+SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "Whose it is"},
+        "count": {"type": "integer", "minimum": 1},
+        "tags": {"type": "array"},
+        "kind": {"enum": ["big", "small"]},
+        "any": {},
+    },
+    "required": ["name"],
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (['{"name": "Ada"}'], {"name": "Ada"}),
+        (["name=12", "count=12"], {"name": "12", "count": 12}),
+        (["name=a=b", 'tags=["x"]', "any=words", "kind=big"],
+         {"name": "a=b", "tags": ["x"], "any": "words", "kind": "big"}),
+    ],
+)  # fmt: skip
+def test_parameters_are_read_as_their_schema_has_them(words: list[str], given: Json) -> None:
+    assert read_parameters(words, SCHEMA) == given
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ([], "it needs name (string, Whose it is), such as name=..."),
+        (["{"], "is not valid JSON"),
+        (["Ada"], "'Ada' is no parameter: give name=value"),
+        (["name=Ada", "cuont=1"], "it has no parameter cuont (is count meant?)"),
+        (["name=Ada", "count=many"], "count must be integer, not 'many'"),
+        (["name=Ada", "count=0"], "count must be at least 1"),
+        (["name=Ada", "kind=huge"], "kind must be one of"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_said_by_name(words: list[str], problem: str) -> None:
+    with pytest.raises(ParameterError) as raised:
+        read_parameters(words, SCHEMA)
+    assert problem in str(raised.value)
