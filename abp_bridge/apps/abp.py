@@ -90,7 +90,7 @@ class AbpApp(ProgramApp):
                     inward=self._binding.inward,
                     outward=self._binding.outward,
                 ),
-                *self._tap(pipes.stdout, pipes.stdin),
+                *self._tap(self._program.overhear(pipes.stdout), pipes.stdin),
                 on_message=self._on_message,
                 on_protocol_error=self._on_protocol_error,
             )

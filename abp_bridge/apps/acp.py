@@ -134,7 +134,7 @@ class AcpApp(ProgramApp):
     def _begin(self, pipes: Pipes) -> AbstractAsyncContextManager[AgentSession]:
         from abp_bridge.clients.acp_session import open_session
 
-        return open_session(*self._tap(pipes.stdout, pipes.stdin), self)
+        return open_session(*self._tap(self._program.overhear(pipes.stdout), pipes.stdin), self)
 
     async def _start(self, session: AgentSession) -> AppInfo:
         self._session = session

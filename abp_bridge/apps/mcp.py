@@ -46,8 +46,6 @@ SOON = 0.05  # seconds before a round without questions is tried again
 SIGN_IN = "This server wants you to sign in. Your browser comes back to the bridge."
 SIGN_IN_TIME = 1_000.0  # seconds for the question, ten minutes, and then the browser, five
 
-NOBODY = -1  # the code of a sampling that was refused, as MCP's page on it has it
-
 
 class McpApp(ProgramApp):
     """A server that is connected when the app is opened.
@@ -152,7 +150,7 @@ class McpApp(ProgramApp):
     def _begin(self, pipes: Pipes) -> AbstractAsyncContextManager[ServerSession]:
         from abp_bridge.clients.mcp_session import open_session
 
-        streams = self._tap(pipes.stdout, pipes.stdin)
+        streams = self._tap(self._program.overhear(pipes.stdout), pipes.stdin)
         assert self._program.listener is not None, "it is being opened"
         can_sample = self._program.listener.can_sample()
         return open_session(*streams, self, has_roots=bool(self._roots), can_sample=can_sample)
@@ -454,4 +452,6 @@ async def _show_life(beat: Beat) -> None:
 
 
 def _refused(words: str) -> RemoteError:
-    return RemoteError({"code": NOBODY, "message": words}, 0.0)
+    from abp_bridge.protocols.mcp.sampling import encode_refused
+
+    return RemoteError(encode_refused(words), 0.0)

@@ -21,7 +21,13 @@ from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
-from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
+from abp_bridge.rpc.connection import (
+    ByteReader,
+    ByteWriter,
+    ConnectionClosedError,
+    RemoteError,
+    WrappedReader,
+)
 from abp_bridge.rpc.subprocess import Child
 from abp_bridge.rpc.tap import Tap
 
@@ -29,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a program first
 END_LIMIT = 0.4  # seconds for a process that says no more to be gone
+MAX_FIRST = 200  # characters of what it wrote, in an error
 MAX_OPEN = 100  # questions of a program's at once: each holds a task and a card
 
 CANCEL: JsonObject = {"action": "cancel"}
@@ -56,6 +63,26 @@ class _Open:
     link: str = ""
 
 
+class FirstWords(WrappedReader):
+    """Before a program's reader: keeps what it wrote first."""
+
+    def __init__(self, reader: ByteReader) -> None:
+        super().__init__(reader)
+        self._first = b""
+
+    @property
+    def text(self) -> str:
+        """That, safe to show."""
+        return label(self._first.decode(errors="replace"), MAX_FIRST)
+
+    async def receive(self) -> bytes:
+        """The next bytes (`ByteReader.receive`)."""
+        data = await self._reader.receive()
+        if len(self._first) < MAX_FIRST:
+            self._first += data[:MAX_FIRST]
+        return data
+
+
 class Program:
     """One such app while it is connected.
 
@@ -75,6 +102,7 @@ class Program:
         self._what = what
         self._gone = anyio.Event()  # and the listener knows
         self._ending = "its connection closed"
+        self._first_words: FirstWords | None = None
         self._questions: list[_Open] = []
 
     # --- from the beginning to the end ---
@@ -116,17 +144,29 @@ class Program:
                 yield clock
         except TimeoutError:
             raise AppError(
-                f"{self.origin} did not answer within {limit:g} s. Does it speak {protocol}?"
+                f"{self.origin} did not answer within {limit:g} s{self._wrote}. Does it speak"
+                f" {protocol}?"
             ) from None
         except ConnectionClosedError:
             await self._wait_for_end(pipes)
             raise AppError(
-                f"{self.origin} ended before it was connected ({self._ending})"
+                f"{self.origin} ended before it was connected ({self._ending}){self._wrote}"
             ) from None
         except RemoteError as problem:
             raise AppError(f"{self.origin} refused to be connected: {problem}") from None
         except RemoteProtocolError as problem:
             raise AppError(f"{self.origin}: {problem}", problem.code) from None
+
+    def overhear(self, source: ByteReader) -> ByteReader:
+        """Its lines, whose first words are kept for an error."""
+        self._first_words = FirstWords(source)
+        return self._first_words
+
+    @property
+    def _wrote(self) -> str:
+        """What it wrote instead of an answer, as the end of an error."""
+        words = self._first_words.text if self._first_words is not None else ""
+        return f"; it wrote {words!r}" if words else ""
 
     async def watch(self, pipes: Pipes) -> None:
         """When it says no more: tell the listener, once it is known how it ended."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from abp_bridge.core.command_line import show_target
+from abp_bridge.extras import install_command
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.settings import BUILT_IN, Settings, describe_wrong_target
+from abp_bridge.settings import BUILT_IN, Settings, describe_wrong_target, split_command
 
 if TYPE_CHECKING:
     from abp_bridge.apps.mcp import OpenAddress
@@ -124,19 +124,10 @@ _NAMED: Mapping[str, Callable[[str, Settings, Tap], App]] = {
 
 def _words(target: str) -> list[str]:
     """The command in `SCHEME:COMMAND`."""
-    scheme, _, command = target.partition(":")
     try:
-        words = shlex.split(command)
+        return split_command(target)
     except ValueError as problem:
-        raise AppError(
-            f"The command of this {scheme}: app cannot be read as a command: {problem}",
-            "INVALID_PARAMS",
-        ) from None
-    if not words:
-        raise AppError(
-            f"{scheme}: needs a command, as in --app '{scheme}:python my_app.py'", "INVALID_PARAMS"
-        )
-    return words
+        raise AppError(f"{show_target(target)}: {problem}", "INVALID_PARAMS") from None
 
 
 def _demo(target: str, settings: Settings, tap: Tap) -> App:
@@ -160,6 +151,6 @@ def _needs_playwright() -> Iterator[None]:
         if (problem.name or "").partition(".")[0] != "playwright":
             raise
         raise AppError(
-            "Web pages need a browser, which needs Playwright: pip install 'abp-bridge[browser]'",
+            f"Web pages need a browser, which needs Playwright: {install_command('browser')}",
             "NOT_SUPPORTED",
         ) from None

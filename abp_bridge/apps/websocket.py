@@ -147,6 +147,9 @@ async def _open(url: str) -> ClientConnection:
         words = f"{shown} opened no WebSocket within {OPEN_LIMIT:g} s: is an app served there?"
         raise AppError(words) from None
     except (WebSocketException, OSError, ImportError) as problem:
+        if url.lower().startswith("wss:") and "WRONG_VERSION_NUMBER" in str(problem):
+            words = f"{shown} speaks plain http there. Try ws{shown.removeprefix('wss')}"
+            raise AppError(words) from None
         words = "Check the address in --app, and that an app serves ABP over a WebSocket there"
         raise AppError(f"{shown} cannot be connected: {label(problem, 300)}. {words}.") from None
 

@@ -26,6 +26,7 @@ from acp.schema import (
     ElicitationFormCapabilities,
     ElicitationUrlCapabilities,
     FileSystemCapabilities,
+    ImageContentBlock,
     Implementation,
     InitializeRequest,
     LoadSessionRequest,
@@ -49,6 +50,7 @@ from abp_bridge.clients.lines import (
     ProgramListener,
     as_error,
 )
+from abp_bridge.core.agent_turn import Image
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.acp.v1 import CANCEL_REQUEST, REQUEST_CANCELLED
@@ -187,16 +189,23 @@ class AgentSession:
                 "session_set_mode", SetSessionModeRequest(session_id=self.id, mode_id=mode)
             )
 
-    async def prompt(self, words: str) -> JsonObject:
+    async def prompt(self, words: str, images: Sequence[Image] = ()) -> JsonObject:
         """Prompt the agent and wait until its turn ends: the result as it came.
+
+        Args:
+            words: What it is sent.
+            images: What goes with that; only for agents that say that they take them.
 
         Raises:
             RemoteError: It answered with an error.
             ConnectionClosedError: It is gone.
         """
         text = TextContentBlock(type="text", text=words)
+        shown = [
+            ImageContentBlock(type="image", data=each.data, mime_type=each.kind) for each in images
+        ]
         return await self._request(
-            "session_prompt", PromptRequest(prompt=[text], session_id=self.id)
+            "session_prompt", PromptRequest(prompt=[text, *shown], session_id=self.id)
         )
 
     async def cancel(self) -> None:

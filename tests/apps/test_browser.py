@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -495,7 +496,10 @@ async def test_a_call_that_throws_or_rejects_is_a_clear_failure(
             "rejectResponse": "A_RESPONSE: rejected",
             "nonsense": "OPERATION_FAILED: TypeError: WORKS[params.work] is not a function",
         }.items():
-            assert str((await running.run(work)).failure) == failure
+            said = str((await running.run(work)).failure)
+            place = r" \(at /workshop\.js:\d+:\d+\)"
+            assert re.sub(place, "", said) == failure
+            assert bool(re.search(place, said)) == ("TypeError" in failure)
 
 
 async def test_a_call_that_returns_nothing_says_so(browser: Browser, site: Web) -> None:
@@ -691,9 +695,58 @@ async def test_a_page_without_window_abp_is_refused_in_time(browser: Browser, si
     )
 
 
+async def test_a_page_with_a_mistake_in_its_script_is_told_where(
+    browser: Browser, site: Web
+) -> None:
+    said = str(await refused(browser, f"{site.here}/broken.html"))
+    assert f"the page at {site.here}/broken.html is titled 'My invoices'." in said
+    assert "Its page's console has an error: Uncaught SyntaxError: Unexpected" in said
+    assert "(/broken.js:3:14)." in said
+    assert "secret" not in said
+
+
+async def test_a_pages_console_is_told_as_its_own_words(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        failure = (await running.run("grumble", words="it is late")).failure
+        assert failure is not None
+        assert "TypeError: no such thing (at /workshop.js:" in failure.message
+        told = [each for each in running.person.notices if each.kind is NoticeKind.CONSOLE]
+        lines = [(each.data["level"], each.data["message"]) for each in told]
+        assert set(lines) == {
+            ("error", 'no paper {"tray":2} RangeError: far'),
+            ("warning", "it is late"),
+            ("error", "Uncaught (in promise) Error: nobody caught it"),
+            ("error", "Uncaught SyntaxError: too late"),
+            ("error", f"GET {site.here}/no.json was answered with HTTP 404"),
+        }
+        places = [str(each.data["at"]) for each in told if "at" in each.data]
+        assert len(places) == 4
+        assert all(re.fullmatch(r"/workshop\.js:\d+:\d+", each) for each in places)
+
+
+async def test_a_console_in_a_loop_is_bounded(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await running.run("grumbleOften", times=5_000)
+        told = [each for each in running.person.notices if each.kind is NoticeKind.CONSOLE]
+        assert 50 <= len(told) <= 60
+
+
+async def test_no_secret_is_told_from_a_pages_console(browser: Browser, site: Web) -> None:
+    answer = accepted(value="hunter2-and-more")
+    async with opened(browser, f"{site.here}/workshop.html", answer) as running:
+        request = {
+            "method": "elicitation/input",
+            "params": {"prompt": "Password?", "sensitive": True},
+        }
+        await running.run("ask", by="__abp_elicitation", request=request)
+        await running.run("grumble", words="wrong: hunter2-and-more!")
+        said = [each.data["message"] for each in running.person.notices]
+        assert "wrong: [secret]!" in said
+
+
 async def test_an_app_that_refuses_to_be_initialised_is_quoted(browser: Browser, site: Web) -> None:
     problem = await refused(browser, f"{site.here}/workshop.html?refuse=1", SETTINGS)
-    assert str(problem) == f"{site.here} refused initialize: NOT_SUPPORTED: not today"
+    assert str(problem) == f"{site.here} refused initialize: NOT_SUPPORTED: not today."
 
 
 async def test_a_page_that_goes_elsewhere_before_it_is_an_app_is_refused(
@@ -972,7 +1025,7 @@ async def test_a_sandbox_that_cannot_start_says_what_to_do(site: Web) -> None:
             pass
 
 
-def test_a_page_without_playwright_names_the_extra() -> None:
+def test_a_page_without_playwright_names_what_brings_it_here() -> None:
     code = """
 import sys
 sys.modules["playwright"] = None
@@ -988,7 +1041,8 @@ for target in ("https://app.example", "demo:page"):
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
     ).stdout
-    assert said.count("pip install 'abp-bridge[browser]'") == 2
+    assert said.count(f"{sys.executable} -m pip install 'httpcore2") == 2
+    assert said.count("'playwright<") == 2
 
 
 # --- through the public door ----------------------------------------------------------------------
@@ -1216,8 +1270,13 @@ async def test_an_app_on_this_machine_needs_the_persons_word(site: Web) -> None:
         assert "Connected" in text(answer)
 
 
-async def test_frames_and_dialogs_of_a_page_as_a_host_sees_them(site: Web) -> None:
+async def test_frames_dialogs_and_the_console_of_a_page_as_a_host_sees_them(
+    site: Web, tmp_path: Path
+) -> None:
+    recording = tmp_path / "trace.jsonl"
     async with hosted(
+        "--record",
+        str(recording),
         "--app",
         f"{site.here}/frames.html",
         "--app",
@@ -1239,6 +1298,13 @@ async def test_frames_and_dialogs_of_a_page_as_a_host_sees_them(site: Web) -> No
         assert text(result) == "true"
         (asked,) = host.wire.sent("elicitation/create")
         assert asked["message"].startswith(f"{site.here} asks: Delete all?")
+        params = {"app": "workshop", "capability": "run", "params": {"work": "grumble"}}
+        failed = await host.client.call_tool("abp_call", params)
+        line = 'its page\'s console has an error: no paper {"tray":2} RangeError: far'
+        assert f"- {line} (/workshop.js:" in failed.content[-1].text  # type: ignore[union-attr]
+        console = (await host.status())["apps"]["workshop"]["console"]
+        assert any(each.startswith(line) for each in console)
+        assert line in recording.read_text().replace('\\"', '"')
 
 
 async def test_large_and_binary_results_of_a_page_are_saved(site: Web, tmp_path: Path) -> None:

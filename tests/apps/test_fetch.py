@@ -96,6 +96,12 @@ async def test_a_head_without_a_manifest_link_is_named_so(running: Web, html: st
     )
 
 
+async def test_a_page_without_a_link_is_named_by_its_title(running: Web) -> None:
+    said = str(await problem(head(running, "<title>Somebody else's</title>")))
+    assert f'the page at {running.here}/head is titled "Somebody else\'s".' in said
+    assert '<link rel="abp-manifest" href="abp.json">' in said
+
+
 async def test_a_link_beyond_the_first_50000_characters_is_not_looked_for(running: Web) -> None:
     page = head(running, '<link rel="abp-manifest" href="/abp.json">')
     assert (await found(f"{page}&pad=49000")).capabilities
@@ -104,21 +110,32 @@ async def test_a_link_beyond_the_first_50000_characters_is_not_looked_for(runnin
 
 
 async def test_a_page_that_is_not_there_says_what_its_server_said(running: Web) -> None:
+    missing = f"{running.here}/no-such-page"
     assert (
-        str(await problem(f"{running.here}/no-such-page")) == "Failed to fetch app page: HTTP 404"
+        str(await problem(f"{missing}?key=1")) == f"Failed to fetch app page: HTTP 404 at {missing}"
     )
 
 
 async def test_a_server_that_is_not_there_is_named_so() -> None:
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-    assert "Is its server running?" in str(await problem(f"http://127.0.0.1:{port}/"))
+    said = str(await problem(f"http://127.0.0.1:{port}/"))
+    assert said.startswith(f"Failed to fetch app page: http://127.0.0.1:{port}/: ")
+    assert "Is its server running?" in said
+
+
+async def test_a_server_without_tls_is_said_to_have_none(running: Web) -> None:
+    address = f"{running.here}/".replace("http:", "https:")
+    assert str(await problem(address)) == (
+        f"Failed to fetch app page: {address} speaks plain http there. Try {running.here}/"
+    )
 
 
 async def test_a_host_that_is_not_there_is_named_so() -> None:
     assert (
         str(await problem("http://no-such-host.invalid/"))
-        == "Failed to fetch app page: there is no host 'no-such-host.invalid'"
+        == "Failed to fetch app page: http://no-such-host.invalid/: there is no host"
+        " 'no-such-host.invalid'"
     )
 
 
@@ -127,7 +144,10 @@ async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.Monke
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         said = await problem(f"http://127.0.0.1:{port}/")
-    assert (str(said), said.code) == ("Failed to fetch app page: not done within 0.2 s", "TIMEOUT")
+    assert str(said) == (
+        f"Failed to fetch app page: http://127.0.0.1:{port}/ was not done within 0.2 s"
+    )
+    assert said.code == "TIMEOUT"
 
 
 async def test_a_compressed_answer_that_nobody_asked_for_is_refused(running: Web) -> None:
@@ -146,7 +166,7 @@ async def test_redirects_in_a_circle_end(running: Web) -> None:
     before = len(running.requests)
     assert (
         str(await problem(f"{running.here}/loop"))
-        == "Failed to fetch app page: more than 5 redirects"
+        == f"Failed to fetch app page: {running.here}/loop has more than 5 redirects"
     )
     assert len(running.requests) - before == 6
 
@@ -182,7 +202,10 @@ async def test_a_manifest_on_a_private_host_that_nobody_named_is_refused(running
     said = await problem(
         head(running, f'<link rel="abp-manifest" href="{running.elsewhere}/abp.json">')
     )
-    assert str(said).startswith("Failed to fetch manifest: localhost is on a private network")
+    address = f"{running.elsewhere}/abp.json"
+    assert str(said).startswith(
+        f"Failed to fetch manifest: {address}: localhost is on a private network"
+    )
 
 
 # --- the manifest ---------------------------------------------------------------------------------
@@ -232,9 +255,13 @@ async def test_only_an_unknown_version_is_warned_of(
 
 async def test_a_manifest_that_is_not_there_or_too_large_is_refused(running: Web) -> None:
     missing = head(running, '<link rel="abp-manifest" href="/no.json">')
-    assert str(await problem(missing)) == "Failed to fetch manifest: HTTP 404"
+    assert str(await problem(missing)) == (
+        f"Failed to fetch manifest: HTTP 404 at {running.here}/no.json"
+    )
     huge = head(running, '<link rel="abp-manifest" href="/spaces?size=1000001">')
-    assert str(await problem(huge)) == "Failed to fetch manifest: it is larger than 1000000 bytes"
+    assert str(await problem(huge)) == (
+        f"Failed to fetch manifest: {running.here}/spaces is larger than 1000000 bytes"
+    )
 
 
 # --- whom it reaches ------------------------------------------------------------------------------

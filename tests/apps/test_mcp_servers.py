@@ -424,7 +424,7 @@ async def test_a_server_that_dies_says_how(tmp_path: Path) -> None:
     [
         ("mcp:no-such-program", "cannot be started"),
         ("mcp:true", "ended before it was connected (exit code 0)"),
-        ("mcp:", "needs a command"),
+        ("mcp:echo hello", "ended before it was connected (exit code 0); it wrote 'hello'"),
     ],
 )
 async def test_a_server_that_cannot_be_connected_says_why(command: str, says: str) -> None:

@@ -118,7 +118,7 @@ async def test_two_apps_side_by_side_are_told_apart() -> None:
     ) as host:
         connected = text(await host.client.call_tool("abp_connect", {}))
         assert connected.index("Connected demo") < connected.index("Connected envelope")
-        assert (await host.client.call_tool("abp_ask", {})).is_error is False
+        assert (await host.client.call_tool("abp_ask_2", {})).is_error is False
         await host.client.call_tool("abp_disconnect", {"app": "envelope"})
         assert (await host.call("demo.echo", value=1)).is_error is False
 

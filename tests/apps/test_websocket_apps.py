@@ -341,6 +341,8 @@ async def test_what_speaks_no_http_is_told() -> None:
 
     async with tcp(handle) as url:
         told = await words_of(url)
+        without_tls = await words_of(url.replace("ws:", "wss:"))
+    assert f"speaks plain http there. Try {url}" in without_tls
     assert "cannot be connected: did not receive a valid HTTP response" in told
     assert "that an app serves ABP over a WebSocket there" in told
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.http_server import Reply, Request, serving
 from support.paths import APPS, ROOT
 
 PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/*.md")])
@@ -64,7 +66,7 @@ def run(*command: str) -> str:
         timeout=LIMIT,
         check=True,
         cwd=ROOT,
-        env={**os.environ, "COLUMNS": "160"},
+        env={"ABP_CHROME_SANDBOX": "0", **os.environ, "COLUMNS": "160"},
     )
     return ended.stdout
 
@@ -180,7 +182,52 @@ def notes() -> str:
     return printed
 
 
+def block_of(paper: str, language: str, number: int = 0) -> str:
+    """The text of a paper's block, by its language and how many of them stand before it."""
+    found = [each for each in blocks() if each.paper.name == paper and each.language == language]
+    return found[number].text
+
+
+@contextmanager
+def page() -> Iterator[str]:
+    """The address of the page that docs/a-web-page.md has, served."""
+    files = {
+        "/": (block_of("a-web-page.md", "html"), "text/html"),
+        "/abp.json": (block_of("a-web-page.md", "json"), "application/json"),
+    }
+
+    def answer(request: Request) -> Reply:
+        text, kind = files.get(request.parts.path, ("", ""))
+        return Reply(text.encode(), kind) if text else Reply(status=404)
+
+    with serving(answer) as address:
+        yield address
+
+
+def try_page() -> str:
+    with page() as address, TemporaryDirectory() as folder:
+        answers = Path(folder) / "answers.json"
+        answers.write_text(block_of("a-web-page.md", "json", 1))
+        printed = bridge("try", address, "greet", "times=2", "--answers", str(answers))
+    return f"$ abp-bridge try {address} greet times=2 --answers answers.json\n{printed}"
+
+
+def try_server() -> str:
+    with TemporaryDirectory() as folder:
+        server, answers = Path(folder) / "invoices.py", Path(folder) / "answers.json"
+        server.write_text(block_of("an-mcp-server.md", "python"))
+        answers.write_text(block_of("an-mcp-server.md", "json"))
+        target = f"mcp:{sys.executable} {server}"
+        called = ["delete_invoice", "number=2026-014", "--answers", str(answers)]
+        printed = bridge("try", target, *called)
+    command = "delete_invoice number=2026-014 --answers answers.json"
+    told = printed.replace(f"mcp:{Path(sys.executable).name}", "mcp:python3")
+    return f"$ abp-bridge try 'mcp:python3 invoices.py' {command}\n{told}"
+
+
 PRINTED: dict[str, Callable[[], str]] = {
+    "$ abp-bridge try http://": try_page,
+    "$ abp-bridge try 'mcp:": try_server,
     "$ python3 docs/examples/host_that_cannot_ask.py": notes,
     "A real bridge (abp-bridge serve)": demo,
     "FAIL  fixtures/": three,
@@ -201,6 +248,14 @@ def check_json(block: Block) -> None:
 
 def check_python(block: Block) -> None:
     run(sys.executable, "-c", block.text)
+
+
+def check_html(block: Block) -> None:
+    """The page keeps every rule that `abp-bridge check` has, also those that are no demand."""
+    with page() as address:
+        told = json.loads(bridge("check", address, "--json"))
+    broken = [each for each in told["checks"] if each["problems"]]
+    assert not broken
 
 
 def check_toml(block: Block) -> None:
@@ -234,6 +289,7 @@ CHECKS: dict[str, Callable[[Block], None]] = {
     "json": check_json,
     "python": check_python,
     "toml": check_toml,
+    "html": check_html,
     "yaml": check_yaml,
 }
 

@@ -19,7 +19,8 @@ class Browser:
     """One browser: it keeps its cookies."""
 
     def __init__(self) -> None:
-        self._opener = build_opener(HTTPCookieProcessor(CookieJar()))
+        self.cookies = CookieJar()
+        self._opener = build_opener(HTTPCookieProcessor(self.cookies))
         self.page = ""
 
     def open(self, url: str) -> str:

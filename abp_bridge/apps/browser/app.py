@@ -23,7 +23,14 @@ from abp_bridge import VERSION
 from abp_bridge.apps.browser.chromium import BrowserError, run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.manifest import Manifest, discover
-from abp_bridge.apps.browser.page import AppPage, PageGoneError, ScriptResult, first_line
+from abp_bridge.apps.browser.page import (
+    AppPage,
+    Overhear,
+    PageGoneError,
+    ScriptResult,
+    first_line,
+    ignore,
+)
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
@@ -49,10 +56,12 @@ class BrowserApp:
     `named`: the person wrote the target, so that its own host may be a private one.
 
     `origin`, if given, is what the person is told instead of the address. `browser` runs the
-    browser; the app has a context of its own in it.
+    browser; the app has a context of its own in it. `overhear`, which may be set before it is
+    opened, is told its manifest and what crosses, as `AppPage` has it.
     """
 
     renders = True
+    overhear: Overhear = staticmethod(ignore)
 
     def __init__(
         self,
@@ -83,6 +92,7 @@ class BrowserApp:
             AppError: There is no app at the address, or it or the browser failed.
         """
         found = await discover(self._address, self._guard)
+        self.overhear("manifest", found.content, False)
         async with (
             only_error(AppError),
             self._browser(self._settings) as browser,
@@ -92,7 +102,14 @@ class BrowserApp:
                 context = await browser.new_context(
                     accept_downloads=False, permissions=[], service_workers="block"
                 )
-                page = AppPage(context, await context.new_page(), listener, tasks, self._alias)
+                page = AppPage(
+                    context,
+                    await context.new_page(),
+                    listener,
+                    tasks,
+                    self._alias,
+                    overhear=self.overhear,
+                )
                 await page.prepare()
                 if not self._named:
                     await page.restrict(self._guard)
@@ -204,19 +221,22 @@ class BrowserApp:
                     "initialize", "initialize", json.dumps(abp.initialize_params(VERSION))
                 )
             if answer.thrown:
-                raise AppError(f"{self.origin} refused initialize: {_result(answer).failure}")
+                why = f"{self.origin} refused initialize: {_result(answer).failure}."
+                raise AppError(f"{why}{page.console.said}")
             self._sessions += 1
             return abp.decode_app_info(answer.value)
         except TimeoutError:
             raise AppError(
-                f"{self.origin} did not answer initialize within {limit:g} s", "TIMEOUT"
+                f"{self.origin} did not answer initialize within {limit:g} s.{page.console.said}",
+                "TIMEOUT",
             ) from None
         except PageGoneError as problem:
             raise AppError(
                 f"{self.origin}: {problem} before it answered initialize", "DISCONNECTED"
             ) from None
         except RemoteProtocolError as problem:
-            raise AppError(f"{self.origin}: {problem}", problem.code) from None
+            words = f"{self.origin}: {problem}.{page.console.said}"
+            raise AppError(words, problem.code) from None
 
     async def _renew(self, session: int) -> bool:
         """Whether there is a newer session than `session`; the first of several calls that need one
@@ -232,7 +252,7 @@ class BrowserApp:
 def _result(returned: ScriptResult) -> CallResult:
     value, note = returned.value, "; ".join(returned.notes)
     if returned.thrown and as_object(value).get("success") is not False:
-        value = {"success": False, "error": _error(value)}
+        value = {"success": False, "error": _error(value, returned.at)}
     result = abp.decode_result(value)
     if note:
         noted = [text for text in (result.metadata.get("note"), note) if isinstance(text, str)]
@@ -240,9 +260,9 @@ def _result(returned: ScriptResult) -> CallResult:
     return result
 
 
-def _error(thrown: JsonValue) -> dict[str, JsonValue]:
+def _error(thrown: JsonValue, at: str) -> dict[str, JsonValue]:
     """X27: what a capability threw, as an ABP error: an Error, or an object that is one already but
-    for its code; a text is its message.
+    for its code; a text is its message. It says where, if anybody knows.
     """
     members = as_object({"message": thrown} if isinstance(thrown, str) else thrown)
     name, code, words = (as_text(members.get(word)) for word in ("name", "code", "message"))
@@ -250,6 +270,7 @@ def _error(thrown: JsonValue) -> dict[str, JsonValue]:
         words = f"the app threw {label(json.dumps(thrown))}, and no Error with a message"
     elif name not in ("", "Error", "AbortError"):
         words = f"{name}: {words}"
+    words += f" (at {at})" if at else ""
     code = code or ("CANCELLED" if name == "AbortError" else "OPERATION_FAILED")
     return {**members, "code": code, "message": words}
 

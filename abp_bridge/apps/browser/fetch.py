@@ -19,6 +19,7 @@ import anyio
 import httpcore2
 
 from abp_bridge import VERSION
+from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 
@@ -147,8 +148,9 @@ async def get(
         AppError: It cannot be had.
     """
     failed = f"Failed to fetch {what}"
+    shown = show_target(url)
     asked = [("Accept", accept), *_HEADERS]
-    with _named_failures(failed, limit):
+    with _named_failures(failed, shown, limit):
         async with httpcore2.AsyncConnectionPool(network_backend=_Checked(guard)) as pool:
             for _ in range(MAX_REDIRECTS + 1):
                 url = split(url)._replace(fragment="").geturl()
@@ -160,42 +162,53 @@ async def get(
                     if response.status in _REDIRECTS and "location" in headers:
                         url = _redirect_target(url, headers["location"])
                         continue
-                    _check_response(response.status, headers, failed)
+                    _check_response(response.status, headers, failed, show_target(url))
                     yield FetchedDocument(url, headers, response.aiter_stream())
                     return
-            raise AppError(f"{failed}: more than {MAX_REDIRECTS} redirects")
+            raise AppError(f"{failed}: {shown} has more than {MAX_REDIRECTS} redirects")
 
 
 @contextmanager
-def _named_failures(failed: str, limit: float) -> Iterator[None]:
-    """Within `limit` seconds, with each problem told as an AppError that begins with `failed`."""
+def _named_failures(failed: str, shown: str, limit: float) -> Iterator[None]:
+    """Within `limit` seconds, with each problem told as an AppError that begins with `failed` and
+    names the address.
+    """
     try:
         with anyio.fail_after(limit):
             yield
     except TimeoutError:
-        raise AppError(f"{failed}: not done within {limit:g} s", "TIMEOUT") from None
+        raise AppError(f"{failed}: {shown} was not done within {limit:g} s", "TIMEOUT") from None
     except (
         httpcore2.NetworkError,
         httpcore2.TimeoutException,
         httpcore2.ProtocolError,
         httpcore2.UnsupportedProtocol,
     ) as problem:
-        raise AppError(
-            f"{failed}: {label(problem).rstrip('.') or type(problem).__name__}. Is its server"
-            " running?"
-        ) from None
+        raise AppError(f"{failed}: {_describe_failure(problem, shown)}") from None
     except AppError as problem:
         if str(problem).startswith("Failed to fetch"):
             raise
-        raise AppError(f"{failed}: {problem}", problem.code) from None
+        raise AppError(f"{failed}: {shown}: {problem}", problem.code) from None
 
 
-def _check_response(status: int, headers: Mapping[str, str], failed: str) -> None:
+def _describe_failure(problem: Exception, shown: str) -> str:
+    words = label(problem).rstrip(".") or type(problem).__name__
+    if shown.startswith("https:") and speaks_plainly(words):
+        return f"{shown} speaks plain http there. Try http{shown.removeprefix('https')}"
+    return f"{shown}: {words}. Is its server running?"
+
+
+def speaks_plainly(words: str) -> bool:
+    """Whether OpenSSL's `words` mean that who answered speaks no TLS."""
+    return "WRONG_VERSION_NUMBER" in words or "RECORD_LAYER_FAILURE" in words
+
+
+def _check_response(status: int, headers: Mapping[str, str], failed: str, shown: str) -> None:
     """Raises AppError where the document itself does not come."""
     if not 200 <= status < 300:
-        raise AppError(f"{failed}: HTTP {status}")
+        raise AppError(f"{failed}: HTTP {status} at {shown}")
     if headers.get("content-encoding", "identity") != "identity":
-        raise AppError(f"{failed}: its server sent it compressed although asked not to.")
+        raise AppError(f"{failed}: {shown} was sent compressed although asked not to.")
 
 
 _REDIRECTS = (301, 302, 303, 307, 308)

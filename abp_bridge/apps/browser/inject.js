@@ -249,6 +249,7 @@
 
   const queue = []; // [kind, text or the promise of it]
   let sending = null;
+  let lines = 0; // of the console that are in the queue
 
   // In the order told, one batch under way at a time: a page that tells faster than it is heard waits here, not in the bridge.
   function send(kind, value) {
@@ -270,6 +271,7 @@
         let size = 0;
         while (queue.length && batch.length < BATCH && size < SLICE) {
           const [kind, spelled] = queue.shift();
+          if (kind === 'console') lines -= 1;
           const text = await spelled;
           size += text.length;
           batch.push(`["${kind}",${text}]`);
@@ -277,7 +279,7 @@
         await post('tell', `[${batch.join(',')}]`);
       }
     } catch {
-      queue.length = 0; // the bridge is gone
+      queue.length = lines = 0; // the bridge is gone
     }
     sending = null;
   }
@@ -362,6 +364,57 @@
     }
   }
 
+  // --- what its console says ---
+
+  const MOST_LINES = 50; // that wait: a page that logs in a loop must not fill the bridge
+  const LONGEST_LINE = 2000;
+  let lostLines = 0;
+
+  // Where in a script of the page's: this one has no address.
+  const placeOf = (error) => {
+    try {
+      return /(?:https?|chrome-extension):\/\/[^\s()]+:\d+:\d+/.exec(String(error.stack))?.[0] ?? '';
+    } catch {
+      return '';
+    }
+  };
+
+  function line(level, message, at) {
+    if (lines >= MOST_LINES) return (lostLines += 1);
+    lines += 1;
+    send('console', { level, message: message.slice(0, LONGEST_LINE), at, lost: lostLines });
+    lostLines = 0;
+  }
+
+  function shown(value) {
+    if (typeof value === 'string') return value;
+    try {
+      if (value instanceof Error) return `${value.name}: ${value.message}`;
+      const text = spelling(value, LONGEST_LINE).text();
+      return typeof text === 'string' ? text : '[a file]';
+    } catch {
+      return '[too large to show]';
+    }
+  }
+
+  for (const [name, level] of [['error', 'error'], ['warn', 'warning']]) {
+    const said = console[name].bind(console);
+    console[name] = (...words) => {
+      said(...words);
+      const thrown = words.find((each) => each instanceof Error);
+      line(level, words.map(shown).join(' '), placeOf(thrown ?? new Error()));
+    };
+  }
+
+  window.addEventListener('error', ({ message, filename, lineno, colno }) => {
+    if (message) line('error', message, filename ? `${filename}:${lineno}:${colno}` : '');
+  });
+  window.addEventListener('unhandledrejection', ({ reason }) => line('error', `Uncaught (in promise) ${shown(reason)}`, placeOf(reason)));
+  window.addEventListener('securitypolicyviolation', ({ effectiveDirective, blockedURI, sourceFile, lineNumber, columnNumber }) => {
+    const at = sourceFile ? `${sourceFile}:${lineNumber}:${columnNumber}` : '';
+    line('error', `its Content-Security-Policy (${effectiveDirective}) blocked ${blockedURI.split('?')[0]}`, at);
+  });
+
   // --- the bridge calls ---
 
   const running = new Map(); // call -> AbortController
@@ -392,14 +445,15 @@
       return await told('value', await act());
     } catch (error) {
       if (error instanceof TooLarge) return told('thrown', { message: `the result cannot be carried: ${error.message}` });
-      return told('thrown', error).catch(() => told('thrown', { message: wordsOf(error) }));
+      const at = placeOf(error);
+      return told('thrown', error, at).catch(() => told('thrown', { message: wordsOf(error) }, at));
     }
   }
 
-  async function told(kind, value) {
+  async function told(kind, value, at = '') {
     const spelled = spelling(value, LARGEST_RESULT);
     const text = await spelled.text();
-    return `{"${kind}":${text},"notes":${stringify([...spelled.notes])}}`;
+    return `{"${kind}":${text},"at":${quote(at)},"notes":${stringify([...spelled.notes])}}`;
   }
 
   async function attempt(form) {

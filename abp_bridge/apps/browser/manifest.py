@@ -17,7 +17,8 @@ from urllib.parse import urljoin
 from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability, CapabilityList
-from abp_bridge.core.json_value import JsonValue, as_object, as_text
+from abp_bridge.core.command_line import show_target
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
@@ -29,11 +30,14 @@ TIME_LIMIT = 10.0  # seconds for the page, and again for the manifest
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a page's head and its manifest say. `url` is the page's own after redirects."""
+    """What a page's head and its manifest say. `url` is the page's own after redirects, `content`
+    the manifest as it came.
+    """
 
     url: str
     capabilities: tuple[Capability, ...]
     warnings: tuple[str, ...]
+    content: JsonObject
 
 
 async def discover(target: str, guard: Guard) -> Manifest:
@@ -47,30 +51,41 @@ async def discover(target: str, guard: Guard) -> Manifest:
         AppError: Either cannot be fetched, there is no link, or the manifest is none.
     """
     async with get(target, guard, what="app page", accept="text/html", limit=TIME_LIMIT) as page:
-        link = await _link(page)
-    if link is None:
-        raise AppError(
-            'No <link rel="abp-manifest"> found in page head. Only pages made for ABP'
-            " (agenticbrowserprotocol.io) can be connected.",
-            "NOT_SUPPORTED",
-        )
+        head = await _read_head(page)
+    if head.href is None:
+        raise AppError(_describe_missing_link(page.url, head.title), "NOT_SUPPORTED")
+    address = urljoin(page.url, urljoin(head.base, head.href))
+    content = await _fetch_manifest(address, guard)
+    try:
+        return _read(page.url, content)
+    except ValueError as problem:
+        words = f"Manifest {problem} ({show_target(address)})"
+        raise AppError(words, "INVALID_PARAMS") from None
+
+
+def _describe_missing_link(url: str, title: str) -> str:
+    titled = f"is titled {label(title, 80)!r}" if title.strip() else "has no title"
+    return (
+        f'No <link rel="abp-manifest"> found in page head: the page at {show_target(url)} {titled}.'
+        ' A page made for ABP (agenticbrowserprotocol.io) has <link rel="abp-manifest"'
+        ' href="abp.json"> in its head.'
+    )
+
+
+async def _fetch_manifest(address: str, guard: Guard) -> bytes:
     async with get(
-        urljoin(page.url, link), guard, what="manifest", accept="application/json", limit=TIME_LIMIT
+        address, guard, what="manifest", accept="application/json", limit=TIME_LIMIT
     ) as file:
         content = b""
         async for data in file.body:
             content += data
             if len(content) > MANIFEST_LIMIT:
-                raise AppError(
-                    f"Failed to fetch manifest: it is larger than {MANIFEST_LIMIT} bytes"
-                )
-    try:
-        return _read(page.url, content)
-    except ValueError as problem:
-        raise AppError(f"Manifest {problem}", "INVALID_PARAMS") from None
+                larger = f"{show_target(address)} is larger than {MANIFEST_LIMIT} bytes"
+                raise AppError(f"Failed to fetch manifest: {larger}")
+    return content
 
 
-async def _link(page: FetchedDocument) -> str | None:
+async def _read_head(page: FetchedDocument) -> _Head:
     head = _Head()
     kind = page.headers.get("content-type", "")
     charset = kind.partition("charset=")[2].split(";")[0].strip("\"' ") or "utf-8"
@@ -88,11 +103,11 @@ async def _link(page: FetchedDocument) -> str | None:
             break
         if head.over or left <= 0:
             break
-    return None if head.href is None else urljoin(head.base, head.href)
+    return head
 
 
 class _Head(HTMLParser):
-    """Reads a page until its first manifest link or the end of its head.
+    """Reads a page until its first manifest link or the end of its head; its title on the way.
 
     `over` says that there is nothing more to find.
     """
@@ -101,7 +116,9 @@ class _Head(HTMLParser):
         super().__init__()
         self.href: str | None = None
         self.base = ""
+        self.title = ""
         self.over = False
+        self._in_title = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self.over:
@@ -109,12 +126,19 @@ class _Head(HTMLParser):
         values = {name: value or "" for name, value in reversed(attrs)}
         if tag == "link" and "abp-manifest" in values.get("rel", "").lower().split():
             self.over, self.href = True, values.get("href", "").strip() or None
+        elif tag == "title":
+            self._in_title = not self.title
         elif tag == "base":
             self.base = self.base or values.get("href", "").strip()
         elif tag == "body":
             self.over = True
 
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.title += data
+
     def handle_endtag(self, tag: str) -> None:
+        self._in_title = self._in_title and tag != "title"
         self.over = self.over or tag == "head"
 
 
@@ -130,7 +154,8 @@ def _read(url: str, content: bytes) -> Manifest:
         if not manifest.get(field):
             raise ValueError(f"missing required field: {field}")
     capabilities = _capabilities(manifest.get("capabilities"))
-    return Manifest(url, capabilities, (*_warnings(manifest["abp"]), *capabilities.problems))
+    warnings = (*_warnings(manifest["abp"]), *capabilities.problems)
+    return Manifest(url, capabilities, warnings, manifest)
 
 
 def _capabilities(listed: JsonValue) -> CapabilityList:

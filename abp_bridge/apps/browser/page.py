@@ -9,21 +9,32 @@ JSON and decoded like any other app's words.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from playwright.async_api import BrowserContext, CDPSession, Download, Frame, JSHandle, Page
+from playwright.async_api import (
+    BrowserContext,
+    CDPSession,
+    Download,
+    Frame,
+    JSHandle,
+    Page,
+    Request,
+    Response,
+)
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
+from abp_bridge.apps.browser.console import Console, SecretListener, show_place, show_request
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, Guard, reachable, site, split
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
+from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import label, message
@@ -41,6 +52,7 @@ MAX_NOTES = 10  # of what JSON could not hold in a result
 MAX_REFUSED = 20  # origins of which the listener hears that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
 DISMISS_LIMIT = 0.4  # seconds for the browser to close a dialog
+_OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave up
 
 
 class PageGoneError(AbpBridgeError):
@@ -51,12 +63,20 @@ class PageGoneError(AbpBridgeError):
 class ScriptResult:
     """What a method of inject.js returned: its value, or what it threw.
 
-    `notes` say what of it JSON could not hold.
+    `notes` say what of it JSON could not hold; `at` where in the page it was thrown.
     """
 
     value: JsonValue = None
     thrown: bool = False
     notes: tuple[str, ...] = ()
+    at: str = ""
+
+
+Overhear = Callable[[str, JsonValue, bool], None]
+
+
+def ignore(name: str, said: JsonValue, thrown: bool) -> None:
+    """Nobody overhears it."""
 
 
 class AppPage:
@@ -64,7 +84,9 @@ class AppPage:
 
     Its handlers run in `tasks`, which must outlive it.
 
-    `alias`, if not empty, is what the person is told instead of the page's origin.
+    `alias`, if not empty, is what the person is told instead of the page's origin. `overhear` is
+    told what crosses, as it came: the name of what was called, or `ask`, what was said, and whether
+    it was thrown.
     """
 
     def __init__(
@@ -74,8 +96,12 @@ class AppPage:
         listener: AppListener,
         tasks: TaskGroup,
         alias: str,
+        *,
+        overhear: Overhear = ignore,
     ) -> None:
+        self._overhear = overhear
         self.lost = ""  # why it is gone
+        self.console = Console(self._tell, lambda: site(page.main_frame.url))
         self._context = context
         self._page = page
         self._listener: AppListener | None = listener
@@ -115,6 +141,8 @@ class AppPage:
         page.on("close", lambda _: self._lose("its page or its browser was closed"))
         page.on("dialog", lambda _: None)  # else Playwright dismisses it at once
         page.on("download", self._on_download)
+        page.on("requestfailed", self._on_failed_request)
+        page.on("response", self._on_response)
         context.on("page", self._on_window)
         # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
         # document.
@@ -180,19 +208,21 @@ class AppPage:
             AppError: It does not load, left `sites`, or offers no ABP.
         """
         self._sites = sites
-        failed = "Failed to fetch app page"
+        failed, shown = "Failed to fetch app page", show_target(url)
         try:
             answer = await self._page.goto(url, wait_until="domcontentloaded", timeout=limit * 1000)
             if answer is not None and answer.status >= 400:
-                raise AppError(f"{failed}: HTTP {answer.status}")
+                raise AppError(f"{failed}: HTTP {answer.status} at {shown}")
         except PlaywrightTimeout:
-            raise AppError(f"{failed}: not loaded within {limit:g} s", "TIMEOUT") from None
+            raise AppError(
+                f"{failed}: {shown} was not loaded within {limit:g} s", "TIMEOUT"
+            ) from None
         except PlaywrightError as problem:
             if self._unreachable is not None:
                 words = f"{failed}: {self._unreachable}"
                 raise AppError(words, self._unreachable.code) from None
             if "interrupted by another navigation" not in str(problem):
-                raise AppError(f"{failed}: {self.lost or first_line(problem)}") from None
+                raise AppError(f"{failed}: {shown}: {self.lost or first_line(problem)}") from None
         with suppress(PlaywrightError):
             await self._page.wait_for_load_state("load", timeout=patience * 1000)
         self._script = await self._find_script(patience)
@@ -224,10 +254,18 @@ class AppPage:
                 "DISCONNECTED",
             )
         raise AppError(
-            f"{missing}. Does the page at {label(self._page.url)} offer ABP to everybody, without"
-            " signing in?",
+            f"{missing}: {await self._describe()} Does it offer ABP to everybody, without signing"
+            f" in?{self.console.said}",
             "NOT_SUPPORTED",
         )
+
+    async def _describe(self) -> str:
+        """What is shown at its address, in a sentence."""
+        title = ""
+        with anyio.move_on_after(REASON_LIMIT), suppress(PlaywrightError):
+            title = label(await self._page.title(), 80)
+        titled = f"is titled {title!r}" if title else "has no title"
+        return f"the page at {show_target(label(self._page.url))} {titled}."
 
     def confirm_connected(self) -> None:
         """From now on `AppListener.on_disconnect` is called when the page is lost.
@@ -265,7 +303,10 @@ class AppPage:
             parts.append(evaluated[0])
             size += len(evaluated[0])
             if evaluated[1] is True or size > MAX_RESULT:
-                return _read("".join(parts))
+                read = _read("".join(parts))
+                self._overhear(method, read.value, read.thrown)
+                own = site(self._page.main_frame.url)
+                return replace(read, at=show_place(read.at, own)) if read.at else read
             evaluated = await self._evaluate("(script, key) => script.next(key)", key)
         return _thrown(
             as_text(evaluated, "the page returned what no script of this bridge returns")
@@ -353,7 +394,8 @@ class AppPage:
         if self._listener is None:
             return _failure("DISCONNECTED", "The session ended.")
         if frame != self._page.main_frame or site(frame.url) not in self._sites or self.lost:
-            self._refuse(frame)
+            if not _is_console(kind, text):  # which nobody tried to speak by
+                self._refuse(frame)
             return _failure(
                 "PERMISSION_DENIED", f"Only the main frame of {self.origin} may ask or tell."
             )
@@ -364,6 +406,7 @@ class AppPage:
         except ValueError as problem:
             return _failure("INVALID_PARAMS", f"The request cannot be read: {problem}")
         if kind == "ask":
+            self._overhear("ask", said, False)
             return await self._ask(said, str(id))
         if kind == "withdraw":
             if (scope := self._questions.get(str(said))) is not None:
@@ -383,6 +426,9 @@ class AppPage:
             if not isinstance(each, list) or len(each) != 2:
                 continue
             kind, value = each
+            if kind == "console":
+                self.console.add(value)
+                continue
             notice = abp.decode_notice(value) if kind == "notice" else None
             if notice is None or notice.name == abp.PROGRESS:
                 progress = abp.decode_progress(value if notice is None else notice.data)
@@ -401,7 +447,8 @@ class AppPage:
             response = abp.encode_withdrawn(SESSION_ENDED)
             try:
                 if self._listener is not None:
-                    response = await handle_elicitation(request, self._listener, self.origin, scope)
+                    listener = SecretListener(self._listener, self.console)
+                    response = await handle_elicitation(request, listener, self.origin, scope)
             finally:
                 if self._questions.get(id) is scope:  # a page that was loaded again counts anew
                     del self._questions[id]
@@ -469,6 +516,18 @@ class AppPage:
         with anyio.move_on_after(DISMISS_LIMIT), suppress(PlaywrightError):
             await self._cdp.send("Page.handleJavaScriptDialog", given)
 
+    def _on_failed_request(self, request: Request) -> None:
+        reason = label(request.failure or "it failed", 80)
+        if reason not in _OWN_FAILURES and site(request.url) not in self._refused:
+            self.console.write(
+                "error", f"{show_request(request.method, request.url)} failed: {reason}"
+            )
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400:
+            asked = show_request(response.request.method, response.url)
+            self.console.write("error", f"{asked} was answered with HTTP {response.status}")
+
     def _on_download(self, download: Download) -> None:
         self._note(f"a download was refused: {label(download.suggested_filename)}")
 
@@ -510,8 +569,15 @@ class AppPage:
         )
 
     def _notify(self, event: NoticeKind, name: str, data: JsonObject) -> None:
+        self._tell(Notice(event, name, data))
+
+    def _tell(self, notice: Notice) -> None:
         if self._listener is not None:
-            self._listener.on_notice(Notice(event, name, data))
+            self._listener.on_notice(notice)
+
+
+def _is_console(kind: JsonValue, text: JsonValue) -> bool:
+    return kind == "tell" and isinstance(text, str) and text.startswith('[["console",')
 
 
 def first_line(problem: PlaywrightError) -> str:
@@ -532,7 +598,8 @@ def _read(text: str) -> ScriptResult:
     if not ("value" in said or "thrown" in said):
         return _thrown("the page's answer cannot be read")
     notes = tuple(label(note) for note in as_list(said.get("notes"))[:MAX_NOTES])
-    return ScriptResult(said.get("value", said.get("thrown")), "thrown" in said, notes)
+    at = as_text(said.get("at"))
+    return ScriptResult(said.get("value", said.get("thrown")), "thrown" in said, notes, at)
 
 
 def _thrown(words: str) -> ScriptResult:

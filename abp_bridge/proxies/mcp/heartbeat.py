@@ -6,6 +6,7 @@ What the server itself reports passes as it came; ours is a hair above the last 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -93,13 +94,21 @@ class Heartbeat:
         finally:
             asking.cancel()
 
+    def on_model_progress(self, question: Question, words: str) -> None:
+        """A model that answers `question` is so far: what the next report says."""
+        for call in self._concerned(question.calls):
+            call.progress = replace(call.progress, status=f"abp-bridge: {words}")
+
+    def _concerned(self, calls: Collection[str]) -> list[_Reported]:
+        return [each for id, each in self._calls.items() if str(id) in calls]
+
     async def _report(self, calls: frozenset[str], asking: anyio.CancelScope) -> None:
         from abp_bridge.protocols.mcp.results import encode_progress  # once needed
 
         with asking:
             while True:
                 await anyio.sleep(self._interval)
-                for call in [each for id, each in self._calls.items() if str(id) in calls]:
+                for call in self._concerned(calls):
                     value = call.progress.value
                     call.progress = replace(call.progress, value=value + _HAIR * max(1, abs(value)))
                     params = encode_progress(call.token, call.progress, self._host.client.version)

@@ -32,9 +32,14 @@ from abp_bridge.rpc.protocol import JsonRpcProtocol
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from abp_bridge.core.question import Question
     from abp_bridge.proxies.elicitor import ElicitorApi
     from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
+
+
+OnProgress = Callable[["Question", str], None]
+MakeElicitor = Callable[["McpConnection", OnProgress], "ElicitorApi"]
 
 
 async def run_proxy(
@@ -43,7 +48,7 @@ async def run_proxy(
     *,
     prefix: str,
     policy: Policy,
-    make_elicitor: Callable[[McpConnection], ElicitorApi],
+    make_elicitor: MakeElicitor,
 ) -> Side:
     """Carry lines between a host and its server until one of them ends.
 
@@ -56,7 +61,8 @@ async def run_proxy(
         server: The same of the server.
         prefix: What the ids of our own requests begin with; nobody else may know it.
         policy: What the person has set.
-        make_elicitor: Makes who asks, when there is something to ask.
+        make_elicitor: Makes who asks, when there is something to ask, and tells how far a model is
+            that answers.
 
     Returns:
         Which side ended first.
@@ -92,11 +98,15 @@ def _make_router(
     tasks: TaskGroup,
     *,
     policy: Policy,
-    make_elicitor: Callable[[McpConnection], ElicitorApi],
+    make_elicitor: MakeElicitor,
 ) -> tuple[Router, ServerQuestions]:
     """Who reads the lines of both sides, and who asks what the server asks among them."""
     connection = McpConnection(host_rpc.connection, tasks)
-    elicitor = Heartbeat(LazyElicitor(lambda: make_elicitor(connection)), connection, tasks)
+    elicitor = Heartbeat(
+        LazyElicitor(lambda: make_elicitor(connection, elicitor.on_model_progress)),
+        connection,
+        tasks,
+    )
     calls, origin = Calls(), cache(policy.origin)
     questions = ServerQuestions(
         server_rpc.connection, to_server, elicitor=elicitor, calls=calls, tasks=tasks, origin=origin

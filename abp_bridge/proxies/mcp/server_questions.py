@@ -37,7 +37,6 @@ MAX_OPEN = 100  # questions of the server's at once: each holds a task and a car
 BEAT = 20.0  # seconds between signs of life to a server that counts its person's time
 
 ELICITATION, SAMPLING = "elicitation/create", "sampling/createMessage"
-NO_ANSWER = -1  # the code of a sampling that was refused, as MCP's page on it has it
 
 
 @dataclass(slots=True)
@@ -242,8 +241,9 @@ def _encode_answer(method: str, question: Question, answer: Answer) -> JsonObjec
 def _ended(method: str, why: str) -> JsonObject:
     """The response to what nobody answered."""
     if method == SAMPLING:
-        words = label(f"no model answered: {why}", 1_000)
-        return {"error": {"code": NO_ANSWER, "message": words}}
+        from abp_bridge.protocols.mcp.sampling import encode_refused
+
+        return {"error": encode_refused(f"no model answered: {why}")}
     return {"result": {"action": "cancel"}}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.mcp_proxy import DESKTOP, FORM, Proxied, proxied
+from support.paths import PYTHON
 from support.programs import Desktop
 
 Json = Any
@@ -48,7 +49,7 @@ def test_whether_a_person_comes_before_a_tool(
         if is_consent:
             words = message["params"]["message"]
             assert words.startswith(
-                f"abp-bridge asks: May {tool} of python mcp_server.py read deeds be called?"
+                f"abp-bridge asks: May {tool} of {PYTHON} mcp_server.py read deeds be called?"
             )
             says = "Nothing says that this can be undone" in words
             assert says is (tool in ("azure", "never-listed"))

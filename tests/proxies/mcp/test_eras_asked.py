@@ -12,7 +12,7 @@ import pytest
 from support.era_host import ANSWERS, CAPABILITIES, Host
 from support.harness import run
 from support.mcp_proxy import DESKTOP, MCP, SERVER
-from support.paths import APPS
+from support.paths import APPS, PYTHON
 from support.sign_in_server import sign_in_server
 from support.sql_server import BIG, TOKEN, TOOL, SqlServer, sql_server
 
@@ -59,7 +59,7 @@ def test_a_legacy_server_asks_a_modern_host(tmp_path: Path, tool: str, yes: bool
         asked: list[Json] = []
         host.shake_hands()
         response = host.call(tool, asked)
-        assert "python mcp_server.py read deeds asks:" in asked[0]["params"]["message"]
+        assert f"{PYTHON} mcp_server.py read deeds asks:" in asked[0]["params"]["message"]
         assert response["result"]["resultType"] == "complete"
         assert len(deeds(tmp_path)) == yes
 

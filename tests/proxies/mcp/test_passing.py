@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support.harness import PATIENCE, environment
 from support.mcp_proxy import FORM, MCP, Proxied, proxied
+from support.paths import PYTHON
 
 from abp_bridge import VERSION
 from abp_bridge.proxies.byte_edit import LONGEST
@@ -125,7 +126,7 @@ def test_what_the_server_says_that_is_no_message_is_on_stderr(tmp_path: Path) ->
         host.end()
         said = host.log_file.with_suffix(".stderr").read_text()
         for line in lines[:2] + lines[3:]:
-            assert f"[python mcp_server.py] {line}" in said
+            assert f"[{PYTHON} mcp_server.py] {line}" in said
 
 
 def test_what_the_server_says_on_stderr_moves_no_cursor(tmp_path: Path) -> None:
@@ -134,8 +135,8 @@ def test_what_the_server_says_on_stderr_moves_no_cursor(tmp_path: Path) -> None:
         assert host.text(host.begin_call("say", lines=lines)) == "said"
         host.end()
     said = host.log_file.with_suffix(".stderr").read_bytes().decode()
-    assert "[python mcp_server.py] 50 % abp-bridge: all is well\n" in said
-    assert "[python mcp_server.py] \\u001b[2J\\u007fgone\r\n" in said
+    assert f"[{PYTHON} mcp_server.py] 50 % abp-bridge: all is well\n" in said
+    assert f"[{PYTHON} mcp_server.py] \\u001b[2J\\u007fgone\r\n" in said
 
 
 def test_ids_that_look_alike_are_not_mixed_up(tmp_path: Path) -> None:

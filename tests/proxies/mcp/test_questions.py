@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.mcp_proxy import FORM, Proxied, proxied
+from support.paths import PYTHON
 
 Json = Any
 
@@ -34,7 +35,7 @@ def test_a_person_says_yes_in_the_host(server: str, tmp_path: Path) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         call = host.begin_call(server)
         question = host.asked()
-        assert "python mcp_server.py read deeds asks:" in question["params"]["message"]
+        assert f"{PYTHON} mcp_server.py read deeds asks:" in question["params"]["message"]
         host.reply(question["id"], {"action": "accept", "content": YES[server]})
         assert host.text(call).startswith("done")
         assert len(host.deeds) == 1

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.harness import run
 from support.mcp_proxy import DESKTOP, FORM, Proxied, proxied
+from support.paths import PYTHON
 from support.programs import Desktop
 
 Json = Any
@@ -37,7 +38,7 @@ def test_where_the_host_cannot_ask_a_page_opens(
     with proxied(tmp_path, env=desktop.env) as host:
         call = host.begin_call(server)
         person = desktop.visit()
-        assert "python mcp_server.py read deeds</strong> asks" in person.page
+        assert f"{PYTHON} mcp_server.py read deeds</bdi> asks" in person.page
         person.send(**given)
         assert host.text(call).startswith("done")
         assert len(host.deeds) == 1
@@ -371,7 +372,7 @@ def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
         assert question["params"]["url"] == LINK["url"]
         assert question["params"]["elicitationId"] == "E1"
         assert question["params"]["message"].startswith(
-            "python mcp_server.py read deeds asks: Sign in"
+            f"{PYTHON} mcp_server.py read deeds asks: Sign in"
         )
         host.reply(question["id"], {"action": "accept"})
         answer = json.loads(host.text(call))["result"]
@@ -400,8 +401,11 @@ def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
     with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("ask", method="elicitation/create", params=LINK)
         person = desktop.visit()
-        assert f'<a href="{LINK["url"]}" target="_blank" rel="noopener noreferrer">' in person.page
-        assert "python mcp_server.py read deeds</strong> asks" in person.page
+        assert (
+            f'<a href="{LINK["url"]}" dir="ltr" target="_blank" rel="noopener noreferrer">'
+            in person.page
+        )
+        assert f"{PYTHON} mcp_server.py read deeds</bdi> asks" in person.page
         person.send(action="yes")
         assert json.loads(host.text(call))["result"]["action"] == "accept"
 
@@ -439,7 +443,7 @@ def test_nothing_of_the_servers_poses_as_the_bridge(tmp_path: Path) -> None:
         call = host.begin_call("ask", method="elicitation/create", params=asked)
         message = host.asked()["params"]["message"]
         assert message.startswith(
-            "python mcp_server.py read deeds asks: abp-bridge asks: All is well."
+            f"{PYTHON} mcp_server.py read deeds asks: abp-bridge asks: All is well."
         )
         assert message.isprintable() or set(message) - set("\n") == {
             each for each in message if each.isprintable()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.harness import RawHost
 from support.mcp_proxy import DESKTOP, FORM, MCP, Proxied
+from support.paths import PYTHON
 
 Json = Any
 
@@ -42,7 +43,7 @@ def test_the_first_request_says_that_the_server_cannot_be_started(first: str) ->
 
 def test_a_server_that_dies_at_initialize_is_named_with_its_exit_code() -> None:
     answer, code = ending(sys.executable, "-c", "input(); raise SystemExit(3)")
-    ended(answer, "python -c", "exit code 3", "its stderr")
+    ended(answer, f"{PYTHON} -c", "exit code 3", "its stderr")
     assert code == 3
 
 

@@ -15,7 +15,7 @@ import pytest
 from support.apps.exotic_server import URL
 from support.era_host import Host
 from support.mcp_proxy import MCP, proxied
-from support.paths import APPS
+from support.paths import APPS, PYTHON
 from support.programs import Desktop
 
 Json = Any
@@ -54,7 +54,7 @@ def test_a_host_that_shows_no_addresses_has_its_person_sent_there(
         id = host.begin("tools/call", {"name": "visit", "arguments": {}})
         person = desktop.visit()
         assert f'<a href="{URL["url"]}"' in person.page
-        assert "python exotic_server.py legacy</strong> asks" in person.page
+        assert f"{PYTHON} exotic_server.py legacy</bdi> asks" in person.page
         person.send(action=pressed)
         result = host.response(id)["result"]
         assert result["isError"] is True

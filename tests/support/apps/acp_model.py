@@ -1,7 +1,7 @@
 """`acp_model.py LOG [HOW...]`: an ACP agent without a model, in plain JSON. The last word of its
 prompt is what it does; any other it answers with what it was told, as JSON. What it keeps of its
 sessions is in the folder `STAND_IN_SESSIONS`, and it goes on with them as `HOW` says: by `load`, by
-`resume`, or not. What it hears is appended to `LOG`, a line each.
+`resume`, or not; with `images` it takes them. What it hears is appended to `LOG`, a line each.
 """
 
 from __future__ import annotations
@@ -129,6 +129,8 @@ def handle(message: Json) -> None:
     match message.get("method"):
         case "initialize":
             has: Json = {"loadSession": "load" in HOW}
+            if "images" in HOW:
+                has["promptCapabilities"] = {"image": True}
             if "resume" in HOW:
                 has["sessionCapabilities"] = {"resume": {}}
             about = {"name": "stand-in", "version": "9.9"}

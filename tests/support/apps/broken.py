@@ -36,9 +36,9 @@ CUT_PAGE = """
 import sys
 import abp_bridge.surfaces.page.controls as controls
 whole = controls._options
-controls._options = lambda asked, values: [
+controls._options = lambda asked, values, words: [
     option
-    for option in whole(asked, values)
+    for option in whole(asked, values, words)
     if option.label != "first"
 ]
 from abp_bridge.cli.main import entry

@@ -63,6 +63,20 @@ const WORKS = {
   large: ({ size }) => '👍'.repeat(size / 2),
   spin: () => { for (;;); },
   throw: () => { throw new TypeError('no such thing'); },
+  // Everything that a page's console can have, and a failure at the end.
+  grumble: async ({ words }) => {
+    console.error('no paper', { tray: 2 }, new RangeError('far'));
+    console.warn(words);
+    console.log('nothing that matters');
+    Promise.reject(new Error('nobody caught it'));
+    setTimeout(() => { throw new SyntaxError('too late'); });
+    await fetch('/no.json?key=1');
+    await new Promise((resolve) => setTimeout(resolve));
+    throw new TypeError('no such thing');
+  },
+  grumbleOften: ({ times }) => {
+    for (let time = 0; time < times; time++) console.error(`time ${time}`);
+  },
   reject: () => Promise.reject({ code: 'OUT_OF_PAPER', message: 'Load paper', retryable: true }),
   rejectText: () => Promise.reject('just so'),
   rejectResponse: () => Promise.reject({ success: false, error: { code: 'A_RESPONSE', message: 'rejected' } }),

@@ -1,0 +1,35 @@
+"""What is told of a page's console, without a page."""
+
+from __future__ import annotations
+
+from abp_bridge.apps.browser.console import BURST, RATE, Console, show_place
+from abp_bridge.core.notice import Notice, describe
+
+
+def test_lines_that_there_is_no_room_for_are_counted_in_the_next() -> None:
+    told: list[Notice] = []
+    now = [0.0]
+    console = Console(told.append, lambda: "", lambda: now[0])
+    for number in range(int(BURST) + 3):
+        console.write("error", str(number))
+    assert len(told) == BURST
+    now[0] = 1 / RATE
+    console.add({"level": "warning", "message": "at last", "lost": 4})
+    assert describe(told[-1]) == (
+        "its page's console has a warning: at last; 7 before it were not told"
+    )
+
+
+def test_what_is_no_line_is_told_as_one_without_words() -> None:
+    told: list[Notice] = []
+    console = Console(told.append, lambda: "", lambda: 0.0)
+    console.add(["nonsense"])
+    assert describe(told[-1]) == "its page's console has an error:"
+    assert console.said == " Its page's console has an error:."
+
+
+def test_a_place_is_a_file_of_the_pages_own_or_an_address_without_its_query() -> None:
+    own = "http://localhost:3000"
+    assert show_place(f"{own}/js/app.js?v=1:12:5", own) == "/js/app.js:12:5"
+    assert show_place(f"{own}/:3:1", own) == "/:3:1"
+    assert show_place("https://cdn.example/x.js#a:1:2", own) == "https://cdn.example/x.js:1:2"

@@ -1,0 +1,4 @@
+// A page whose author has forgotten a word.
+window.abp = {
+  initialize async () => {},
+};
