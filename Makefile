@@ -19,7 +19,7 @@ help:
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and the SDK of OpenCode, installed from npm'
 	@echo 'make hosts ARGS=--busy  who answered under Copilot, codex exec, claude -p, acpx and fast-agent, on a machine kept busy'
 	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'
-	@echo 'make agents             real agents as models (Claude Code, Codex, Goose, opencode, Qwen Code), by their command lines and over ACP'
+	@echo 'make agents             real agents as models (Claude Code, Codex, Goose, opencode, Qwen Code, Gemini CLI), by their command lines and over ACP'
 	@echo 'make servers            real MCP servers (MongoDB, Supabase, everything, Azure, FastMCP, Okta'"'"'s helper) behind abp-bridge mcp'
 	@echo 'make docs               the pictures of docs/page.md, from a real Chromium, docs/capabilities.md, from the matrix, and the tables in README'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
@@ -30,7 +30,7 @@ help:
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml abp_bridge/__init__.py
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,models]' --group dev
 	touch $@
@@ -49,7 +49,28 @@ tmux:
 	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends tmux; }
 
-demo: setup $(if $(findstring --browser,$(ARGS)),chromium)
+# The product alone, where developers' tools are not there already; by uv where that is there, which
+# is several times as fast. A venv without a pip of its own takes no time.
+DEMO_EXTRA := $(if $(findstring --browser,$(ARGS)),[browser])
+DEMO_STAMP := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.demo$(DEMO_EXTRA))
+
+$(VENV)/.demo$(DEMO_EXTRA): pyproject.toml abp_bridge/__init__.py
+	@echo 'abp-bridge is installed into $(VENV), once'
+	@set -e; \
+	if command -v uv >/dev/null; then \
+	  test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV); \
+	  uv pip install --quiet --python $(BIN)/python --editable '.$(DEMO_EXTRA)'; \
+	elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV); \
+	  $(PYTHON) -m pip --python $(BIN)/python install --quiet --no-compile --disable-pip-version-check \
+	    --editable '.$(DEMO_EXTRA)'; \
+	else \
+	  test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV); \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.$(DEMO_EXTRA)'; \
+	fi
+	@touch '$@'
+
+demo: $(DEMO_STAMP) $(if $(findstring --browser,$(ARGS)),chromium)
 	@$(BIN)/abp-bridge demo $(ARGS)
 
 # What thinks is held to full coverage; the rest often waits, so more of it runs at once than there are
@@ -64,7 +85,7 @@ else
 	$(BIN)/coverage run -m pytest --numprocesses=auto $(PURE)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=100
-	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)") --dist=worksteal $(PURE:%=--ignore=%)
+	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c "import os; print(os.cpu_count() * 2)") --dist=worksteal $(PURE:%=--ignore=%)
 endif
 
 check: setup

@@ -27,7 +27,7 @@ def endurance(bench: Bench) -> list[Row]:
     with ExitStack() as stack:
         bridge = bench.connected(stack)
         for asked in range(0, count, step):
-            took += rounds_of(bridge, "abp_ask", {"count": step, "together": 1})
+            took += rounds_of(bridge, "abp_ask_2", {"count": step, "together": 1})
             sizes.append(((asked + step) / 1000, bridge.resident()))
     part = len(took) // 10
     half = sizes[len(sizes) // 2 :]
@@ -213,7 +213,7 @@ def _ask_together(client: Client, total: int, wide: int) -> float:
             waiting.clear()
 
     id, left = client.ask_for(
-        "tools/call", {"name": "abp_ask", "arguments": {"count": total, "together": wide}}
+        "tools/call", {"name": "abp_ask_2", "arguments": {"count": total, "together": wide}}
     )
     came, _ = client.wait_for(id, on_question)
     return came - left

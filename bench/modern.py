@@ -29,9 +29,9 @@ def modern(bench: Bench) -> list[Row]:
             {
                 "modern": (
                     bridge,
-                    lambda: _rounds(bridge, "abp_ask", {"count": ROUNDS + 1, "together": 1}),
+                    lambda: _rounds(bridge, "abp_ask_2", {"count": ROUNDS + 1, "together": 1}),
                 ),
-                "legacy": (legacy, lambda: rounds_of(legacy, "abp_ask", ask)),
+                "legacy": (legacy, lambda: rounds_of(legacy, "abp_ask_2", ask)),
                 SDK_MODERN: (sdk, lambda: _rounds(sdk, "ask", {"count": ROUNDS + 1})),
                 SDK: (sdk_legacy, lambda: rounds_of(sdk_legacy, "ask", ask)),
             },
@@ -127,11 +127,11 @@ def _park(client: Client, wide: int) -> tuple[float, float]:
     arguments = {"count": 1, "together": 1}
     most, began = 0.0, time.perf_counter()
     for _ in range(0, PARKED, wide):
-        asked = client.gather({client.call_modern("abp_ask", arguments)[0] for _ in range(wide)})
+        asked = client.gather({client.call_modern("abp_ask_2", arguments)[0] for _ in range(wide)})
         if wide > 1:
             most = max(most, client.resident())
         ended = client.gather(
-            {client.call_modern("abp_ask", arguments, result)[0] for result in asked}
+            {client.call_modern("abp_ask_2", arguments, result)[0] for result in asked}
         )
         if any(result["resultType"] != "complete" for result in ended):
             raise Broken("a call did not end after its question")

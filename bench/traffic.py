@@ -79,7 +79,7 @@ def questions(bench: Bench) -> list[Row]:
         ask = {"count": TURN + 1, "together": 1}
         took, cpu = in_turns(
             {
-                "bridge": (bridge, lambda: rounds_of(bridge, "abp_ask", ask)),
+                "bridge": (bridge, lambda: rounds_of(bridge, "abp_ask_2", ask)),
                 SDK: (sdk, lambda: rounds_of(sdk, "ask", ask)),
                 PUMP: (pump, lambda: rounds_of(pump, "ask", ask)),
             },
