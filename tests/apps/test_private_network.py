@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from socket import AF_INET, SOCK_DGRAM, socket
 from typing import Any
 
 import pytest
@@ -32,6 +33,19 @@ const WAYS = {
   fetch: (url) => fetch(url, { mode: 'no-cors' }).then(() => 'loaded', () => 'failed'),
   image, frame,
   beacon: async (url) => navigator.sendBeacon(url, 'x') && 'sent',
+  socket: (url) => new Promise((done) => {
+    const made = new WebSocket(url.replace('http', 'ws'));
+    Object.assign(made, { onopen: () => done('open'), onerror: () => done('failed') });
+  }),
+  stun: async (url) => {
+    const made = new RTCPeerConnection({ iceServers: [{ urls: `stun:${new URL(url).host}` }] });
+    made.createDataChannel('x');
+    await made.setLocalDescription(await made.createOffer());
+    await new Promise((done) => {
+      made.onicegatheringstatechange = () => made.iceGatheringState === 'complete' && done();
+    });
+    return 'gathered';
+  },
   leave: async (url) => { location.assign(url); await new Promise(() => {}); },
 };
 window.abp = {
@@ -90,7 +104,22 @@ async def test_nothing_that_a_page_loads_reaches_a_private_network(private: Web)
                         await connect(host, f"{site}/")
             told = json.dumps(host.wire.sent("notifications/message"))
     assert private.requests == []
-    assert f"a request to {private.elsewhere} was refused: localhost is on a private" in told
+    refused = f"a connection to localhost:{private.port} was refused: localhost is on a private"
+    assert refused in told
+
+
+async def test_no_socket_of_a_page_reaches_a_private_network(private: Web) -> None:
+    with lure() as site, socket(AF_INET, SOCK_DGRAM) as datagrams:
+        datagrams.bind(("127.0.0.1", 0))
+        datagrams.setblocking(False)
+        async with hosted("--allow", "127.0.0.1") as host:
+            await connect(host, f"{site}/")
+            await host.call("go", way="socket", url=f"{private.elsewhere}/socket")
+            place = f"http://localhost:{datagrams.getsockname()[1]}"
+            assert "gathered" in text(await host.call("go", way="stun", url=place))
+            with pytest.raises(BlockingIOError):
+                datagrams.recv(1)
+    assert private.requests == []
 
 
 async def test_a_page_that_the_person_named_loads_what_it_likes(private: Web) -> None:

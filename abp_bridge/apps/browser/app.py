@@ -16,12 +16,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import replace
 
 import anyio
-from playwright.async_api import Browser
+from playwright.async_api import Browser, ProxySettings
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge import VERSION
 from abp_bridge.apps.browser.chromium import BrowserError, run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
+from abp_bridge.apps.browser.gate import open_gate
 from abp_bridge.apps.browser.manifest import Manifest, discover
 from abp_bridge.apps.browser.page import (
     AppPage,
@@ -95,12 +96,13 @@ class BrowserApp:
         self.overhear("manifest", found.content, False)
         async with (
             only_error(AppError),
+            self._proxy() as proxy,
             self._browser(self._settings) as browser,
             anyio.create_task_group() as tasks,
         ):
             with _browser_errors():
                 context = await browser.new_context(
-                    accept_downloads=False, permissions=[], service_workers="block"
+                    accept_downloads=False, permissions=[], service_workers="block", proxy=proxy
                 )
                 page = AppPage(
                     context,
@@ -110,10 +112,8 @@ class BrowserApp:
                     self._alias,
                     overhear=self.overhear,
                 )
+                self._page = page
                 await page.prepare()
-                if not self._named:
-                    await page.restrict(self._guard)
-            self._page = page
             try:
                 sites = {site(self._address), site(found.url)}
                 limit = self._settings.browser_timeout
@@ -130,6 +130,21 @@ class BrowserApp:
                 page.leave()
                 self._page = None
                 tasks.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def _proxy(self) -> AsyncIterator[ProxySettings | None]:
+        """What an app's browser goes through to the network; None where the person named the app,
+        which loads what it likes.
+        """
+        if self._named:
+            yield None
+            return
+        async with open_gate(self._guard, self._on_refused_connection) as address:
+            yield ProxySettings(server=address)
+
+    def _on_refused_connection(self, host: str, port: int, problem: AppError) -> None:
+        if self._page is not None:
+            self._page.on_refused_connection(host, port, problem)
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call a capability in the page (`App.call`).

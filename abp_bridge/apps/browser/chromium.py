@@ -32,6 +32,12 @@ KILLED = 0.25  # seconds for the killed to be gone
 LONGEST_PATH = 55  # of that folder; a socket's path has at most 103 bytes on some systems
 SWEEPS = (0, 0.01, 0.05, 0.2)  # seconds before each attempt to take their files away
 
+# Else a page's STUN goes around every proxy. The second is the flag's name in older versions.
+_PROXIED_UDP = tuple(
+    f"--{name}=disable_non_proxied_udp"
+    for name in ("webrtc-ip-handling-policy", "force-webrtc-ip-handling-policy")
+)
+
 _NAMES = (
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
     *("microsoft-edge", "microsoft-edge-stable", "msedge", "brave-browser", "brave"),
@@ -232,6 +238,7 @@ async def _launch(driver: Playwright, path: str, settings: Settings) -> Browser:
             executable_path=path,
             headless=settings.headless,
             chromium_sandbox=settings.chrome_sandbox,
+            args=list(_PROXIED_UDP),
             handle_sigint=False,
             handle_sigterm=False,
             handle_sighup=False,

@@ -253,18 +253,17 @@ class _Checked(httpcore2.AsyncNetworkBackend):
         return await self._inner.connect_tcp(last, port, timeout, local_address, socket_options)
 
 
-async def reachable(host: str, port: int, guard: Guard, *, every: bool = False) -> list[str]:
-    """The addresses of `host` that `guard` lets be reached; with `every`, all that it has.
+async def reachable(host: str, port: int, guard: Guard) -> list[str]:
+    """The addresses of `host` that `guard` lets be reached: at least one.
 
     Raises:
-        AppError: There are none, or not every one is allowed.
+        AppError: There are none.
     """
     addresses = await _resolve(host.strip("[]"), port)
     allowed = [address for address in addresses if guard.allows(host, port, address)]
-    private = [address for address in addresses if address not in allowed]
-    if not allowed or (every and private):
+    if not allowed:
         raise AppError(
-            f"{host} is on a private network ({private[0]}), which only the person can allow:"
+            f"{host} is on a private network ({addresses[0]}), which only the person can allow:"
             f" start abp-bridge with --app and the app's address, or with --allow {host}",
             "PERMISSION_DENIED",
         )

@@ -31,7 +31,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.apps.browser.console import Console, SecretListener, show_place, show_request
-from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, Guard, reachable, site, split
+from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, site, split
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
 from abp_bridge.core.command_line import show_target
@@ -49,9 +49,10 @@ SCRIPT_OBJECT = "window.__abpBridge"
 MAX_MESSAGE = 2**24  # characters; inject.js keeps to half of it
 MAX_RESULT = 2**27  # characters of one result, in all its parts
 MAX_NOTES = 10  # of what JSON could not hold in a result
-MAX_REFUSED = 20  # origins of which the listener hears that they were refused
+MAX_REFUSED = 20  # places and frames of which the listener hears that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
 DISMISS_LIMIT = 0.4  # seconds for the browser to close a dialog
+_GATE_FAILURE = "net::ERR_SOCKS_"
 _OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave up
 
 
@@ -118,7 +119,6 @@ class AppPage:
         self._cdp: CDPSession | None = None
         self._refused: set[str] = set()
         self._left = anyio.Event()
-        self._guard: Guard | None = None
         self._unreachable: AppError | None = None  # why the page itself cannot be had
 
     @property
@@ -152,44 +152,19 @@ class AppPage:
         self._cdp.on("Page.javascriptDialogClosed", self._on_dialog_closed)
         await self._cdp.send("Page.enable")
 
-    async def restrict(self, guard: Guard) -> None:
-        """From now on what the page requests, and where that redirects, goes only to hosts that
-        `guard` allows; each other request is refused before it is sent.
+    def on_refused_connection(self, host: str, port: int, problem: AppError) -> None:
+        """The gate refused what the page, or a redirect, wanted to connect to (`open_gate`)."""
+        if self._script is None:
+            self._unreachable = problem
+        place = f"{host}:{port}"
+        if problem.code == "PERMISSION_DENIED" and self._is_new_refusal(place):
+            self._note(f"a connection to {label(place, 80)} was refused: {problem}")
 
-        Raises:
-            PlaywrightError: The page or its browser is gone.
-        """
-        assert self._cdp is not None
-        self._guard = guard
-        self._cdp.on("Fetch.requestPaused", lambda e: self._tasks.start_soon(self._judge, e))
-        tree = await self._cdp.send("Page.getFrameTree")
-        self._main_frame_id = tree["frameTree"]["frame"]["id"]
-        await self._cdp.send("Fetch.enable")
-
-    async def _judge(self, event: Mapping[str, Any]) -> None:
-        assert self._cdp is not None
-        assert self._guard is not None
-        answer = {"requestId": event["requestId"]}
-        method, problem = "Fetch.continueRequest", None
-        try:
-            parts = split(event["request"]["url"])
-            port = parts.port or DEFAULT_PORTS[parts.scheme]
-            await reachable(parts.hostname or "", port, self._guard, every=True)
-        except AppError as refused:
-            method, problem = "Fetch.failRequest", refused
-            answer["errorReason"] = "AddressUnreachable"
-        if problem is not None:
-            if event["frameId"] == self._main_frame_id and event["resourceType"] == "Document":
-                self._unreachable = problem
-            self._refuse_request(event["request"]["url"], problem)
-        with suppress(PlaywrightError):
-            await self._cdp.send(method, answer)
-
-    def _refuse_request(self, url: str, problem: AppError) -> None:
-        whose = site(url) or label(url, 80)
-        if whose not in self._refused and len(self._refused) < MAX_REFUSED:
-            self._refused.add(whose)
-            self._note(f"a request to {whose} was refused: {problem}")
+    def _is_new_refusal(self, whose: str) -> bool:
+        if whose in self._refused or len(self._refused) == MAX_REFUSED:
+            return False
+        self._refused.add(whose)
+        return True
 
     async def visit(
         self, url: str, sites: Collection[str], *, limit: float, patience: float
@@ -218,7 +193,7 @@ class AppPage:
                 f"{failed}: {shown} was not loaded within {limit:g} s", "TIMEOUT"
             ) from None
         except PlaywrightError as problem:
-            if self._unreachable is not None:
+            if self._unreachable is not None and _GATE_FAILURE in str(problem):
                 words = f"{failed}: {self._unreachable}"
                 raise AppError(words, self._unreachable.code) from None
             if "interrupted by another navigation" not in str(problem):
@@ -417,8 +392,7 @@ class AppPage:
 
     def _refuse(self, frame: Frame) -> None:
         whose = site(frame.url) or label(frame.url, 80) or "an unnamed frame"
-        if whose not in self._refused and len(self._refused) < MAX_REFUSED:
-            self._refused.add(whose)
+        if self._is_new_refusal(whose):
             self._note(f"a frame of {whose} tried to speak for the app and was refused")
 
     def _report(self, said: JsonValue, listener: AppListener) -> None:
@@ -518,7 +492,7 @@ class AppPage:
 
     def _on_failed_request(self, request: Request) -> None:
         reason = label(request.failure or "it failed", 80)
-        if reason not in _OWN_FAILURES and site(request.url) not in self._refused:
+        if reason not in _OWN_FAILURES and _place(request.url) not in self._refused:
             self.console.write(
                 "error", f"{show_request(request.method, request.url)} failed: {reason}"
             )
@@ -608,3 +582,12 @@ def _thrown(words: str) -> ScriptResult:
 
 def _failure(code: str, words: str) -> JsonObject:
     return {"success": False, "error": {"code": code, "message": words, "retryable": False}}
+
+
+def _place(url: str) -> str:
+    """The host and port of an address, as the gate names them."""
+    try:
+        parts = split(url)
+    except AppError:
+        return ""
+    return f"{parts.hostname}:{parts.port or DEFAULT_PORTS[parts.scheme]}"
