@@ -16,6 +16,7 @@ from support.peer import PATIENCE
 
 from abp_bridge.cli.check_app.rules import RULES, Facts, Kind, Status, check_all, schema_problems
 from abp_bridge.core.capability import Capability
+from abp_bridge.core.question import MISSING
 
 Json = Any
 
@@ -103,6 +104,14 @@ def test_a_rule_that_is_broken_is_told_with_its_problem(name: str) -> None:
     assert any(words in each for each in found.problems), found.problems
 
 
+@pytest.mark.parametrize(("call", "name"), [("unknown", "responses"), ("called", "call")])
+def test_a_call_that_is_not_answered_breaks_its_rule(call: str, name: str) -> None:
+    missing: Json = {call: MISSING}
+    facts = replace(whole(), unanswered={call: 2.0}, **missing)
+    (found,) = [each for each in check_all(facts) if each.rule.name == name]
+    assert (found.status, found.problems) == (Status.FAILED, ("it did not answer within 2 s",))
+
+
 def test_what_nobody_could_see_is_not_checked() -> None:
     found = check_all(Facts(Kind.PAGE, problem="it is not there"))
     told = {each.rule.name: each.status for each in found}
@@ -144,15 +153,18 @@ def test_a_program_that_breaks_a_rule_is_told_its_cure(tmp_path: Path) -> None:
         "import json, sys\n"
         "for line in sys.stdin:\n"
         "    asked = json.loads(line)\n"
+        "    if asked.get('params', {}).get('capability') == 'a':\n"
+        "        continue\n"
         "    result = {'sessionId': 's', 'capabilities': [{'name': 'a'}]}\n"
         "    answer = {'jsonrpc': '2.0', 'id': asked['id'], 'result': result}\n"
         "    print(json.dumps(answer), flush=True)\n"
     )
-    ended = check(f"stdio:{sys.executable} {app}", "--call", "a", "--json")
+    ended = check(f"stdio:{sys.executable} {app}", "--call", "a", "--json", ABP_CALL_TIMEOUT="0.3s")
     assert ended.returncode == 1, ended.stderr
     told = json.loads(ended.stdout)
     broken = {each["name"]: each for each in told["checks"] if each["status"] == "failed"}
     assert set(broken) == {"initialize", "responses", "call"}
+    assert broken["call"]["problems"] == ["it did not answer within 0.3 s"]
     assert broken["initialize"]["problems"][0] == "app.id is missing, or no text"
     assert "Return {sessionId, protocolVersion" in broken["initialize"]["cure"]
     assert not told["passed"]

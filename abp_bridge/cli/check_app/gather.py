@@ -33,16 +33,18 @@ async def gather(target: str, settings: Settings, call: tuple[str, JsonObject] |
         call: A capability to be called too, with its parameters. Whatever it asks is declined.
     """
     facts = Facts(_kind(target))
-    ear = Ear(facts)
+    collector = FactCollector(facts)
     try:
-        app = make_app(
-            target, True, settings, partial(observe_stream, read=ear.read, written=ear.written)
-        )
+        tap = partial(observe_stream, read=collector.read, written=collector.written)
+        app = make_app(target, True, settings, tap)
         if facts.kind is Kind.PAGE:
-            app.overhear = ear.hear  # type: ignore[attr-defined]
-        async with app.open(Declining(facts)) as opened:
+            app.overhear = collector.add  # type: ignore[attr-defined]
+        async with app.open(DecliningListener(facts)) as opened:
             facts.capabilities = opened.capabilities
-            await _call(app, ear, facts, settings, call)
+            calls = {"unknown": (NO_CAPABILITY, {}) if facts.kind in ABP else None, "called": call}
+            for stage, made in calls.items():
+                if made is not None:
+                    await _call(app, stage, made, collector, settings.call_timeout)
     except AppError as problem:
         facts.problem = str(problem)
     if facts.kind is Kind.PAGE:
@@ -53,18 +55,16 @@ async def gather(target: str, settings: Settings, call: tuple[str, JsonObject] |
 
 async def _call(
     app: App,
-    ear: Ear,
-    facts: Facts,
-    settings: Settings,
-    call: tuple[str, JsonObject] | None,
+    stage: str,
+    call: tuple[str, JsonObject],
+    collector: FactCollector,
+    limit: float,
 ) -> None:
-    with anyio.move_on_after(settings.call_timeout):
-        if facts.kind in ABP:
-            ear.stage = "unknown"
-            await app.call(NO_CAPABILITY, {}, "check-1")
-        if call is not None:
-            ear.stage = "called"
-            await app.call(*call, "check-2")
+    collector.stage = stage
+    with anyio.move_on_after(limit) as waiting:
+        await app.call(*call, f"check-{stage}")
+    if waiting.cancelled_caught:
+        collector.facts.unanswered[stage] = limit
 
 
 def _kind(target: str) -> Kind:
@@ -76,32 +76,33 @@ def _kind(target: str) -> Kind:
     return Kind.PIPE if lower.startswith("stdio:") or lower == "demo" else Kind.OTHER
 
 
-class Ear:
+class FactCollector:
     """Sorts what crosses into the facts.
 
     Attributes:
+        facts: Those.
         stage: What the next call's answer is: `unknown` or `called`.
     """
 
     def __init__(self, facts: Facts) -> None:
         self.stage = "unknown"
-        self._facts = facts
+        self.facts = facts
         self._asked: dict[JsonValue, str] = {}  # ids of our requests: what they called
 
-    def hear(self, name: str, said: JsonValue, thrown: bool) -> None:
+    def add(self, name: str, said: JsonValue, thrown: bool) -> None:
         """What a page said (`apps.browser.page.Overhear`)."""
         if name == "ask":
-            self._facts.asked.append(said)
+            self.facts.asked.append(said)
             return
         if name == "manifest":
-            self._facts.manifest = as_object(said)
+            self.facts.manifest = as_object(said)
             return
         name = {"call": self.stage, "capabilities": "listed"}.get(name, name)
         if name not in ("initialize", "listed", "unknown", "called", "shutdown"):
             return
-        setattr(self._facts, name, said)
+        setattr(self.facts, name, said)
         if thrown:
-            self._facts.thrown.add({"listed": "capabilities"}.get(name, name))
+            self.facts.thrown.add(name)
 
     def written(self, line: bytes | None, size: int) -> None:
         """A line of ours to a program (`rpc.tap.LineListener`)."""
@@ -117,9 +118,9 @@ class Ear:
         id, method = message.get("id"), message.get("method")
         if isinstance(method, str):
             if method.startswith(("elicitation/", "sampling/")):
-                self.hear("ask", {"method": method, "params": message.get("params")}, False)
+                self.add("ask", {"method": method, "params": message.get("params")}, False)
         elif isinstance(id, str | int) and (name := self._asked.pop(id, "")):
-            self.hear(name, message.get("result", message.get("error")), "error" in message)
+            self.add(name, message.get("result", message.get("error")), "error" in message)
 
 
 def _message(line: bytes | None) -> JsonObject:
@@ -129,7 +130,7 @@ def _message(line: bytes | None) -> JsonObject:
         return {}
 
 
-class Declining:
+class DecliningListener:
     """Who listens while an app is checked (`AppListener`): nobody is asked, and every question is
     declined.
     """

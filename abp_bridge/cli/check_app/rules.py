@@ -69,6 +69,7 @@ class Facts:
         initialize, listed, unknown, called, shutdown: What it answered, as it came; `unknown` is of
             a capability that it cannot have.
         thrown: Which of those it threw instead.
+        unanswered: Which calls it did not answer, and the seconds that it had for each.
         asked: What it asked during the call.
         capabilities: What the bridge makes of its lists.
         console: What its page's console had.
@@ -84,6 +85,7 @@ class Facts:
     called: JsonValue | Missing = MISSING
     shutdown: JsonValue | Missing = MISSING
     thrown: set[str] = field(default_factory=set)
+    unanswered: dict[str, float] = field(default_factory=dict)
     asked: list[JsonValue] = field(default_factory=list)
     capabilities: Sequence[Capability] = ()
     console: list[str] = field(default_factory=list)
@@ -253,7 +255,7 @@ def _features(facts: Facts) -> Problems | None:
 
 
 def _listed(facts: Facts) -> Problems | None:
-    if "capabilities" in facts.thrown:
+    if "listed" in facts.thrown:
         return iter(["it threw"])
     if facts.listed is MISSING:
         return None
@@ -338,6 +340,8 @@ def _response_problems(raw: JsonValue, thrown: bool) -> Problems:
 
 def _response_of(name: str) -> Judge:
     def judge(facts: Facts) -> Problems | None:
+        if name in facts.unanswered:
+            return iter([f"it did not answer within {facts.unanswered[name]:g} s"])
         raw: JsonValue | Missing = getattr(facts, name)
         return None if raw is MISSING else _response_problems(raw, name in facts.thrown)
 
