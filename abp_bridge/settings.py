@@ -792,19 +792,25 @@ def split_command(target: str) -> list[str]:
     return words
 
 
-def _check_apps(settings: Settings) -> Iterator[str]:
-    for target in settings.apps:
-        if target in BUILT_IN:
-            continue
-        if not target.lower().startswith(tuple(TARGETS)):
-            yield f"--app {target!r} is no app: {describe_wrong_target(target)}"
-        elif f"{target.partition(':')[0].lower()}:" in TARGETS:
-            try:
-                split_command(target)
-            except ValueError as problem:
-                from abp_bridge.core.command_line import show_target
+def find_target_problem(target: str) -> str:
+    """Why `target` can name no app, with what would be right; empty where it can."""
+    if target in BUILT_IN:
+        return ""
+    if not target.lower().startswith(tuple(TARGETS)):
+        return f"{target!r} is no app: {describe_wrong_target(target)}"
+    if f"{target.partition(':')[0].lower()}:" in TARGETS:
+        try:
+            split_command(target)
+        except ValueError as problem:
+            from abp_bridge.core.command_line import show_target
 
-                yield f"--app {show_target(target)!r}: {problem}"
+            return f"{show_target(target)!r}: {problem}"
+    return ""
+
+
+def _check_apps(settings: Settings) -> Iterator[str]:
+    for problem in filter(None, map(find_target_problem, settings.apps)):
+        yield f"--app {problem}"
 
 
 def _check_hosts(settings: Settings) -> Iterator[str]:

@@ -37,7 +37,7 @@ def read_parameters(words: Sequence[str], schema: JsonObject) -> dict[str, JsonV
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         given = _read_object(words[0])
     else:
-        given = dict(_read_pair(word, schema) for word in words)
+        given = _read_pairs(words, schema)
     check_parameters(given, schema)
     return given
 
@@ -47,6 +47,15 @@ def _read_object(text: str) -> dict[str, JsonValue]:
         return dict(as_object(json_text.parse(text)))
     except ValueError as problem:
         raise ParameterError(f"{label(text, 60)} is not valid JSON: {problem}") from None
+
+
+def _read_pairs(words: Sequence[str], schema: JsonObject) -> dict[str, JsonValue]:
+    given: dict[str, JsonValue] = {}
+    for name, value in (_read_pair(word, schema) for word in words):
+        if name in given:
+            raise ParameterError(f"{label(name)} is given twice: several values are one JSON array")
+        given[name] = value
+    return given
 
 
 def _read_pair(word: str, schema: JsonObject) -> tuple[str, JsonValue]:
@@ -82,7 +91,10 @@ def check_parameters(given: JsonObject, schema: JsonObject) -> None:
         to_text(name) for name in as_list(schema.get("required")) if to_text(name) not in given
     ]
     problems = [f"it needs {_describe(name, schema)}" for name in missing]
-    for name in given if known else ():
+    # Where a schema says nothing of others, a name that it has not is taken for a misspelt one.
+    others = schema.get("additionalProperties", False)
+    takes_others = others is not False or "patternProperties" in schema
+    for name in given if known and not takes_others else ():
         if name not in known:
             near = get_close_matches(name, known, 1)
             meant = f" (is {label(near[0])} meant?)" if near else ""

@@ -136,7 +136,7 @@ def _interrupt(env: dict[str, str]) -> Interrupted:
         raw = screen.raw
         screen.press(CTRL_C)
         screen.until("cancelled")
-        screen.until("Ctrl-C once more ends the demo.")
+        screen.until("Ctrl-C once more ends abp-bridge demo.")
         prompt(screen, "Where should the ticket be sent?")
         screen.press(CTRL_C)
         screen.until("Ended. The bridge is closed.")
@@ -563,7 +563,7 @@ def test_ctrl_c_without_arrow_keys_does_the_same(env: dict[str, str]) -> None:
         screen.until("Whose trip is it?")
         screen.until("Name: ")
         screen.press(CTRL_C)
-        screen.until("Ctrl-C once more ends the demo.")
+        screen.until("Ctrl-C once more ends abp-bridge demo.")
         screen.until("E-mail: ")
         screen.press(CTRL_C)
         assert screen.end() == 128 + signal.SIGINT

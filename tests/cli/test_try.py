@@ -138,6 +138,13 @@ def test_parameters_are_read_as_their_schema_has_them(words: list[str], given: J
 
 
 @pytest.mark.parametrize(
+    "others", [{"additionalProperties": True}, {"patternProperties": {"^x": {}}}]
+)
+def test_a_schema_that_takes_other_parameters_is_given_them(others: Json) -> None:
+    assert read_parameters(["name=Ada", "x=1"], {**SCHEMA, **others}) == {"name": "Ada", "x": 1}
+
+
+@pytest.mark.parametrize(
     ("words", "problem"),
     [
         ([], "it needs name (string, Whose it is), such as name=..."),
@@ -147,6 +154,7 @@ def test_parameters_are_read_as_their_schema_has_them(words: list[str], given: J
         (["name=Ada", "count=many"], "count must be integer, not 'many'"),
         (["name=Ada", "count=0"], "count must be at least 1"),
         (["name=Ada", "kind=huge"], "kind must be one of"),
+        (["name=Ada", "name=Eve"], "name is given twice"),
     ],
 )
 def test_parameters_that_do_not_fit_are_said_by_name(words: list[str], problem: str) -> None:

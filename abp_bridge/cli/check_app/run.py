@@ -17,7 +17,7 @@ from abp_bridge.cli.check_app.rules import Facts, Finding, Status, check_all
 from abp_bridge.cli.runtime import complain, load_settings, run_until_signal
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import Json, JsonObject
-from abp_bridge.settings import BUILT_IN, TARGETS, Settings, describe_wrong_target
+from abp_bridge.settings import Settings, find_target_problem
 
 if TYPE_CHECKING:
     import argparse
@@ -58,8 +58,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Check the app. Returns the exit code."""
     target = options.target
-    if target not in BUILT_IN and not target.lower().startswith(tuple(TARGETS)):
-        return complain(f"{target!r} is no app: {describe_wrong_target(target)}", "check")
+    if wrong := find_target_problem(target):
+        return complain(wrong, "check")
     call = None
     if options.call is not None:
         from abp_bridge.cli.parameters import ParameterError, read_parameters

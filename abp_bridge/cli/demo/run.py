@@ -17,7 +17,7 @@ from abp_bridge.cli.runtime import complain
 from abp_bridge.cli.terminal_host.host import (
     FILE,
     Answerer,
-    StoryError,
+    CommandError,
     TerminalHost,
     at_terminal,
     mend_encoding,
@@ -124,7 +124,7 @@ async def _tell_story(host: TerminalHost) -> None:
     for capability, about in STORY:
         before = await host.tool_names()
         if (await host.call(capability, about=about)).failed:
-            raise StoryError(f"{capability} failed")
+            raise CommandError(f"{capability} failed")
         if capability == "demo.grow":
             await _show_growth(host, before)
     await host.show_account()
@@ -139,4 +139,4 @@ async def _show_growth(host: TerminalHost, before: set[str]) -> None:
                 host.view.note(f"The list of tools changed: {names} is new.")
                 return
             await changed.wait()
-    raise StoryError("the new capability never became a tool")
+    raise CommandError("the new capability never became a tool")

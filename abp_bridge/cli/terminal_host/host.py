@@ -1,14 +1,15 @@
 """This terminal as the MCP host of a bridge that is spawned for it: what it is asked and told, and
 the account at the end.
 
-Owns the bridge's life and the callbacks of `mcp.Client`. What is called is its story's; who answers
-is `surfaces.terminal` or `script`; how it looks is `view`.
+Owns the bridge's life and the callbacks of `mcp.Client`. What is called is its command's; who
+answers is `surfaces.terminal` or `script`; how it looks is `view`.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import signal
 import sys
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp import Client
 
+logger = logging.getLogger(__name__)
+
 START_LIMIT = 30.0  # seconds for an answer of the bridge's
 CONNECT_LIMIT = 120.0  # seconds for the app, which may be a browser's first start
 SCRIPTED_LIMIT = 120.0  # seconds for a call whose questions a script answers
@@ -62,10 +65,10 @@ LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be u
 FILE = "the answers file"  # who answers, where it is one
 
 
-class StoryError(AbpBridgeError):
-    """The story cannot go on; the message is the bridge's own, or says what to do.
+class CommandError(AbpBridgeError):
+    """The command cannot go on; the message is the bridge's own, or says what to do.
 
-    `code` is the exit code of the command.
+    `code` is its exit code.
     """
 
     def __init__(self, words: str, code: int = 1) -> None:
@@ -114,25 +117,25 @@ def mend_encoding() -> None:
             stream.reconfigure(errors="replace")
 
 
-Story = Callable[["TerminalHost"], Awaitable[None]]
+Work = Callable[["TerminalHost"], Awaitable[None]]
 
 
-def run_host(host: Callable[[], TerminalHost], story: Story, command: str) -> int:
-    """Run a story with a host that is made for it.
+def run_host(host: Callable[[], TerminalHost], work: Work, command: str) -> int:
+    """Do the `work` of a command with a host that is made for it.
 
     Returns:
-        The exit code: 0 when it was told, else that of its StoryError, 128 + n after signal n.
+        The exit code: 0 when it was done, else that of its CommandError, 128 + n after signal n.
     """
     with tempfile.TemporaryFile("w+", errors="replace") as words:
-        code = anyio.run(_run, host, story, words)
+        code = anyio.run(_run, host, work, words)
         words.seek(0)
         if code == 1 and (last := message(words.read()[-LAST_WORDS:])):
             complain(f"the bridge's last words:\n{last}", command)
     return code
 
 
-async def _run(host: Callable[[], TerminalHost], story: Story, words: IO[str]) -> int:
-    return await host().run(story, words)
+async def _run(host: Callable[[], TerminalHost], work: Work, words: IO[str]) -> int:
+    return await host().run(work, words)
 
 
 class TerminalHost:
@@ -182,7 +185,7 @@ class TerminalHost:
         self._session.cancel()
 
     def fail(self) -> None:
-        """The story goes on, and its exit code is 1."""
+        """The command goes on, and its exit code is 1."""
         self._code = self._code or 1
 
     def _on_output_error(self, problem: OSError) -> None:
@@ -190,13 +193,14 @@ class TerminalHost:
             complain(f"stdout cannot be written: {problem.strerror}", self._command)
         self._end(1)
 
-    async def run(self, story: Story, words: IO[str]) -> int:
+    async def run(self, work: Work, words: IO[str]) -> int:
         """The whole run; `words` takes the bridge's stderr. Returns the exit code."""
         async with signals_interrupt(self._on_signal):
             with self._session:
                 try:
-                    await self._tell(story, words)
+                    await self._connect_and_do(work, words)
                 except Exception as problem:  # whatever it is, is said in a line
+                    logger.debug("the session with the bridge ended badly", exc_info=problem)
                     if self._code is None:
                         self._code, why = _explain(problem)
                         complain(why, self._command)
@@ -210,7 +214,7 @@ class TerminalHost:
             return
         self._end(128 + number)
 
-    async def _tell(self, story: Story, words: IO[str]) -> None:
+    async def _connect_and_do(self, work: Work, words: IO[str]) -> None:
         from mcp import Client, StdioServerParameters
         from mcp.client.stdio import stdio_client
         from mcp_types import Implementation
@@ -235,7 +239,7 @@ class TerminalHost:
         async with client:
             self._client = client
             await self._connect(client)
-            await story(self)
+            await work(self)
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -247,18 +251,18 @@ class TerminalHost:
             **self._environ,
         }
 
-    # --- what a story is told with ---
+    # --- what the work is done with ---
 
     @property
     def client(self) -> Client:
-        """The MCP client, which is connected while the story is told."""
+        """The MCP client, which is connected while the work is done."""
         assert self._client is not None
         return self._client
 
     async def _connect(self, client: Client) -> None:
         connected = await client.call_tool("abp_connect", {}, read_timeout_seconds=CONNECT_LIMIT)
         if connected.is_error:
-            raise StoryError(_text(connected))
+            raise CommandError(_text(connected))
         status = await self.status()
         self._origins = [label(app["origin"]) for app in status["apps"].values()]
         app = next(iter(status["apps"].values()))
@@ -388,8 +392,7 @@ class TerminalHost:
         if pressed >= MANY_INTERRUPTS:
             self._end(128 + signal.SIGINT)
         elif pressed:
-            what = "the demo" if self._command == "demo" else "this"
-            self.view.note(f"Ctrl-C once more ends {what}.")
+            self.view.note(f"Ctrl-C once more ends abp-bridge {self._command}.")
 
     def _with_origin(self, question: Question) -> Question:
         """The bridge puts the app's origin first in the message: here it is who asks."""
@@ -466,6 +469,6 @@ def _explain(problem: BaseException) -> tuple[int, str]:
     """The exit code, and why."""
     while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
         problem = problem.exceptions[0]
-    if isinstance(problem, StoryError):
+    if isinstance(problem, CommandError):
         return problem.code, message(problem)
     return 1, f"the bridge could not be used: {message(problem) or type(problem).__name__}"

@@ -18,7 +18,7 @@ from abp_bridge.cli.runtime import complain, load_settings
 from abp_bridge.cli.terminal_host.host import (
     FILE,
     Answerer,
-    StoryError,
+    CommandError,
     TerminalHost,
     at_terminal,
     mend_encoding,
@@ -38,7 +38,7 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.settings import BUILT_IN, TABLE, TARGETS, describe_wrong_target
+from abp_bridge.settings import TABLE, find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, read_answers
 from abp_bridge.surfaces.terminal.surface import Terminal
 
@@ -104,8 +104,8 @@ def run(options: argparse.Namespace) -> int:
     """Try the app. Returns the exit code."""
     mend_encoding()
     target = options.target
-    if target not in BUILT_IN and not target.lower().startswith(tuple(TARGETS)):
-        return complain(f"{target!r} is no app: {describe_wrong_target(target)}", "try")
+    if wrong := find_target_problem(target):
+        return complain(wrong, "try")
     if options.on == "terminal" and not at_terminal():
         return complain("--on terminal needs one on stdin and stdout", "try")
     answers, options.answers = options.answers, None  # not the bridge's: this host's own
@@ -130,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
         environ=environ,
     )
     keeps = settings.output_dir is not None
-    return run_host(host, partial(_tell, options, keeps=keeps), "try")
+    return run_host(host, partial(_list_and_call, options, keeps=keeps), "try")
 
 
 def _can_open() -> bool:
@@ -153,7 +153,7 @@ def _bridge_arguments(options: argparse.Namespace) -> list[str]:
     return words
 
 
-async def _tell(options: argparse.Namespace, host: TerminalHost, *, keeps: bool) -> None:
+async def _list_and_call(options: argparse.Namespace, host: TerminalHost, *, keeps: bool) -> None:
     offers = await host.offers()
     if options.capability is not None:
         await _call(host, _find(options.capability, offers), options.params, keeps=keeps)
@@ -197,14 +197,14 @@ def _find(name: str, offers: list[Offer]) -> Offer:
     near = near or [each for each in known if each.endswith(f".{name}")]
     meant = f" Did you mean {near[0]}?" if near else ""
     there = f" It has {', '.join(known[:30])}{' ...' if len(known) > 30 else ''}." if known else ""
-    raise StoryError(f"the app has no capability {name!r}.{meant}{there}", 2)
+    raise CommandError(f"the app has no capability {name!r}.{meant}{there}", 2)
 
 
 async def _parameters(host: TerminalHost, offer: Offer, words: Sequence[str]) -> JsonObject | None:
     """What it is called with: as it was written, or else, where something is needed, as the person
     here fills it in; None where they do not.
 
-    Raises StoryError where it does not fit.
+    Raises CommandError where it does not fit.
     """
     try:
         if words or host.terminal is None:
@@ -213,7 +213,7 @@ async def _parameters(host: TerminalHost, offer: Offer, words: Sequence[str]) ->
             return {}
         return await _fill(host, host.terminal, offer)
     except ParameterError as problem:
-        raise StoryError(f"{offer.name}: {problem}", 2) from None
+        raise CommandError(f"{offer.name}: {problem}", 2) from None
 
 
 async def _fill(host: TerminalHost, terminal: Terminal, offer: Offer) -> JsonObject | None:
