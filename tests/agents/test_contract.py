@@ -32,6 +32,7 @@ class Local:
         self.agent: AgentProtocol = AGENTS[kind](folder)
         self.processes: list[int] = []
         self.transport, self.version = "local_agent", "9.9"
+        self.limit = 1.0  # seconds in which it can begin a turn
 
     def hear(self, chunk: Chunk) -> None:
         """A turn that hangs says first which process it is."""
@@ -52,6 +53,7 @@ class Remote:
         self.speaker = Speaker(kind)
         self.agent: AgentProtocol = make_llm(kind, self.speaker)
         self.transport, self.version = "llm", ""
+        self.limit = 0.1
 
     def hear(self, chunk: Chunk) -> None:
         assert chunk.text in ("hang", ".")
@@ -127,14 +129,14 @@ async def test_a_turn_that_ends_early_leaves_nothing_behind(
     async with anyio.create_task_group() as tasks:
 
         async def turn() -> None:
-            limit = 1.0 if how == "out of time" else PATIENCE
+            limit = each.limit if how == "out of time" else PATIENCE
             with pytest.raises(AgentError) as problem:
                 await each.agent.send(session, user("hang"), on_chunk=hear, timeout=limit)
             assert problem.value.code == ("TIMEOUT" if how == "out of time" else "CANCELLED")
 
         tasks.start_soon(turn)
         tasks.start_soon(turn)
-        with anyio.move_on_after(PATIENCE if how != "out of time" else 2.0):
+        with anyio.move_on_after(PATIENCE if how != "out of time" else 2 * each.limit):
             await begun.wait()
         if how == "stopped":
             await each.agent.stop(session)

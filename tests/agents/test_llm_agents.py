@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from typing import Any
 
 import anyio
@@ -27,6 +28,7 @@ from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, 
 from abp_bridge.agents import exchange, model_turn
 from abp_bridge.agents.llm import PROVIDERS, LlmAgent
 from abp_bridge.agents.targets import make_agent
+from abp_bridge.agents.transcript import Transcript
 from abp_bridge.core.agent_turn import (
     NO_SETTINGS,
     AgentError,
@@ -42,7 +44,7 @@ from abp_bridge.replay import model_api
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.streams import accept
-from abp_bridge.rpc.tap import observe_stream
+from abp_bridge.rpc.tap import LONGEST, observe_stream
 from abp_bridge.settings import misspelt
 
 Json = Any
@@ -474,6 +476,20 @@ async def test_who_gives_up_an_answer_is_heard_of() -> None:
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
     assert (heard.asked[-1], heard.came) == (None, [b'{"status": 200}'])
+
+
+async def test_an_event_that_a_tap_cannot_keep_is_not_taken_for_whole() -> None:
+    sizes: list[tuple[int, int]] = []
+
+    def read(line: bytes | None, size: int) -> None:
+        sizes.append((len(line or b""), size))
+
+    transcript = Transcript(partial(observe_stream, read=read, written=read), "", "")
+    await transcript.on_response(200, {}, events=True)
+    for piece in (b"data: ", bytes(LONGEST), b"more", b"\n"):
+        await transcript.hear(piece)
+    kept, size = sizes[-1]
+    assert kept == LONGEST < size
 
 
 @pytest.mark.parametrize(
