@@ -20,26 +20,29 @@ class OwnQuestion:
     Args:
         question: What is asked.
         ask: Puts it to the person.
-
-    Attributes:
-        running: The call that it is asked in.
+        find_call: The call with an id, which hears of the question that it asks.
     """
 
-    def __init__(self, question: Question, ask: Callable[[Question], Awaitable[Answer]]) -> None:
-        self.running: Call | None = None
+    def __init__(
+        self,
+        question: Question,
+        ask: Callable[[Question], Awaitable[Answer]],
+        find_call: Callable[[str], Call],
+    ) -> None:
         self._question = question
         self._ask = ask
+        self._find_call = find_call
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Ask (`App.call`); the person's time is nobody else's."""
-        assert self.running is not None, "a question is asked in a call"
+        running = self._find_call(call)
         question = replace(self._question, calls=(call,), tools=(capability,))
-        self.running.on_question(question, own=True)
+        running.on_question(question, own=True)
         answer: Answer | None = None
         try:
             answer = await self._ask(question)
         finally:
-            self.running.on_answer(question, answer)
+            running.on_answer(question, answer)
         assert answer is not None, "each question has one"
         result = abp.decode_result(abp.encode_answer(question, answer))
         if result.failure is not None:

@@ -200,10 +200,9 @@ class Bridge:
             raise SessionError(
                 "INVALID_PARAMS", "A secret is nothing for a model to ask for: it would read it."
             )
-        asked = OwnQuestion(question, self._elicitor.ask)
-        asked.running = call = Call(
+        call = Call(
             self.new_id("call"),
-            asked,
+            OwnQuestion(question, self._elicitor.ask, self._own_calls.__getitem__),
             "abp_ask",
             params,
             timeout=self._settings.call_timeout,

@@ -14,7 +14,7 @@ KEY_LENGTH = 32  # bytes, as long as the digest
 
 
 def digest(key: bytes, content: JsonObject) -> str:
-    """The digest of an answer by field name, with its method before it."""
+    """The digest of an answer by field name, with the name of its algorithm before it."""
     said = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     data = said.encode(errors="surrogatepass")
     return f"hmac-sha256:{hmac.new(key, data, hashlib.sha256).hexdigest()}"
