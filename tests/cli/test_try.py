@@ -24,14 +24,14 @@ ENV = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os
 CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Delete it?"}}
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*TRY, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=PATIENCE,
-        env=ENV,
+        env={**ENV, **env},
         check=False,
     )
 
@@ -47,6 +47,7 @@ def test_without_a_capability_it_lists_them_with_their_parameters() -> None:
     assert ended.returncode == 0, ended.stderr
     assert "Connected: ABP demo (demo)" in ended.stdout
     assert "With --answers FILE it is answered from a file." in " ".join(ended.stdout.split())
+    assert "Nobody can be asked." in ended.stdout
     listed = ended.stdout.split("  demo.tell\n")[1]
     assert "event: string\n" in listed
     assert "times: integer, may be left out\n" in listed
@@ -57,7 +58,8 @@ def test_a_call_is_answered_from_a_file_and_accounted_for(tmp_path: Path) -> Non
     written = tmp_path / "answers.json"
     written.write_text(json.dumps([{"match": "Delete", "value": True}]))
     asked = ["demo", "demo.ask", f"request={json.dumps(CONFIRM)}"]
-    told = events(ended := run(*asked, "--answers", str(written), "--json"))
+    others = {"ABP_ANSWERS": "/nope", "ABP_ASK_ON": "terminal"}  # who answers is said here
+    told = events(ended := run(*asked, "--answers", str(written), "--json", **others))
     assert ended.returncode == 0, ended.stderr
     assert told["asked"]["message"] == "Delete it?"
     assert told["result"]["data"]["data"] == {"confirmed": True}

@@ -62,6 +62,8 @@ PERSON_LIMIT = 4 * 3600.0  # seconds for one whose questions a person answers
 _OWN_WORDS = "(Capability "  # with which the bridge goes on, in a tool's description
 LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be used
 
+# Settings of a bridge's that say who answers: this host says that itself.
+WHO_ANSWERS = ("ABP_ANSWERS", "ABP_ASK_ON")
 FILE = "the answers file"  # who answers, where it is one
 
 
@@ -247,7 +249,7 @@ class TerminalHost:
             # bridge must not take it for a host's policy.
             "ABP_PERSON_FLOOR": "0",
             "ABP_HOST_PATIENCE": "86400000",  # this host waits as long as its person does
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in WHO_ANSWERS},
             **self._environ,
         }
 

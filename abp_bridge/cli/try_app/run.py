@@ -17,6 +17,7 @@ from abp_bridge.cli.parameters import ParameterError, check_parameters, read_par
 from abp_bridge.cli.runtime import complain, load_settings
 from abp_bridge.cli.terminal_host.host import (
     FILE,
+    WHO_ANSWERS,
     Answerer,
     CommandError,
     TerminalHost,
@@ -109,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
     if options.on == "terminal" and not at_terminal():
         return complain("--on terminal needs one on stdin and stdout", "try")
     answers, options.answers = options.answers, None  # not the bridge's: this host's own
-    settings = load_settings(options, ignored=("ABP_ANSWERS", "ABP_ASK_ON"))
+    settings = load_settings(options, ignored=WHO_ANSWERS)
     try:
         script = None if answers is None else Script(read_answers(answers))
     except AnswersError as problem:
@@ -117,9 +118,12 @@ def run(options: argparse.Namespace) -> int:
     asks_here = script is None and options.on != PAGE and at_terminal() and not options.json
     by = FILE if script is not None else PERSON if asks_here else PAGE
     taken = {"person": ("file", _TAKEN)} if script is not None else {}
-    introduction = _INTRODUCTIONS[by] if by != PAGE or _can_open() else _NOBODY
+    is_nowhere = by == PAGE and not _can_open()
+    introduction = _NOBODY if is_nowhere else _INTRODUCTIONS[by]
     answerer = Answerer(by, introduction, script, hosts=by != PAGE, account=taken)
-    environ = {"ABP_PAGE": "open"} if by == PAGE and "ABP_PAGE" not in os.environ else {}
+    environ = {}
+    if by == PAGE and "ABP_PAGE" not in os.environ:
+        environ["ABP_PAGE"] = "off" if is_nowhere else "open"
     host = partial(
         TerminalHost,
         "try",
