@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.pages.server import web
+from support.paths import APPS
 from support.peer import PATIENCE
 
 from abp_bridge.cli.check_app.rules import RULES, Facts, Kind, Status, check_all, schema_problems
@@ -168,6 +169,15 @@ def test_a_program_that_breaks_a_rule_is_told_its_cure(tmp_path: Path) -> None:
     assert broken["initialize"]["problems"][0] == "app.id is missing, or no text"
     assert "Return {sessionId, protocolVersion" in broken["initialize"]["cure"]
     assert not told["passed"]
+
+
+def test_a_server_that_speaks_no_abp_is_judged_by_its_call_too(tmp_path: Path) -> None:
+    server = (
+        f"mcp:{sys.executable} {APPS / 'mcp_server.py'} {tmp_path / 'read'} {tmp_path / 'done'}"
+    )
+    ended = check(server, "--call", "look", "--json")
+    told = {each["name"]: each["status"] for each in json.loads(ended.stdout)["checks"]}
+    assert (told["call"], told["responses"]) == ("passed", "not checked")
 
 
 def test_a_page_is_looked_at_in_a_browser() -> None:

@@ -14,6 +14,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.interfaces.app import App, AppError
+from abp_bridge.protocols.abp.agent import encode_result
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.rpc.tap import observe_stream
 from abp_bridge.settings import Settings
@@ -62,7 +63,9 @@ async def _call(
 ) -> None:
     collector.stage = stage
     with anyio.move_on_after(limit) as waiting:
-        await app.call(*call, f"check-{stage}")
+        result = await app.call(*call, f"check-{stage}")
+        if collector.facts.kind not in ABP:  # what the bridge makes of its answer
+            collector.facts.called = encode_result(result)
     if waiting.cancelled_caught:
         collector.facts.unanswered[stage] = limit
 

@@ -501,6 +501,7 @@ RULES: tuple[Rule, ...] = (
         "reference/conformance; C1",
         "Return {success: true, data}, or {success: false, error: {code, message, retryable}}.",
         _response_of("called"),
+        tuple(Kind),
     ),
     Rule(
         "questions",
