@@ -279,7 +279,10 @@ class Settings:
         30.0, "ABP_BROWSER_TIMEOUT", "for starting the browser, and opening the page"
     )
     call_timeout: float = _duration(
-        60.0, "ABP_CALL_TIMEOUT", "for a call, without the time a person takes"
+        60.0,
+        "ABP_CALL_TIMEOUT",
+        "for a call, without the time a person takes; each report of progress begins it anew, up to"
+        " ten times as long in all",
     )
     question_timeout: float = _duration(
         600.0,

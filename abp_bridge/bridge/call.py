@@ -11,20 +11,19 @@ from typing import Protocol
 
 import anyio
 
+from abp_bridge.bridge.call_clock import CallClock
 from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.errors import describe_bug
 from abp_bridge.interfaces.host import CallOutcome
-from abp_bridge.rpc.arrival import now
 
 logger = logging.getLogger(__name__)
 
 
 MAX_CONSOLE_LINES = 10  # the last ones of a page's console, in a call that failed
 MAX_SUMMARY_LINES = 50  # different lines of a summary: more would bury the result
-FOREVER = float("inf")
 _SESSION_ENDED = CallOutcome(failed("CANCELLED", "The session ended.", cancelled=True))
 
 
@@ -44,7 +43,8 @@ class Call:
         app: Has the capability.
         capability: What is called.
         params: What it is called with.
-        timeout: Seconds of the app's; they stand still while a person is being asked.
+        timeout: Seconds that the app may tell nothing (`CallClock`); they stand still while a
+            person is being asked.
         on_progress: Gets the app's reports, each that differs from the one before.
         on_end: Gets the outcome, as soon as there is one.
         withdraw: Takes questions down, for a reason.
@@ -73,15 +73,13 @@ class Call:
         self.capability = capability
         self._app = app
         self._params = params
-        self._timeout = timeout
         self._on_progress = on_progress
         self._on_end = on_end
         self._withdraw = withdraw
         self._keep = keep
         self._ask_approval = ask_approval
         self._made = False  # the app has heard of it
-        self._scope = anyio.CancelScope(deadline=now() + timeout)
-        self._remaining = timeout
+        self._clock = CallClock(timeout)
         self._asked: set[str] = set()
         self._cancelled = ""
         self._disconnect_reason = ""
@@ -111,18 +109,18 @@ class Call:
         """
         self._cancelled = self._cancelled or reason
         self._withdraw(list(self._questions.values()), f"its call ended: {self._cancelled}")
-        self._scope.cancel()
+        self._clock.scope.cancel()
 
     def on_disconnect(self, reason: str) -> None:
         """The app is gone: there is nobody left to tell, and no result to wait for."""
         self._disconnect_reason = self._disconnect_reason or reason
-        self._scope.cancel()
+        self._clock.scope.cancel()
 
     async def run(self) -> None:
         """Call the app and wait. Anything may cancel this; `wait` returns all the same."""
         result: CallResult | None = None
         try:
-            with self._scope:
+            with self._clock.scope:
                 result = await self._check_approval() or await self._make()
             if result is None:
                 result = await self._give_up()
@@ -155,7 +153,7 @@ class Call:
                 f"The app is gone: {self._disconnect_reason}. Reconnect with abp_connect.",
                 retryable=True,
             )
-        late = f"{self.capability} took longer than {self._timeout:g} s"
+        late = f"{self.capability} {self._clock.describe()}"
         reason = self._cancelled or late
         self._withdraw(list(self._questions.values()), f"its call ended: {reason}")
         if self._made:
@@ -169,9 +167,7 @@ class Call:
 
         What is surely this call's `own` question ends with it.
         """
-        if not self._asked and not self._scope.cancel_called:
-            self._remaining = self._scope.deadline - now()
-            self._scope.deadline = FOREVER
+        self._clock.pause()
         self._asked.add(question.id)
         if own:
             self._questions[question.id] = question
@@ -182,11 +178,14 @@ class Call:
             self._refused.add(question.kind)
         self._questions.pop(question.id, None)
         self._asked.discard(question.id)
-        if not self._asked and not self._scope.cancel_called:
-            self._scope.deadline = now() + self._remaining
+        if not self._asked:
+            self._clock.resume()
 
     def on_progress(self, report: Progress) -> None:
-        """Pass a report on, unless it repeats the last or the call is over."""
+        """Pass a report on, unless it repeats the last or the call is over. Whatever it says, the
+        app is at work: the limit of the call is one of silence.
+        """
+        self._clock.restart()
         if report != self._progress and self._on_progress is not None and not self._done.is_set():
             self._progress = report
             self._on_progress(report)

@@ -1,5 +1,5 @@
 """What real hosts do that the capability exchange does not say: a table keyed by the name a host
-gives itself.
+gives itself, and for those that give none by what they declare.
 
 Only the columns of the matrix are built from it. Measured with Codex 0.169, Goose 1.52 and Claude
 Code 2.1; unknown hosts get the careful row.
@@ -8,6 +8,9 @@ Code 2.1; unknown hosts get the careful row.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
+from abp_bridge.core.schema import json_equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,6 @@ class Profile:
         buttons: How many options of an ACP permission it shows with their labels; 2 means allow
             or deny, without any.
         loopback: It opens addresses on this machine.
-        url_ids: It cannot read a modern url question without an elicitationId.
         tool_timeout: After how many seconds it gives a tool up.
         paused_while_asking: That clock stands still while its person is asked.
         titles: Its forms show the titles of properties; else only their names and descriptions.
@@ -36,7 +38,6 @@ class Profile:
     plain: bool = False
     buttons: int = 4
     loopback: bool = True
-    url_ids: bool = False
     tool_timeout: float = 60.0
     paused_while_asking: bool = False
     titles: bool = True
@@ -64,7 +65,6 @@ PROFILES: dict[str, Profile] = {
         "Goose as an MCP host",
         plain=True,
         titles=False,
-        url_ids=True,
         tool_timeout=300.0,
         shows=("mcp-form", "mcp-sampling"),
     ),
@@ -84,6 +84,29 @@ PROFILES: dict[str, Profile] = {
 }
 
 
-def profile(client: str) -> Profile:
-    """The row for a host by its `clientInfo.name`; the careful one for a host that has none."""
-    return PROFILES.get(client.lower(), CAREFUL)
+# Hosts that give no name, by all that they declare: what nobody else was seen to declare.
+UNNAMED: tuple[tuple[JsonObject, Profile], ...] = (
+    (
+        {
+            "fs": {"readTextFile": False, "writeTextFile": False},
+            "terminal": False,
+            "auth": {"terminal": False},
+        },
+        PROFILES["goose"],
+    ),
+)
+
+
+def profile(name: JsonValue, declared: JsonValue = None) -> Profile:
+    """The row for a host.
+
+    Args:
+        name: Its `clientInfo.name`, as it came.
+        declared: Its capabilities, as they came: they tell which host it is that gives no name.
+
+    Returns:
+        The careful row for a host that neither tells.
+    """
+    if known := as_text(name).strip():
+        return PROFILES.get(known.lower(), CAREFUL)
+    return next((row for given, row in UNNAMED if json_equal(declared, given)), CAREFUL)

@@ -119,7 +119,7 @@ def eras(message: JsonObject) -> None:
     translation.to_initialized(translation.to_discovered(message), message.get("id"))
     for each in (message, *translation.urls_required(message)):
         method, params = translation.to_legacy_question(each, "id")
-        translation.needed_capability(method, translation.to_modern_question(method, params))
+        translation.needed_capability(method, translation.to_modern_question(method, params, "id"))
     translation.listen_filter(message, list(message.values()))
     translation.strip_envelope(message)
     translation.untag(message)

@@ -216,10 +216,11 @@ SAMPLING: Json = {
 )
 def test_a_question_is_one_in_each_era(method: str, params: Json, need: str) -> None:
     assert translation.needed_capability(method, params) == need
-    new = translation.to_modern_question(method, params)
+    new: Json = translation.to_modern_question(method, params, "E1")
     methods.validate_server_result(
         "tools/call", MODERN, {"resultType": "input_required", "inputRequests": {"q": new}}
     )
+    assert new["params"].get("elicitationId") == ("E1" if need == "url" else None)
     back, old = translation.to_legacy_question(new, "E1")
     methods.parse_server_request(back, LEGACY, old)
     linked = {"elicitationId": "E1"} if need == "url" else {}
@@ -368,7 +369,7 @@ def test_what_neither_era_knows_comes_back_whole(method: str, value: Json) -> No
         "capabilities": {},
         "protocolVersion": LEGACY,
     }
-    question = translation.to_modern_question(method, value)
+    question = translation.to_modern_question(method, value, "E1")
     assert translation.to_legacy_question(question, "E") == (method, value)
 
 
@@ -391,7 +392,7 @@ def test_nothing_that_comes_from_outside_breaks_it(method: str, value: Json) -> 
     translation.add_envelope(value, CLIENT)
     translation.strip_envelope(value)
     translation.to_legacy_question(value, "E")
-    translation.to_modern_question(method, value)
+    translation.to_modern_question(method, value, "E1")
     translation.needed_capability(method, value)
     translation.urls_required(thing)
     listens(thing, method, value)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, no_observer
-from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
 from abp_bridge.core.question import Outcome, Question
@@ -80,7 +80,7 @@ class ClientSurfaces:
         self.capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
         self._connection = connection
         self._info = as_object(client.get("clientInfo"))
-        row = profile(str(self._info.get("name")))
+        row = profile(self._info.get("name"), client.get("clientCapabilities"))
         self._permission_variant = SurfaceVariant(
             Surface.ACP_PERMISSION, buttons=row.buttons, interactive=row.interactive
         )
@@ -99,8 +99,8 @@ class ClientSurfaces:
     def name(self) -> str:
         """The client as it calls itself."""
         return (
-            f"{self._info.get('name', 'an unnamed client')} {self._info.get('version', '')} (ACP"
-            f" {acp.VERSION})"
+            f"{as_text(self._info.get('name')) or 'an unnamed client'}"
+            f" {as_text(self._info.get('version'))} (ACP {acp.VERSION})"
         )
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:

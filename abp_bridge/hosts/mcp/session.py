@@ -124,7 +124,7 @@ class McpSession(McpSurfaces):
             raise RpcError(INVALID_PARAMS, str(problem)) from None
 
     def _timeout_of(self, request: ToolRequest) -> ToolTimeout:
-        row = profile(str(request.client.info.get("name")))
+        row = profile(request.client.info.get("name"), request.client.capabilities)
         return ToolTimeout((self._patience or row.tool_timeout) * MARGIN, row.paused_while_asking)
 
     def _on_progress(self, request: ToolRequest, progress: Progress) -> None:

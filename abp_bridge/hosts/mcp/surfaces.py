@@ -132,8 +132,7 @@ class McpSurfaces:
         return replace(response, content={field.name: True for field in question.fields})
 
     async def _ask_on_page(self, delivery: _Delivery, question: Question) -> SurfaceResponse:
-        named = not delivery.client.modern or delivery.profile.url_ids
-        elicitation_id = f"abp-{question.id}" if named else None
+        elicitation_id = f"abp-{question.id}"
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
             params = elicitation.encode_url(
@@ -183,7 +182,7 @@ class McpSurfaces:
             parked,
             client,
             decode_capabilities(client.capabilities, client.version),
-            profile(str(client.info.get("name"))),
+            profile(client.info.get("name"), client.capabilities),
         )
 
     async def _request(

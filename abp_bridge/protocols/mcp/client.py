@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
 
 
@@ -33,8 +33,8 @@ class McpClientInfo:
     def name(self) -> str:
         """The host as it calls itself, with its version and the version of MCP."""
         return (
-            f"{self.info.get('name', 'an unnamed host')} {self.info.get('version', '')} (MCP"
-            f" {self.version})"
+            f"{as_text(self.info.get('name')) or 'an unnamed host'}"
+            f" {as_text(self.info.get('version'))} (MCP {self.version})"
         )
 
 

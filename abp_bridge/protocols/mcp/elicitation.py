@@ -136,13 +136,14 @@ def _say_title(made: _Property) -> _Property:
     return {**made, "description": ". ".join(filter(None, (title, words)))} if title else made
 
 
-def encode_url(question: Question, url: str, elicitation: str | None) -> dict[str, JsonValue]:
+def encode_url(question: Question, url: str, elicitation: str) -> dict[str, JsonValue]:
     """The parameters of a url-mode `elicitation/create`.
 
-    2025-11-25 needs its id, in 2026-07-28 only some hosts' readers do.
+    2025-11-25 needs its id. 2026-07-28 names none, and closes its `ElicitRequestURLParams` to no
+    other member: readers made for both revisions refuse what has no id.
     """
-    named = {} if elicitation is None else {"elicitationId": elicitation}
-    return {"mode": "url", "message": message_of(question), "url": url, **named}
+    message = message_of(question)
+    return {"mode": "url", "message": message, "url": url, "elicitationId": elicitation}
 
 
 def decode_roots(result: JsonValue) -> list[str]:

@@ -254,13 +254,15 @@ def _with_code(codes: Mapping[tuple[str, int], int], method: str, error: JsonObj
 # --- what a server asks ---
 
 
-def to_modern_question(method: str, params: JsonValue) -> JsonObject:
+def to_modern_question(method: str, params: JsonValue, elicitation_id: str) -> JsonObject:
     """A legacy server's request -> an item of `inputRequests`.
 
-    No progress is told of it: nobody waits for a request while a modern client asks.
+    No progress is told of it: nobody waits for a request while a modern client asks. A link keeps
+    its id, or has `elicitation_id`: clients made for both eras read none without.
     """
     kept = {name: value for name, value in as_object(params).items() if name != "task"}
-    return {"method": method, "params": _without_meta(kept, ("progressToken",))}
+    named = _name_link(kept, elicitation_id)
+    return {"method": method, "params": _without_meta(named, ("progressToken",))}
 
 
 def to_legacy_question(asked: JsonValue, elicitation_id: str) -> tuple[str, JsonObject]:
@@ -269,8 +271,12 @@ def to_legacy_question(asked: JsonValue, elicitation_id: str) -> tuple[str, Json
     A link needs an id there: `elicitation_id`, unless it has one.
     """
     method, params = as_object(asked).get("method"), as_object(as_object(asked).get("params"))
+    return method if isinstance(method, str) else "", _name_link(params, elicitation_id)
+
+
+def _name_link(params: JsonObject, elicitation_id: str) -> JsonObject:
     linked = {"elicitationId": elicitation_id} if params.get("mode") == "url" else {}
-    return method if isinstance(method, str) else "", {**linked, **params}
+    return {**linked, **params}
 
 
 def urls_required(error: JsonObject) -> list[JsonObject]:

@@ -130,6 +130,7 @@ class ModernHost:
         )
         self._running: dict[str, _ServerCall] = {}
         self._serial = 0
+        self._links = 0  # that were named here
         self._introduced = False  # the host, to the server
         self._ready = anyio.Event()
         self._initialized: JsonObject = {}
@@ -330,7 +331,7 @@ class ModernHost:
         if parked is None or not _shows(parked.client, "url"):
             return False
         for each in asked:
-            link = translation.to_modern_question("elicitation/create", each)
+            link = translation.to_modern_question("elicitation/create", each, self._new_link())
             try:
                 reply = await parked.ask("elicitation/create", as_object(link["params"]), "url")
             except (HostTimeoutError, RouteChangedError):
@@ -338,6 +339,10 @@ class ModernHost:
             if as_object(reply.result).get("action") != "accept":
                 return False
         return True
+
+    def _new_link(self) -> str:
+        self._links += 1
+        return f"abp-{self._links}"
 
     def _tell_progress(self, request: ToolRequest, progress: Progress) -> None:
         if request.token is not None and isinstance(progress, _Report):
@@ -368,7 +373,7 @@ class ModernHost:
         parked = self.find_parked(())
         if parked is None or not _shows(parked.client, need):
             raise RpcError(INVALID_REQUEST, _NOT_ASKED)
-        asked = translation.to_modern_question(message.method, message.params)
+        asked = translation.to_modern_question(message.method, message.params, self._new_link())
         try:
             reply = await parked.ask(message.method, as_object(asked["params"]), need)
         except (HostTimeoutError, RouteChangedError) as problem:

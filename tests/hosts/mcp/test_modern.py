@@ -99,6 +99,23 @@ async def test_a_client_that_looks_first_speaks_the_modern_era() -> None:
         assert host.wire.sent("elicitation/create") == [], "a question is a result, not a request"
 
 
+def test_every_address_has_an_id_whatever_the_host_calls_itself() -> None:
+    secret = {"method": "elicitation/input", "params": {"schema": {"format": "password"}}}
+    asking = {
+        "name": "abp_call",
+        "arguments": {"capability": "demo.ask", "params": {"request": secret}},
+    }
+    with RawHost("--app", "demo") as host:
+        for name in (None, "", "copilot", "goose-cli"):
+            client = {} if name is None else {f"{META}clientInfo": {"name": name, "version": "1"}}
+            params = envelope({"elicitation": {"form": {}, "url": {}}}, **asking)
+            params["_meta"] |= client
+            result = host.request("tools/call", params)["result"]
+            [asked] = result["inputRequests"].values()
+            assert asked["params"]["mode"] == "url"
+            assert asked["params"]["elicitationId"].startswith("abp-question-")
+
+
 def test_looking_twice_starts_nothing() -> None:
     with RawHost("--app", "stdio:false") as host:
         for _ in range(2):
