@@ -1,5 +1,5 @@
-"""The parameters of a call as they are written on a command line: one JSON object, or
-`name=value` words, each read as its schema has it.
+"""What is called, as it is written on a command line: a capability of an app's by its name, and its
+parameters, one JSON object or `name=value` words, each read as its schema has it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from abp_bridge.core import json_text
+from abp_bridge.core.capability import Capability
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, to_text
 from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.sanitize import label
@@ -24,8 +25,53 @@ _EXAMPLES: dict[str, str] = {
 }
 
 
+_NAMED = 30  # capabilities that are named where there is none of a name
+
+
+class CapabilityError(AbpBridgeError):
+    """A name that no capability has; the message says which there are."""
+
+
+def find_capability(name: str, known: Sequence[str]) -> int:
+    """Which of the `known` capabilities is called `name`.
+
+    Raises:
+        CapabilityError: None is.
+    """
+    if name in known:
+        return known.index(name)
+    if "=" in name or name.lstrip().startswith("{"):
+        example = f", as in {label(known[0])} {label(name, 60)}" if known else ""
+        raise CapabilityError(
+            f"{label(name, 60)!r} is a parameter: name the capability first{example}"
+        )
+    near = get_close_matches(name, known, 1, 0.5)
+    near = near or [each for each in known if each.endswith(f".{name}")]
+    meant = f" Did you mean {near[0]}?" if near else ""
+    more = " ..." if len(known) > _NAMED else ""
+    there = f" It has {', '.join(known[:_NAMED])}{more}." if known else ""
+    raise CapabilityError(f"the app has no capability {name!r}.{meant}{there}")
+
+
 class ParameterError(AbpBridgeError):
     """Parameters that cannot be used; the message says which, and what would be right."""
+
+
+def read_call(
+    words: Sequence[str], capabilities: Sequence[Capability]
+) -> tuple[str, dict[str, JsonValue]]:
+    """The call that `words` name, a capability and its parameters.
+
+    Raises:
+        CapabilityError: There is no such capability.
+        ParameterError: Its parameters do not fit.
+    """
+    name, *more = words
+    capability = capabilities[find_capability(name, [each.name for each in capabilities])]
+    try:
+        return capability.name, read_parameters(more, capability.input_schema)
+    except ParameterError as problem:
+        raise ParameterError(f"{label(capability.name)}: {problem}") from None
 
 
 def read_parameters(words: Sequence[str], schema: JsonObject) -> dict[str, JsonValue]:
@@ -108,6 +154,12 @@ def check_parameters(given: JsonObject, schema: JsonObject) -> None:
         example = " ".join(f"{name}={_example(name, schema)}" for name in missing)
         more = f", such as {label(example)}" if example else ""
         raise ParameterError(f"{'; '.join(problems)}{more}")
+
+
+def example_words(schema: JsonObject) -> str:
+    """The parameters that a call needs, as words to be filled in; empty where it needs none."""
+    names = map(to_text, as_list(schema.get("required")))
+    return label(" ".join(f"{name}={_example(name, schema)}" for name in names))
 
 
 def _describe(name: str, schema: JsonObject) -> str:

@@ -15,7 +15,15 @@ from support.pages.server import web
 from support.paths import APPS
 from support.peer import PATIENCE
 
-from abp_bridge.cli.check_app.rules import RULES, Facts, Kind, Status, check_all, schema_problems
+from abp_bridge.cli.check_app.rules import (
+    RULES,
+    Facts,
+    Kind,
+    Status,
+    Step,
+    check_all,
+    schema_problems,
+)
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.question import MISSING
 
@@ -45,7 +53,6 @@ def whole() -> Facts:
     """An app that keeps every rule."""
     return Facts(
         Kind.PAGE,
-        link=True,
         manifest={"abp": "0.1", "app": APP, "capabilities": [{"name": "a"}]},
         initialize=OPENED,
         listed=LISTED,
@@ -64,10 +71,13 @@ def test_an_app_that_keeps_every_rule_passes_all() -> None:
 BARE: Json = {"id": "t", "name": "T"}
 TWICE: Json = [{"name": "a"}, {"name": "a"}]
 BROKEN: dict[str, tuple[dict[str, Json], Status, str]] = {
-    "manifest link": ({"link": False, "problem": "No <link>"}, Status.FAILED, "No <link>"),
-    "manifest": ({"manifest": None, "problem": "HTTP 404"}, Status.FAILED, "HTTP 404"),
+    "address": ({"step": Step.REACHED, "problem": "refused"}, Status.FAILED, "refused"),
+    "manifest link": ({"step": Step.LINK, "problem": "No <link>"}, Status.FAILED, "No <link>"),
+    "manifest": ({"step": Step.MANIFEST, "problem": "HTTP 404"}, Status.FAILED, "HTTP 404"),
+    "manifest's content": ({"step": Step.CONTENT, "problem": "comma"}, Status.FAILED, "comma"),
     "manifest fields": ({"manifest": {"app": BARE}}, Status.FAILED, "app.version"),
-    "session": ({"problem": "it refused"}, Status.FAILED, "it refused"),
+    "browser": ({"step": Step.BROWSER, "problem": "no sandbox"}, Status.FAILED, "no sandbox"),
+    "session": ({"step": Step.SESSION, "problem": "it refused"}, Status.FAILED, "it refused"),
     "initialize": ({"initialize": {**OPENED, "app": {"id": "t"}}}, Status.FAILED, "app.name"),
     "version": ({"initialize": {**OPENED, "protocolVersion": 7}}, Status.WARNING, "is 7"),
     "features": ({"initialize": {**OPENED, "features": {}}}, Status.WARNING, "features.progress"),
@@ -114,10 +124,9 @@ def test_a_call_that_is_not_answered_breaks_its_rule(call: str, name: str) -> No
 
 
 def test_what_nobody_could_see_is_not_checked() -> None:
-    found = check_all(Facts(Kind.PAGE, problem="it is not there"))
+    found = check_all(Facts(Kind.PAGE, step=Step.REACHED, problem="it is not there"))
     told = {each.rule.name: each.status for each in found}
-    assert told["session"] is Status.FAILED
-    del told["session"]
+    assert told.pop("address") is Status.FAILED
     assert set(told.values()) == {Status.NOT_CHECKED}
 
 
@@ -178,6 +187,85 @@ def test_a_server_that_speaks_no_abp_is_judged_by_its_call_too(tmp_path: Path) -
     ended = check(server, "--call", "look", "--json")
     told = {each["name"]: each["status"] for each in json.loads(ended.stdout)["checks"]}
     assert (told["call"], told["responses"]) == ("passed", "not checked")
+
+
+def test_what_a_call_threw_is_told_as_try_tells_it() -> None:
+    thrown = {"thrown": {"called"}, "failures": {"called": "TypeError: no y (at /app.js:3:1)"}}
+    facts = replace(whole(), called={"message": "no y"}, **thrown)  # type: ignore[arg-type]
+    (found,) = [each for each in check_all(facts) if each.rule.name == "call"]
+    assert found.problems[0].startswith("it threw TypeError: no y (at /app.js:3:1), where ABP has")
+
+
+# Asks, and forgets the success once it is answered.
+ASKING = """\
+import json, sys
+listed = [{"name": "greet", "description": "Greet", "inputSchema": {
+    "type": "object", "properties": {"times": {"type": "integer"}}, "required": ["times"]}}]
+opened = {"sessionId": "s", "protocolVersion": "0.1", "capabilities": listed,
+          "app": {"id": "t", "name": "T", "version": "1"}}
+failed = {"success": False, "error": {"code": "CANCELLED", "message": "m", "retryable": False}}
+def say(**members):
+    print(json.dumps({"jsonrpc": "2.0", **members}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    method = asked.get("method")
+    if method == "capabilities/call" and asked["params"]["capability"] == "greet":
+        call = asked["id"]
+        say(id="q", method="elicitation/input", params={"prompt": "Whom?"})
+    elif method == "capabilities/call":
+        failed["error"]["code"] = "UNKNOWN_CAPABILITY"
+        say(id=asked["id"], result=failed)
+    elif method:
+        say(id=asked["id"], result=listed if method == "capabilities/list" else opened)
+    else:
+        answered = asked["result"]["success"]
+        say(id=call, result=asked["result"]["data"]["value"] if answered else failed)
+"""
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> str:
+    app = tmp_path_factory.mktemp("asking") / "app.py"
+    app.write_text(ASKING)
+    return f"stdio:{sys.executable} {app}"
+
+
+def test_what_a_call_asks_is_answered_from_a_file(asking: str, tmp_path: Path) -> None:
+    answers = tmp_path / "answers.json"
+    answers.write_text('[{"match": "Whom", "value": "Ada"}]')
+    ended = check(asking, "--call", "greet", "times=1", "--answers", str(answers), "--json")
+    assert ended.returncode == 1, ended.stderr
+    told = json.loads(ended.stdout)
+    (call,) = [each for each in told["checks"] if each["name"] == "call"]
+    assert call["problems"] == ["it answered Ada, which has no success that is true or false"]
+    asked = {"method": "elicitation/input", "message": "Whom?", "outcome": "accepted"}
+    assert (told["asked"], told["notes"]) == ([asked], [])
+
+
+def test_what_is_declined_without_a_file_is_said(asking: str) -> None:
+    ended = check(asking, "--call", "greet", "times=1")
+    assert ended.returncode == 0, ended.stdout
+    assert (
+        "The call asked a question, which was declined: Whom? (elicitation/input). What it returns"
+        " after an answer is not checked: --answers FILE has it answered."
+    ) in ended.stdout
+    assert "rules are not for a program on a pipe: manifest link, manifest," in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gret", "times=1"], "no capability 'gret'. Did you mean greet? It has greet."),
+        (["greet"], "greet: it needs times (integer), such as times=1"),
+        (["times=1"], "'times=1' is a parameter: name the capability first, as in greet times=1"),
+    ],
+)
+def test_a_call_that_cannot_be_made_is_refused_as_try_refuses_it(
+    asking: str, words: list[str], said: str
+) -> None:
+    ended = check(asking, "--call", *words)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr
 
 
 def test_a_page_is_looked_at_in_a_browser() -> None:

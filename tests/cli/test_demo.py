@@ -397,7 +397,7 @@ def test_when_the_answers_run_out_the_rest_is_declined_and_the_account_says_so(
         "No answer was left for 11 questions, which were declined: Where should the ticket be"
         " sent?;" in words
     )
-    assert "No question used the entries 3." in words
+    assert "No question used the entry 3." in words
 
 
 def test_an_answer_that_does_not_fit_is_declined_and_said(

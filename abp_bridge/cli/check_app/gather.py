@@ -2,56 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import count
 
 import anyio
 
 from abp_bridge.apps.targets import make_app
-from abp_bridge.cli.check_app.rules import ABP, Facts, Kind
+from abp_bridge.cli.check_app.rules import ABP, Asked, Facts, Kind, Step
+from abp_bridge.cli.parameters import read_call
+from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
-from abp_bridge.interfaces.app import App, AppError
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question, validate_answer
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import AbpBridgeError
+from abp_bridge.interfaces.app import App, AppError, only_error
 from abp_bridge.protocols.abp.agent import encode_result
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.rpc.tap import observe_stream
 from abp_bridge.settings import Settings
 
 NO_CAPABILITY = "abp-bridge.check.no-such-capability"
-NO_LINK = 'No <link rel="abp-manifest">'
-NO_MANIFEST = ("Failed to fetch manifest", "Manifest ")
+# What an error says that comes before the browser is started, and which step it ends.
+_STEPS = {
+    'No <link rel="abp-manifest">': Step.LINK,
+    "Failed to fetch manifest": Step.MANIFEST,
+    "Manifest ": Step.CONTENT,
+}
 _CALLS = {"capabilities/call": "call", "capabilities/list": "capabilities"}
 
 
-async def gather(target: str, settings: Settings, call: tuple[str, JsonObject] | None) -> Facts:
+async def gather(
+    target: str, settings: Settings, call: Sequence[str] = (), script: Script | None = None
+) -> Facts:
     """The facts of the app at `target`.
 
     Args:
         target: As `--app` has it.
         settings: What the person set.
-        call: A capability to be called too, with its parameters. Whatever it asks is declined.
+        call: A capability to be called too, and its parameters as words.
+        script: What answers its questions; without one they are declined.
+
+    Raises:
+        AppError: This machine lacks what such an app needs.
+        CapabilityError: The app has no such capability.
+        ParameterError: Its parameters do not fit.
     """
     facts = Facts(_kind(target))
     collector = FactCollector(facts)
+    tap = partial(observe_stream, read=collector.read, written=collector.written)
+    app = make_app(target, True, settings, tap)
+    if facts.kind is Kind.PAGE:
+        app.overhear = collector.add  # type: ignore[attr-defined]
     try:
-        tap = partial(observe_stream, read=collector.read, written=collector.written)
-        app = make_app(target, True, settings, tap)
-        if facts.kind is Kind.PAGE:
-            app.overhear = collector.add  # type: ignore[attr-defined]
-        async with app.open(DecliningListener(facts)) as opened:
+        async with (
+            only_error(AbpBridgeError),
+            app.open(ScriptedListener(facts, script)) as opened,
+        ):
             facts.capabilities = opened.capabilities
-            calls = {"unknown": (NO_CAPABILITY, {}) if facts.kind in ABP else None, "called": call}
+            calls = {
+                "unknown": (NO_CAPABILITY, {}) if facts.kind in ABP else None,
+                "called": read_call(call, opened.capabilities) if call else None,
+            }
             for stage, made in calls.items():
                 if made is not None:
                     await _call(app, stage, made, collector, settings.call_timeout)
     except AppError as problem:
-        facts.problem = str(problem)
-    if facts.kind is Kind.PAGE:
-        linked = facts.manifest is not None or facts.problem.startswith(NO_MANIFEST)
-        facts.link = True if linked else False if facts.problem.startswith(NO_LINK) else None
+        facts.problem, facts.step = str(problem), _find_step(problem, collector)
     return facts
+
+
+def _find_step(problem: AppError, collector: FactCollector) -> Step:
+    """Which step `problem` ended."""
+    facts = collector.facts
+    if facts.kind is not Kind.PAGE:
+        return Step.SESSION if collector.has_heard else Step.REACHED
+    if facts.manifest is not None:
+        return Step.BROWSER if problem.code == "BROWSER_ERROR" else Step.SESSION
+    return next((_STEPS[each] for each in _STEPS if str(problem).startswith(each)), Step.REACHED)
 
 
 async def _call(
@@ -66,6 +96,8 @@ async def _call(
         result = await app.call(*call, f"check-{stage}")
         if collector.facts.kind not in ABP:  # what the bridge makes of its answer
             collector.facts.called = encode_result(result)
+        if result.failure is not None:
+            collector.facts.failures[stage] = str(result.failure)
     if waiting.cancelled_caught:
         collector.facts.unanswered[stage] = limit
 
@@ -85,10 +117,12 @@ class FactCollector:
     Attributes:
         facts: Those.
         stage: What the next call's answer is: `unknown` or `called`.
+        has_heard: Whether a program said anything.
     """
 
     def __init__(self, facts: Facts) -> None:
         self.stage = "unknown"
+        self.has_heard = False
         self.facts = facts
         self._asked: dict[JsonValue, str] = {}  # ids of our requests: what they called
 
@@ -116,6 +150,7 @@ class FactCollector:
 
     def read(self, line: bytes | None, size: int) -> None:
         """A line of a program's (`rpc.tap.LineListener`)."""
+        self.has_heard = True
         message = _message(line)
         message = from_envelope(dict(message)) if is_envelope(message) else message
         id, method = message.get("id"), message.get("method")
@@ -133,13 +168,14 @@ def _message(line: bytes | None) -> JsonObject:
         return {}
 
 
-class DecliningListener:
-    """Who listens while an app is checked (`AppListener`): nobody is asked, and every question is
-    declined.
+class ScriptedListener:
+    """Who listens while an app is checked (`AppListener`): its questions are answered by a script,
+    or declined.
     """
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, script: Script | None) -> None:
         self._facts = facts
+        self._script = script
         self._numbers = count(1)
 
     def new_question_id(self) -> str:
@@ -147,13 +183,26 @@ class DecliningListener:
         return f"question-{next(self._numbers)}"
 
     async def ask(self, question: Question) -> Answer:
-        """Decline it (`QuestionListener.ask`)."""
-        reason = "abp-bridge check declines every question"
-        return Answer(Outcome.DECLINED, AnsweredBy.NOBODY, reason=reason)
+        """Answer as it is written, or decline (`QuestionListener.ask`)."""
+        answer = await self._answer(question)
+        self._facts.questions.append(
+            Asked(question.kind.value, label(question.message), answer.outcome)
+        )
+        return answer
+
+    async def _answer(self, question: Question) -> Answer:
+        if self._script is None:
+            reason = "abp-bridge check declines every question without --answers"
+            return Answer(Outcome.DECLINED, AnsweredBy.NOBODY, reason=reason)
+        response = await self._script.ask(question)
+        content = response.content
+        if question.fields and response.outcome is Outcome.ACCEPTED:
+            content = validate_answer(question, content)[0]
+        return Answer(response.outcome, AnsweredBy.SCRIPT, content)
 
     def can_sample(self) -> bool:
-        """There is no model (`AppListener.can_sample`)."""
-        return False
+        """Whether something may be written for one (`AppListener.can_sample`)."""
+        return self._script is not None
 
     def on_notice(self, notice: Notice) -> None:
         """Keep the errors of the page's console (`AppListener.on_notice`)."""

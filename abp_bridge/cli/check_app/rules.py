@@ -8,7 +8,7 @@ import enum
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.json_value import (
@@ -20,7 +20,7 @@ from abp_bridge.core.json_value import (
     to_text,
 )
 from abp_bridge.core.normal_schema import normalize
-from abp_bridge.core.question import MISSING, Missing
+from abp_bridge.core.question import MISSING, Missing, Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
@@ -57,6 +57,28 @@ class Kind(enum.Enum):
 ABP = (Kind.PAGE, Kind.PIPE, Kind.SOCKET)
 
 
+class Step(enum.IntEnum):
+    """What there is to do until an app is connected, in its order; a program has the first and the
+    last of it.
+    """
+
+    REACHED = 0
+    LINK = 1
+    MANIFEST = 2
+    CONTENT = 3
+    BROWSER = 4
+    SESSION = 5
+    DONE = 6
+
+
+class Asked(NamedTuple):
+    """A question that the call asked: ABP's method, its message, safe to show, and how it ended."""
+
+    method: str
+    message: str
+    outcome: Outcome
+
+
 @dataclass(slots=True)
 class Facts:
     """What was gathered of an app. `MISSING` is what nobody could see.
@@ -64,20 +86,22 @@ class Facts:
     Attributes:
         kind: What it is.
         problem: Why it could not be connected; empty where it could.
-        link: Whether the page's head links to a manifest; None where it could not be read.
+        step: Which step that ended; `DONE` where it was connected.
         manifest: What the page's link leads to, where that is a manifest.
         initialize, listed, unknown, called, shutdown: What it answered, as it came; `unknown` is of
             a capability that it cannot have.
         thrown: Which of those it threw instead.
+        failures: Why a call failed, in the bridge's words: of what was thrown, where too.
         unanswered: Which calls it did not answer, and the seconds that it had for each.
-        asked: What it asked during the call.
+        asked: What it asked during the call, as it came.
+        questions: What of that was a question.
         capabilities: What the bridge makes of its lists.
         console: What its page's console had.
     """
 
     kind: Kind
     problem: str = ""
-    link: bool | None = None
+    step: Step = Step.DONE
     manifest: JsonObject | None = None
     initialize: JsonValue | Missing = MISSING
     listed: JsonValue | Missing = MISSING
@@ -85,8 +109,10 @@ class Facts:
     called: JsonValue | Missing = MISSING
     shutdown: JsonValue | Missing = MISSING
     thrown: set[str] = field(default_factory=set)
+    failures: dict[str, str] = field(default_factory=dict)
     unanswered: dict[str, float] = field(default_factory=dict)
     asked: list[JsonValue] = field(default_factory=list)
+    questions: list[Asked] = field(default_factory=list)
     capabilities: Sequence[Capability] = ()
     console: list[str] = field(default_factory=list)
 
@@ -148,16 +174,13 @@ def _find(rule: Rule, facts: Facts) -> Finding:
 # --- being found ----------------------------------------------------------------------------------
 
 
-def _link(facts: Facts) -> Problems | None:
-    if facts.link is None:
-        return None
-    return iter([] if facts.link else [facts.problem])
+def _reaches(step: Step) -> Judge:
+    def judge(facts: Facts) -> Problems | None:
+        if facts.step < step:
+            return None
+        return iter([facts.problem] if facts.step is step else [])
 
-
-def _manifest(facts: Facts) -> Problems | None:
-    if not facts.link:
-        return None
-    return iter([facts.problem] if facts.manifest is None else [])
+    return judge
 
 
 def _manifest_fields(facts: Facts) -> Problems | None:
@@ -199,12 +222,6 @@ def _names(*sources: JsonValue | Missing) -> list[str] | None:
 
 
 # --- the session ----------------------------------------------------------------------------------
-
-
-def _connected(facts: Facts) -> Problems | None:
-    if facts.link is not None and facts.manifest is None:  # that says why
-        return None
-    return iter([facts.problem] if facts.problem else [])
 
 
 def _body(raw: JsonValue | Missing) -> JsonObject | None:
@@ -323,10 +340,11 @@ def _keyword_problems(schema: JsonObject, path: str, depth: int) -> Problems:
 # --- calls ----------------------------------------------------------------------------------------
 
 
-def _response_problems(raw: JsonValue, thrown: bool) -> Problems:
+def _response_problems(raw: JsonValue, thrown: str | None) -> Problems:
+    """What is wrong with the answer to a call, which threw what `thrown` says."""
     said = as_object(raw)
-    if thrown:
-        yield "it threw, where ABP has {success: false, error}"
+    if thrown is not None:
+        yield f"it threw {thrown}, where ABP has {{success: false, error}}"
     elif not isinstance(said.get("success"), bool):
         yield f"it answered {label(to_text(raw), 80)}, which has no success that is true or false"
     elif said["success"] is False:
@@ -343,7 +361,11 @@ def _response_of(name: str) -> Judge:
         if name in facts.unanswered:
             return iter([f"it did not answer within {facts.unanswered[name]:g} s"])
         raw: JsonValue | Missing = getattr(facts, name)
-        return None if raw is MISSING else _response_problems(raw, name in facts.thrown)
+        why = facts.failures.get(name)
+        if raw is MISSING:
+            return None if why is None else iter([f"it was not answered: {why}"])
+        thrown = (why or "an error") if name in facts.thrown else None
+        return _response_problems(raw, thrown)
 
     return judge
 
@@ -390,19 +412,37 @@ def _console(facts: Facts) -> Problems | None:
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "address",
+        "the app is there, at its address or by its command",
+        "concepts/discovery; docs/abp-on-a-pipe.md",
+        "Start its server, and look at the address; run a program's command by hand to see what it"
+        " says.",
+        _reaches(Step.REACHED),
+        tuple(Kind),
+    ),
+    Rule(
         "manifest link",
         "the page's head links to its manifest",
         "concepts/discovery; D1",
         'Put <link rel="abp-manifest" href="abp.json"> into the <head>, in the HTML itself.',
-        _link,
+        _reaches(Step.LINK),
         (Kind.PAGE,),
     ),
     Rule(
         "manifest",
-        "the manifest can be fetched, and is JSON with abp and app",
-        "concepts/discovery; D7, D8",
-        'Serve {"abp": "0.1", "app": {...}, "capabilities": [...]} there, as application/json.',
-        _manifest,
+        "the manifest can be fetched",
+        "concepts/discovery; D8",
+        "Serve it where the page's link leads, as application/json.",
+        _reaches(Step.MANIFEST),
+        (Kind.PAGE,),
+    ),
+    Rule(
+        "manifest's content",
+        "the manifest is JSON with abp and app",
+        "concepts/discovery; D7",
+        'Write {"abp": "0.1", "app": {...}, "capabilities": [...]} as JSON: names in double quotes,'
+        " no comments, no comma before a closing bracket.",
+        _reaches(Step.CONTENT),
         (Kind.PAGE,),
     ),
     Rule(
@@ -414,12 +454,20 @@ RULES: tuple[Rule, ...] = (
         (Kind.PAGE,),
     ),
     Rule(
+        "browser",
+        "a browser can be started here",
+        "README, Settings",
+        "Do what it says: it is no fault of the page's.",
+        _reaches(Step.BROWSER),
+        (Kind.PAGE,),
+    ),
+    Rule(
         "session",
         "the app can be connected, and answers initialize()",
         "reference/conformance; S1",
         "Have window.abp there when the page has loaded, with initialize(), call() and shutdown();"
         " a program answers on stdout and writes nothing else there.",
-        _connected,
+        _reaches(Step.SESSION),
         tuple(Kind),
     ),
     Rule(

@@ -14,10 +14,15 @@ import anyio
 from anyio.abc import TaskGroup
 
 from abp_bridge.cli.check_app.rules import Facts, Finding, Status, check_all
+from abp_bridge.cli.parameters import CapabilityError, ParameterError
 from abp_bridge.cli.runtime import complain, load_settings, run_until_signal
+from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.core.command_line import show_target
-from abp_bridge.core.json_value import Json, JsonObject
+from abp_bridge.core.json_value import Json
+from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import Settings, find_target_problem
+from abp_bridge.surfaces.answers_file import AnswersError, read_answers
 
 if TYPE_CHECKING:
     import argparse
@@ -28,14 +33,16 @@ DESCRIPTION = """\
 Connects an app, looks at all that a client can see of it, and says of each of ABP's rules whether
 it is kept: for a page its manifest, for all initialize, the list of capabilities and their schemas,
 what a call is answered with, and the end of the session. No capability is called but one that
-cannot be there, unless --call names one; whatever that asks is declined.
+cannot be there, unless --call names one. What that asks is answered from --answers FILE, and
+declined without one: then what it returns after an answer is not checked.
 
   abp-bridge check http://localhost:3000
-  abp-bridge check 'stdio:python app.py' --call greet name=Ada
+  abp-bridge check 'stdio:python app.py' --call greet name=Ada --answers answers.json
   abp-bridge check http://localhost:3000 --json | jq '.checks[] | select(.status == "failed")'
 
-Exit code: 1 where a rule that ABP demands is broken (the others are warnings), else 0; 2 for what
-cannot be understood.
+Exit code: 1 where a rule that ABP demands is broken (the others are warnings) or a written answer
+does not fit, else 0; 2 where there is no such capability, its parameters do not fit, or something
+else cannot be understood.
 """
 
 _COUNTED = {each: each.value for each in Status} | {Status.WARNING: "to look at"}
@@ -52,6 +59,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar=("CAPABILITY", "PARAMS"),
         help="call this too, which may do what it does: a JSON object, or name=value for each",
     )
+    option(
+        "--answers",
+        metavar="FILE",
+        help="answer what it asks from a JSON file: a list, one entry a question",
+    )
     option("--json", action="store_true", help="one JSON object instead of words")
 
 
@@ -60,40 +72,66 @@ def run(options: argparse.Namespace) -> int:
     target = options.target
     if wrong := find_target_problem(target):
         return complain(wrong, "check")
-    call = None
-    if options.call is not None:
-        from abp_bridge.cli.parameters import ParameterError, read_parameters
-
-        name, *words = options.call
-        try:
-            call = (name, read_parameters(words, {}))
-        except ParameterError as problem:
-            return complain(problem, "check")
-    settings = load_settings(options)
+    answers, options.answers = options.answers, None  # a bridge's setting elsewhere
+    settings = load_settings(options, ignored=("ABP_ANSWERS",))
+    if answers is not None and options.call is None:
+        return complain("--answers is for what --call asks: name a capability too", "check")
+    try:
+        script = None if answers is None else Script(read_answers(answers))
+    except AnswersError as problem:
+        return complain(problem, "check")
 
     async def check(tasks: TaskGroup) -> int:
-        return await _check(target, settings, call, as_json=options.json)
+        return await _check(target, settings, options.call or (), script, as_json=options.json)
 
     return anyio.run(run_until_signal, check)
 
 
 async def _check(
-    target: str, settings: Settings, call: tuple[str, JsonObject] | None, *, as_json: bool
+    target: str,
+    settings: Settings,
+    call: Sequence[str],
+    script: Script | None,
+    *,
+    as_json: bool,
 ) -> int:
     from abp_bridge.cli.check_app.gather import gather
 
-    facts = await gather(target, settings, call)
+    try:
+        facts = await gather(target, settings, call, script)
+    except (AppError, CapabilityError, ParameterError) as problem:
+        return complain(problem, "check")
     findings = check_all(facts)
     failed = any(each.status is Status.FAILED for each in findings)
-    shown = show_target(target)
+    failed = failed or (script is not None and bool(script.misfits))
+    shown, notes = show_target(target), list(_notes(facts, script))
     if as_json:
-        sys.stdout.write(json.dumps(_members(shown, findings, failed), ensure_ascii=False) + "\n")
+        members = _members(shown, facts, findings, failed=failed)
+        sys.stdout.write(json.dumps(members | {"notes": notes}, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write("\n".join(_lines(shown, facts, findings)) + "\n")
+        sys.stdout.write("\n".join(_lines(shown, facts, findings, notes)) + "\n")
     return 1 if failed else 0
 
 
-def _members(target: str, findings: Sequence[Finding], failed: bool) -> dict[str, Json]:
+def _notes(facts: Facts, script: Script | None) -> Iterator[str]:
+    """What is to be known of the call beside the rules, a paragraph each."""
+    why = facts.failures.get("called")
+    if why and "called" not in facts.thrown:  # that breaks a rule, which says it
+        yield label(f"The call failed: {why}", 1_000)
+    if script is not None:
+        yield from script.remarks()
+    elif count := len(facts.questions):
+        what = "a question, which was" if count == 1 else f"{count} questions, which were"
+        asked = "; ".join(f"{each.message} ({each.method})" for each in facts.questions)
+        yield (
+            f"The call asked {what} declined: {asked}. What it returns after an answer is not"
+            " checked: --answers FILE has it answered."
+        )
+
+
+def _members(
+    target: str, facts: Facts, findings: Sequence[Finding], *, failed: bool
+) -> dict[str, Json]:
     checks = [
         {
             "name": each.rule.name,
@@ -106,12 +144,18 @@ def _members(target: str, findings: Sequence[Finding], failed: bool) -> dict[str
         }
         for each in findings
     ]
-    return {"target": target, "passed": not failed, "checks": checks}
+    asked = [{**each._asdict(), "outcome": each.outcome.value} for each in facts.questions]
+    return {"target": target, "passed": not failed, "checks": checks, "asked": asked}
 
 
-def _lines(target: str, facts: Facts, findings: Sequence[Finding]) -> Iterator[str]:
+def _lines(
+    target: str, facts: Facts, findings: Sequence[Finding], notes: Sequence[str]
+) -> Iterator[str]:
     yield f"{target}, {facts.kind.value}\n"
+    others = [each for each in findings if facts.kind not in each.rule.kinds]
     for each in findings:
+        if each in others:
+            continue
         failed = each.status is Status.FAILED
         word = each.status.value.upper() if failed else each.status.value
         yield f"{word:<{_COLUMN}} {each.rule.says} ({each.rule.reference})"
@@ -119,5 +163,11 @@ def _lines(target: str, facts: Facts, findings: Sequence[Finding]) -> Iterator[s
             yield f"{'':{_COLUMN}} - {problem}"
         if each.problems:
             yield f"{'':{_COLUMN}} Cure: {each.rule.cure}"
+    if others:
+        names = ", ".join(each.rule.name for each in others)
+        words = f"{len(others)} rules are not for {facts.kind.value}: {names}"
+        yield f"{Status.NOT_CHECKED.value:<{_COLUMN}} {words}"
+    for note in notes:
+        yield f"\n{note}"
     counts = Counter(each.status for each in findings)
     yield "\n" + ", ".join(f"{counts[each]} {_COUNTED[each]}" for each in Status) + "."

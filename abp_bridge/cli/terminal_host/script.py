@@ -40,14 +40,12 @@ class Script:
         """What did not go as written, a sentence each."""
         said = self.misfits
         if unanswered := [
-            label(each.message, 80)
-            for each in self._file.asked
-            if each.problem and each.entry is None
+            label(each.message) for each in self._file.asked if each.problem and each.entry is None
         ]:
-            said.append(
-                f"No answer was left for {len(unanswered)} questions, which were declined:"
-                f" {'; '.join(unanswered)}"
-            )
+            one = len(unanswered) == 1
+            count = "a question, which was" if one else f"{len(unanswered)} questions, which were"
+            said.append(f"No answer was left for {count} declined: {'; '.join(unanswered)}")
         if unused := self._file.unused:
-            said.append(f"No question used the entries {', '.join(map(str, unused))}.")
+            entries = "entry" if len(unused) == 1 else "entries"
+            said.append(f"No question used the {entries} {', '.join(map(str, unused))}.")
         return said

@@ -9,11 +9,17 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING
 
-from abp_bridge.cli.parameters import ParameterError, check_parameters, read_parameters
+from abp_bridge.cli.parameters import (
+    CapabilityError,
+    ParameterError,
+    check_parameters,
+    example_words,
+    find_capability,
+    read_parameters,
+)
 from abp_bridge.cli.runtime import complain, load_settings
 from abp_bridge.cli.terminal_host.host import (
     FILE,
@@ -166,7 +172,8 @@ async def _list_and_call(options: argparse.Namespace, host: TerminalHost, *, kee
     host.view.on_offers(offers)
     if host.terminal is None:
         if offers and not options.json:
-            host.view.note(f"Next: abp-bridge try {_shown(options.target)} {offers[0].name}")
+            words = [_shown(options.target), offers[0].name, example_words(offers[0].schema)]
+            host.view.note(f"Next: abp-bridge try {' '.join(filter(None, words))}")
         return
     while offers and (offer := await _choose(host.terminal, offers)) is not None:
         await _call(host, offer, (), keeps=keeps)
@@ -193,15 +200,12 @@ async def _call(host: TerminalHost, offer: Offer, words: Sequence[str], *, keeps
 
 def _find(name: str, offers: list[Offer]) -> Offer:
     """The capability of that name, or of its tool's."""
-    for each in offers:
-        if name in (each.name, each.tool):
-            return each
-    known = [each.name for each in offers]
-    near = get_close_matches(name, known, 1, 0.5)
-    near = near or [each for each in known if each.endswith(f".{name}")]
-    meant = f" Did you mean {near[0]}?" if near else ""
-    there = f" It has {', '.join(known[:30])}{' ...' if len(known) > 30 else ''}." if known else ""
-    raise CommandError(f"the app has no capability {name!r}.{meant}{there}", 2)
+    tools = [each.tool for each in offers]
+    try:
+        known = [each.name for each in offers]
+        return offers[tools.index(name) if name in tools else find_capability(name, known)]
+    except CapabilityError as problem:
+        raise CommandError(str(problem), 2) from None
 
 
 async def _parameters(host: TerminalHost, offer: Offer, words: Sequence[str]) -> JsonObject | None:
