@@ -10,7 +10,7 @@ import anyio.lowlevel
 from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import MISSING, Answer, Outcome, Question
 from abp_bridge.protocols import abp
 
 
@@ -44,12 +44,7 @@ class OwnQuestion:
         finally:
             running.on_answer(question, answer)
         assert answer is not None, "each question has one"
-        result = abp.decode_result(abp.encode_answer(question, answer))
-        if result.failure is not None:
-            return result
-        # A model reads no metadata, and a default is nobody's answer.
-        by = result.metadata["answeredBy"]
-        return replace(result, data={"answer": result.data, "answeredBy": by})
+        return _describe(question, answer)
 
     async def cancel(self, call: str, reason: str) -> None:
         """The question was taken down with its call (`App.cancel`)."""
@@ -57,3 +52,20 @@ class OwnQuestion:
     async def wait_idle(self) -> None:
         """Nothing else is on its way (`App.wait_idle`)."""
         await anyio.lowlevel.checkpoint()
+
+
+def _describe(question: Question, answer: Answer) -> CallResult:
+    """A result that says who gave it, and why: a model reads no metadata.
+
+    A default stands in where nobody could be asked, and nowhere else: it is the model's own, and
+    would have a person's no come back as its yes.
+    """
+    unasked = answer.outcome is Outcome.UNSUPPORTED
+    if not unasked:
+        question = replace(question, default=MISSING)
+    result = abp.decode_result(abp.encode_answer(question, answer))
+    told = {"answeredBy": result.metadata["answeredBy"], "outcome": answer.outcome.value}
+    if result.failure is None:
+        reason = {"reason": answer.reason} if answer.reason else {}
+        return replace(result, data={"answer": result.data, **told, **reason})
+    return result if unasked else replace(result, data=told)

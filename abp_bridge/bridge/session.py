@@ -193,6 +193,7 @@ class Bridge:
                 {"method": kind.value, "params": params},
                 id=self.new_id("question"),
                 origin=f"the model of {self.host.name}",
+                overrules=False,
             )
         except RemoteProtocolError as problem:
             raise SessionError("INVALID_PARAMS", f"Nobody can be asked this: {problem}.") from None

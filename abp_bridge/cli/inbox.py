@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
+from abp_bridge.core.sanitize import reveal_json
 from abp_bridge.log import print_message
 from abp_bridge.surfaces.inbox.places import PlaceError
 
@@ -79,7 +80,7 @@ async def _list() -> int:
     from abp_bridge.surfaces.inbox import bridges
 
     found = await bridges.look()
-    sys.stdout.write(json.dumps(_describe(found), ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(reveal_json(json.dumps(_describe(found), ensure_ascii=False, indent=2)) + "\n")
     return 0
 
 

@@ -35,6 +35,7 @@ _RAW = re.compile(
     r"\u2060-\u206f\ufeff\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]|\r(?!\n)"
 )
 _HALF = re.compile(r"[\ud800-\udfff]")
+_RAW_OR_HALF = re.compile(f"{_RAW.pattern}|{_HALF.pattern}")
 _LOOKED_AT = 8  # times the limit are cleaned of a text: what is further is counted as it came
 
 
@@ -67,6 +68,15 @@ def reveal(value: str) -> str:
     if value.isascii() and value.isprintable():
         return value
     return _RAW.sub(lambda found: json.dumps(found[0])[1:-1], _HALF.sub("\ufffd", value))
+
+
+def reveal_json(text: str) -> str:
+    """JSON `text` that is read the same, with each character that is there and not seen, and half a
+    character, as its escape.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _RAW_OR_HALF.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 class _Table(dict[int, str]):

@@ -116,24 +116,33 @@ def declared_secret(schema: Schema) -> bool | None:
 
 
 def is_secret(
-    name: str, schema: Schema, around: Sequence[Schema], wording: str, *, typed: bool
+    name: str,
+    schema: Schema,
+    around: Sequence[Schema],
+    wording: str,
+    *,
+    typed: bool,
+    overrules: bool = True,
 ) -> bool:
     """Whether what is asked for is a secret.
 
     Args:
         name: The field's.
         schema: The field's.
-        around: What else may say so, the nearest first. An app's `sensitive: false` overrides what
-            is only guessed.
+        around: What else may say so, the nearest first.
         wording: The words that it is asked for with, besides those of its schema.
         typed: Whether it can be typed: what is only chosen is never guessed to be one.
+        overrules: Whether a `sensitive: false` overrides what is only guessed: an app's does, as it
+            gets the answer anyway; of who must not have a secret it does not.
     """
     inside = parts(schema)
     if any(declared_secret(each) for _, each in inside):
         return True
     said = [each for each in map(_SENSITIVE, (schema, *around)) if isinstance(each, bool)]
-    if said or not typed:
-        return bool(said and said[0])
+    if said and (said[0] or overrules):
+        return said[0]
+    if not typed:
+        return False
     titles = (str(each.get(word, "")) for _, each in inside for word in ("title", "description"))
     names = (name, *(each for each, _ in inside))
     return any(map(holds_secret, names)) or asks_for_secret(" ".join((*names, wording, *titles)))

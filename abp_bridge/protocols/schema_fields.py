@@ -255,7 +255,7 @@ _TYPED = set(FieldType) - {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICE
 
 
 def mark_secrets(
-    fields: tuple[Field, ...], around: Sequence[Schema], prompt: str
+    fields: tuple[Field, ...], around: Sequence[Schema], prompt: str, *, overrules: bool = True
 ) -> tuple[Field, ...]:
     """The fields with those marked that ask for a secret, as `core.secret_names` decides.
 
@@ -266,11 +266,19 @@ def mark_secrets(
         fields: What is asked.
         around: What else may say so, the nearest first.
         prompt: The words that all of it is asked for with.
+        overrules: Whether who asks may say that something is none.
     """
 
     def find(wording: str) -> list[bool]:
         return [
-            is_secret(each.name, each.schema, around, wording, typed=each.type in _TYPED)
+            is_secret(
+                each.name,
+                each.schema,
+                around,
+                wording,
+                typed=each.type in _TYPED,
+                overrules=overrules,
+            )
             for each in fields
         ]
 

@@ -16,6 +16,7 @@ from support.peer import PATIENCE
 from support.screen import DOWN, ENTER, Screen
 
 from abp_bridge.cli.parameters import ParameterError, read_parameters
+from abp_bridge.cli.terminal_host.view import JsonView, Output
 
 Json = Any
 
@@ -40,6 +41,15 @@ def events(ended: subprocess.CompletedProcess[str]) -> dict[str, Json]:
     """The last event of each kind."""
     lines = map(json.loads, ended.stdout.splitlines())
     return {line["event"]: line for line in lines}
+
+
+def test_what_an_app_returns_hides_nothing_in_its_json(capsys: pytest.CaptureFixture[str]) -> None:
+    returned = "\x1b[2J\x9b31m\u202e\u2028\u200b\ud800 é"
+    JsonView(Output(lambda _: None), "try").on_result("run", False, json.dumps({"value": returned}))
+    line = capsys.readouterr().out
+    assert json.loads(line)["data"] == {"value": returned}
+    assert line.rstrip("\n").isprintable()
+    assert "é" in line
 
 
 def test_without_a_capability_it_lists_them_with_their_parameters() -> None:

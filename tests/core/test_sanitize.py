@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 import pytest
@@ -128,6 +129,15 @@ REVEALED = {
 @pytest.mark.parametrize(("given_text", "shown"), REVEALED.values(), ids=REVEALED)
 def test_what_is_there_and_not_seen_is_written(given_text: str, shown: str) -> None:
     assert sanitize.reveal(given_text) == shown
+
+
+@pytest.mark.parametrize(("given_text", "shown"), REVEALED.values(), ids=REVEALED)
+def test_json_is_read_the_same_with_what_is_not_seen_as_escapes(
+    given_text: str, shown: str
+) -> None:
+    written = sanitize.reveal_json(json.dumps([given_text, "é"], ensure_ascii=False))
+    assert json.loads(written) == [given_text, "é"]
+    assert sanitize.reveal(written) == written
 
 
 def test_what_cannot_be_seen_is_written_as_its_code() -> None:

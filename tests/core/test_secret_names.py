@@ -245,3 +245,15 @@ def test_the_apps_word_goes_before_the_name_and_the_wording() -> None:
     inner: Schema = {"type": "object", "properties": {"pw": {"type": "string"}}}
     assert is_secret("login", inner, (), "", typed=True)
     assert is_secret("login", {"items": {"writeOnly": True}}, public, "", typed=True)
+
+
+def test_no_word_of_who_must_not_have_it_goes_before_what_is_guessed() -> None:
+    public: Schema = {"sensitive": False}
+
+    def guess(name: str, typed: bool = True, *around: Schema) -> bool:
+        return is_secret(name, public, around, "", typed=typed, overrules=False)
+
+    assert guess("db_pass")
+    assert not guess("size")
+    assert not guess("db_pass", False), "it is only chosen"
+    assert is_secret("x", {"sensitive": True}, (), "", typed=False, overrules=False)

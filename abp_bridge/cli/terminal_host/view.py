@@ -17,7 +17,7 @@ from typing import Any
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import Json, JsonObject, as_list, as_object, as_text, to_text
 from abp_bridge.core.question import MISSING, Field, Outcome, Question
-from abp_bridge.core.sanitize import label, message
+from abp_bridge.core.sanitize import label, message, reveal_json
 from abp_bridge.surfaces.terminal.rendering import (
     Style,
     answer_line,
@@ -97,7 +97,7 @@ class JsonView:
 
     def _write(self, event: str, **members: Json) -> None:
         line = json.dumps({"event": event, **members}, ensure_ascii=False, default=str)
-        self._output.write(line + "\n")
+        self._output.write(reveal_json(line) + "\n")
 
     def note(self, words: str) -> None:
         """A sentence of the command's own."""

@@ -80,8 +80,8 @@ KINDS = {  # ABP's methods, by the words that a model has for them
 ASK = _tool(
     "abp_ask",
     "Ask your user something yourself, where they can see and answer it, and wait for the answer;"
-    " `answeredBy` says who gave it. You read what they answer, so never ask for a password or"
-    " another secret.",
+    " `answeredBy` says who gave it, and `outcome` how it ended: declined or cancelled is no"
+    " answer. You read what they answer, so never ask for a password or another secret.",
     {
         "kind": {
             "type": "string",
@@ -89,8 +89,8 @@ ASK = _tool(
             "description": (
                 "confirm: yes or no. select: one or several of options. input: what the schema"
                 " describes, a text without one. preference: as input, with a default that counts"
-                " when nobody answers. resource: a file. sampling: a model's help, which the user"
-                " approves."
+                " where nobody could be asked. resource: a file. sampling: a model's help, which"
+                " the user approves."
             ),
         },
         "message": _described("string", "What you ask, in whole sentences."),

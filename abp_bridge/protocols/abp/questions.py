@@ -45,12 +45,18 @@ VALUE, CONFIRMED, SELECTED, FILE = "value", "confirmed", "selected", "file"
 _ALIASES = {"elicitation/text": Kind.INPUT, **{kind.value: kind for kind in Kind}}  # X10
 
 
-def decode_question(raw: JsonValue, *, id: str, origin: str) -> Question:
+def decode_question(raw: JsonValue, *, id: str, origin: str, overrules: bool = True) -> Question:
     """An ABP elicitation request `{method, params?, timeout?}` -> Question.
 
-    `origin` is who asks, as the bridge knows it, never as the app says; `params.operationId` may
-    say which call asks. Raises RemoteProtocolError: `NOT_SUPPORTED` for a method that is not ABP's,
-    `INVALID_PARAMS` for a request that cannot be put to anybody.
+    Args:
+        raw: The request; its `params.operationId` may say which call asks.
+        id: The question's.
+        origin: Who asks, as the bridge knows it, never as the app says.
+        overrules: Whether who asks may say that what looks like a secret is none.
+
+    Raises:
+        RemoteProtocolError: `NOT_SUPPORTED` for a method that is not ABP's, `INVALID_PARAMS` for a
+            request that cannot be put to anybody.
     """
     request = _mapping(raw, "an elicitation request")
     method = request.get("method")
@@ -68,6 +74,8 @@ def decode_question(raw: JsonValue, *, id: str, origin: str) -> Question:
     )
     named = params.get("operationId")
     parts = _DECODERS[kind](params)
+    if not overrules:
+        parts["fields"] = mark_secrets(parts["fields"], (), parts["message"], overrules=False)
     kind = Kind.CONFIRM if parts["fields"] == (ACKNOWLEDGE,) else kind
     return Question(
         id=id,

@@ -65,7 +65,58 @@ async def test_who_does_not_want_to_answer_need_not() -> None:
 async def test_a_default_is_said_to_be_nobodys_answer() -> None:
     async with hosted() as host:
         result = await ask(host, "preference", default="red")
-    assert json.loads(text(result)) == {"answer": {"value": "red"}, "answeredBy": "default"}
+    said = json.loads(text(result))
+    assert said.pop("reason").startswith("Nobody could be asked: ")
+    assert said == {
+        "answer": {"value": "red"},
+        "answeredBy": "default",
+        "outcome": "unsupported",
+    }
+
+
+async def test_a_refusal_is_no_answer_whatever_the_default() -> None:
+    actions = ["decline", "cancel"]
+    told: list[Json] = []
+
+    def answer(params: Json) -> ElicitResult:
+        return refuse(actions[len(told)])(params)
+
+    async with hosted(answer=answer) as host:
+        for _ in actions:
+            schema = {"type": "boolean"}
+            result = await ask(host, "preference", "Delete all?", schema=schema, default=True)
+            assert result.is_error
+            code, _, words = text(result).partition(":")
+            told.append((code, json.loads(words.partition("Data: ")[2])))
+    assert told == [
+        ("USER_CANCELLED", {"answeredBy": "person", "outcome": "declined"}),
+        ("USER_CANCELLED", {"answeredBy": "person", "outcome": "cancelled"}),
+    ]
+
+
+PUBLIC: Json = {"type": "string", "title": "Password", "sensitive": False}
+SAID_TO_BE_PUBLIC: list[Json] = [
+    PUBLIC,
+    {"sensitive": False, "properties": {"password": {"type": "string"}}},
+    {"properties": {"password": PUBLIC}},
+    {"properties": {"one": PUBLIC, "two": {"type": "string"}}},
+    {"type": "array", "items": {"type": "object", "properties": {"password": PUBLIC}}},
+]
+
+
+async def test_a_models_own_word_makes_no_secret_public() -> None:
+    asked: list[Json] = []
+
+    def answer(params: Json) -> ElicitResult:
+        asked.append(params.message)
+        return accept(value="hunter2")(params)
+
+    async with hosted(answer=answer) as host:
+        for schema in SAID_TO_BE_PUBLIC:
+            for kind, words in (("input", "Your password?"), ("preference", "Please sign in")):
+                result = await ask(host, kind, words, schema=schema)
+                assert "A secret is nothing for a model to ask for" in text(result), (kind, schema)
+    assert not asked
 
 
 @pytest.mark.parametrize(
