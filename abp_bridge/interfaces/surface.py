@@ -154,7 +154,7 @@ class PageQuestion(Protocol):
 
     async def wait_closed(self) -> None:
         """Wait until the person closed the page and does not come back to it: what they saw there
-        is cancelled by that.
+        is cancelled by that, unless they had put it off; then until it is over.
         """
         ...
 

@@ -796,6 +796,51 @@ async def test_a_tab_that_is_closed_before_its_questions_were_seen_is_opened_aga
         tasks.cancel_scope.cancel()
 
 
+async def test_a_question_that_was_put_off_stays_open_when_the_last_tab_is_closed(
+    loopback: LazyPageServer,
+    person: BrowserContext,
+    programs: Programs,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(visits, "CLOSED_LIMIT", 0)
+    monkeypatch.setenv("BROWSER", programs.add("browser"))
+    surface = PageSurface(loopback, nowhere, nowhere, opens=True)
+    (variant,) = surface.variants()
+    replies: dict[str, SurfaceResponse] = {}
+    seen_is_over = anyio.Event()
+
+    async def ask(prompt: str, over: anyio.Event) -> None:
+        asked = question("input", prompt=prompt, schema={"type": "string"})
+        replies[prompt] = await surface.ask(asked, variant)
+        over.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask, "Put off?", anyio.Event())
+        tasks.start_soon(ask, "Only seen?", seen_is_over)
+        last, tab = await person.new_page(), await person.new_page()
+        async with there(person):
+            await last.goto((await programs.wait())[0][1])
+        await tab.goto(listed := last.url)
+        await tab.get_by_role("link", name="Put off?").click()
+        await tab.get_by_role("button", name="Later").click()
+        await tab.get_by_role("link", name="Only seen?").click()
+        await expect(tab.get_by_role("textbox", name="Only seen?")).to_be_visible()
+        await tab.close()
+        await last.close()
+        with anyio.fail_after(PATIENCE):
+            await seen_is_over.wait()
+        tab = await person.new_page()
+        await tab.goto(listed)
+        await tab.get_by_role("link", name="Put off?").click()
+        await tab.get_by_role("textbox").fill("Now")
+        await tab.get_by_role("button", name="Send").click()
+        await expect(tab.get_by_text("Thank you")).to_be_visible()
+    assert replies == {
+        "Only seen?": SurfaceResponse(Outcome.CANCELLED),
+        "Put off?": SurfaceResponse(Outcome.ACCEPTED, {"value": "Now"}),
+    }
+
+
 async def nowhere(*_: object) -> Any:
     """Nobody is sent anywhere."""
     raise AssertionError

@@ -118,11 +118,13 @@ class OpenForm:
         return await self._visits.wait_late_browser()
 
     async def wait_closed(self) -> None:
-        """Wait until the person closed the page, which cancels what they saw there
-        (`PageQuestion.wait_closed`).
+        """Wait until the person closed the page, which cancels what they saw there and did not put
+        off (`PageQuestion.wait_closed`).
         """
         await self._visits.wait_closed()
-        if self.opened:
+        if self.postponed:
+            await self.ending.wait()
+        elif self.opened:
             self.answer(SurfaceResponse(Outcome.CANCELLED), Ending.CLOSED)
 
     async def wait_answer(self) -> SurfaceResponse:
