@@ -304,6 +304,12 @@ class Settings:
         "`true`: an ACP client that asks `serve` for version 2, a draft, gets it",
         replayable="plain",
     )
+    acp_chat: bool = _switch(
+        True,
+        "ABP_ACP_CHAT",
+        "`false`: nothing is asked in the chat of an ACP client that has no forms",
+        replayable="plain",
+    )
     park_timeout: float = _duration(
         600.0,
         "ABP_PARK_TIMEOUT",

@@ -27,7 +27,9 @@ from abp_bridge.core.question import (
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.settings import SET_UP_BY
 
+# Where a host sends its person, or waits for what they say next.
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
+_NEEDS_A_PERSON = {*_SENT_BY_THE_HOST, Surface.ACP_CHAT}
 # Surfaces where a person answers by hand, with what sets each up.
 _PERSONS_OWN: Mapping[Surface, str] = {
     Surface.PAGE: "--page, --page open",
@@ -55,8 +57,8 @@ class Routing:
             if len(self._question.uncut) > room:
                 self.refuse(attempt, SurfaceUnsupportedError(_TOO_LONG, lasting=False))
                 continue
-            # A host without a person has nobody to send anywhere.
-            if self._fallback is None or attempt.variant.surface not in _SENT_BY_THE_HOST:
+            # A host without a person has nobody to send anywhere, or to say anything next.
+            if self._fallback is None or attempt.variant.surface not in _NEEDS_A_PERSON:
                 yield attempt
 
     def refuse(self, attempt: Attempt, problem: Exception) -> None:

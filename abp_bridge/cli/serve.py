@@ -200,7 +200,8 @@ class ProtocolDetector:
     def _acp_session(self, id: str, client: Mapping[str, JsonValue]) -> AcpSession:
         from abp_bridge.hosts.acp.session import AcpSession
 
-        return AcpSession(self.connection, id, client, self._composition.page, self._bridge)
+        page, chat = self._composition.page, self._settings.acp_chat
+        return AcpSession(self.connection, id, client, page, self._bridge, chat=chat)
 
     def _abp(self) -> AbpServer:
         from abp_bridge.hosts.abp.server import AbpServer

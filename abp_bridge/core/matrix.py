@@ -27,6 +27,7 @@ class Surface(enum.Enum):
     ACP_FORM = "acp-form"
     ACP_URL = "acp-url"
     ACP_PERMISSION = "acp-permission"
+    ACP_CHAT = "acp-chat"
     ABP = "abp"
     TERMINAL = "terminal"
     PAGE = "page"
@@ -200,6 +201,19 @@ _PERMISSION: dict[QuestionShape, Cell] = {
     QuestionShape.SAMPLING: refusal("buttons ask the person, not a model"),
 }
 
+_NEXT_PROMPT = downgrade("as the next prompt")
+_ON_A_CARD = refusal("consent is given on a card, not in a chat")
+_CHAT: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, _NEXT_PROMPT) | {
+    QuestionShape.CONFIRM_DESTRUCTIVE: _ON_A_CARD,
+    QuestionShape.FIELDS: downgrade("a prompt for each field"),
+    QuestionShape.LIST: _ENTRIES,
+    QuestionShape.NESTED: downgrade("as JSON in the next prompt"),
+    QuestionShape.SECRET: refusal("a chat passes through the host: secrets never do"),
+    QuestionShape.FILE: refusal("a prompt carries no files that an app can be given"),
+    QuestionShape.FILE_CONSENT: _ON_A_CARD,
+    QuestionShape.SAMPLING: refusal("a chat asks the person, not a model"),
+}
+
 _ABP: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE) | {
     QuestionShape.SECRET: refusal("what goes to an ABP agent a model may read: secrets never do"),
     QuestionShape.FILE_CONSENT: downgrade("as a confirm"),
@@ -252,6 +266,7 @@ MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Cell]] = {
     | {QuestionShape.FILE: refusal("ACP forms carry no files")},
     (Surface.ACP_URL, ""): _PAGE,
     (Surface.ACP_PERMISSION, ""): _PERMISSION,
+    (Surface.ACP_CHAT, ""): _CHAT,
     (Surface.ABP, ""): _ABP,
     (Surface.TERMINAL, ""): _TERMINAL,
     (Surface.PAGE, ""): _PAGE,
@@ -271,6 +286,7 @@ SINCE: dict[Surface, str] = {
     Surface.ACP_FORM: "ACP 1",
     Surface.ACP_URL: "ACP 1",
     Surface.ACP_PERMISSION: "ACP 1",
+    Surface.ACP_CHAT: "ACP 1",
     Surface.ABP: "ABP 0.1",
 }
 
@@ -389,6 +405,11 @@ def question_cell(question: Question, variant: SurfaceVariant) -> Cell:
     needs_proof = question.destructive or question.permits
     if whole.asks and needs_proof and variant.surface is Surface.MODEL:
         return _NO_PROOF  # whatever its fields are: the answer would not count
+    if variant.surface is Surface.ACP_CHAT and whole.asks:
+        if question.permits:
+            return _ON_A_CARD
+        if not question.fields:
+            return refusal("there is nothing to type")
     if variant.surface is Surface.ACP_PERMISSION and whole.asks and (reason := obstacle(question)):
         return refusal(reason)
     if asked is not QuestionShape.FIELDS:

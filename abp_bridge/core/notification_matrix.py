@@ -63,6 +63,7 @@ HINTS: dict[tuple[Surface, str], Mapping[Hint, Cell]] = {
         Hint.DEFAULT: downgrade("the first button, which says so"),
         Hint.DESCRIPTION: downgrade("in the card's text"),
     },
+    (Surface.ACP_CHAT, ""): dict.fromkeys(Hint, downgrade("in the message that asks")),
     (Surface.ABP, ""): _FORM,
     (Surface.TERMINAL, ""): {Hint.DEFAULT: _native("Enter takes it"), Hint.DESCRIPTION: NATIVE},
     (Surface.PAGE, ""): _PAGE,

@@ -43,7 +43,7 @@ class Profile:
     titles: bool = True
     interactive: bool | None = True
     may_dismiss_unattended: bool = False
-    shows: tuple[str, ...] = ("acp-permission",)
+    shows: tuple[str, ...] = ("acp-permission", "acp-chat")
 
 
 CAREFUL = Profile("an unknown host", interactive=None)
@@ -78,7 +78,7 @@ PROFILES: dict[str, Profile] = {
     # buttons of its own and answers by kind, OpenHands takes the first option there is.
     "acpx": Profile("acpx", buttons=2),
     "goose": Profile("Goose as an ACP client", plain=True, buttons=2),
-    "openhands": Profile("OpenHands", buttons=2, interactive=False),
+    "openhands": Profile("OpenHands", buttons=2, interactive=False, shows=("acp-permission",)),
     "zed": Profile("Zed", shows=("acp-form", "acp-url", "acp-permission")),
     "toad": Profile("Toad"),
 }

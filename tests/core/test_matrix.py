@@ -76,6 +76,17 @@ BUTTONS: dict[QuestionShape, str] = {
     QuestionShape.SAMPLING: "no: buttons ask the person, not a model",
 }
 
+CHAT: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "as the next prompt") | {
+    QuestionShape.CONFIRM_DESTRUCTIVE: "no: consent is given on a card, not in a chat",
+    QuestionShape.FIELDS: "a prompt for each field",
+    QuestionShape.LIST: "one entry after the other",
+    QuestionShape.NESTED: "as JSON in the next prompt",
+    QuestionShape.SECRET: "no: a chat passes through the host: secrets never do",
+    QuestionShape.FILE: "no: a prompt carries no files that an app can be given",
+    QuestionShape.FILE_CONSENT: "no: consent is given on a card, not in a chat",
+    QuestionShape.SAMPLING: "no: a chat asks the person, not a model",
+}
+
 PAGE: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "on a page of the bridge's own") | {
     QuestionShape.SAMPLING: "no: a page asks the person, not a model",
 }
@@ -152,6 +163,7 @@ CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
     SurfaceVariant(Surface.ACP_FORM): FORM | {QuestionShape.FILE: "no: ACP forms carry no files"},
     SurfaceVariant(Surface.ACP_URL): PAGE,
     SurfaceVariant(Surface.ACP_PERMISSION): BUTTONS,
+    SurfaceVariant(Surface.ACP_CHAT): CHAT,
     SurfaceVariant(Surface.ACP_PERMISSION, buttons=2): (
         BUTTONS
         | dict.fromkeys(
@@ -323,6 +335,7 @@ NEW, OLD, PLAIN = (
     SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True),
 )
 MODEL, PERMISSION = SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.ACP_PERMISSION)
+SAID = SurfaceVariant(Surface.ACP_CHAT)
 
 LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
     "the host's order, without what is refused": (
@@ -355,6 +368,17 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
         [PERMISSION],
         ["acp-permission (one entry after the other)"],
     ),
+    "words where buttons cannot say it": (
+        asked(YES, TEXT),
+        [PERMISSION, SAID],
+        ["acp-chat (a prompt for each field, as the next prompt)"],
+    ),
+    "a leave that the bridge asks for, on a card only": (
+        replace(asked(options(2)), permits=Permission.SAMPLING),
+        [PERMISSION, SAID],
+        ["acp-permission (as options)"],
+    ),
+    "nothing to fill in is nothing to type": (asked(), [SAID], []),
     "a list among other fields": (
         asked(TEXT, LIST),
         [NEW, SurfaceVariant(Surface.PAGE)],

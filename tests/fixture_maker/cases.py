@@ -63,6 +63,8 @@ class Case:
     lists: bool = False  # the host looks at tools and resources, before and afterwards
     agent: Json = ()  # what the agent behind the bridge does when it is prompted
     listens: bool = False  # a modern host, to a stream of what changes
+    mute: bool = False  # an ACP client that shows nothing that it is asked, only what is said
+    typed: tuple[str, ...] = ()  # and what its person types then, prompt by prompt
     client: Mapping[str, str] = field(default_factory=lambda: {"name": "fixture", "version": "1"})
 
 
@@ -100,6 +102,7 @@ PROTOCOLS = (
 TOGETHER = (
     Surface.MCP_URL,
     Surface.ACP_URL,
+    Surface.ACP_CHAT,
     Surface.PAGE,
     Surface.TERMINAL,
     Surface.QUESTIONS_API,
@@ -153,6 +156,9 @@ def _cells(surface: Surface, version: str, name: str, shapes: list[QuestionShape
     if surface is Surface.AGENT and name != "refused":
         files["answers.json"] = json.dumps([{"match": "May this be sent", "value": "send"}])
         written = ("--answers", "{folder}/answers.json")
+    env = dict(spoken.env)
+    if surface is Surface.ACP_PERMISSION and name == "refused":
+        env["ABP_ACP_CHAT"] = "false"  # else the chat asks it
     reads = ("--root", "{folder}") if QuestionShape.FILE_CONSENT in shapes else ()
     cell = {"surface": surface.value, "version": version}
     return replace(
@@ -163,9 +169,17 @@ def _cells(surface: Surface, version: str, name: str, shapes: list[QuestionShape
         steps=[{"ask": each.request} for each in asked],
         person=person(*asked),
         files={**spoken.files, **files},
+        env=env,
         arguments=(*spoken.arguments, *reads, *written),
         asked=asked,
+        typed=_typed(asked) if spoken.mute and name != "refused" else (),
     )
+
+
+def _typed(asked: Sequence[Asked]) -> tuple[str, ...]:
+    """What somebody types to these, a prompt for each field."""
+    rounds = (labels for each in asked for labels in each.rounds)
+    return tuple(", ".join(label) for labels in rounds for label in labels)
 
 
 def _shown(surface: Surface, version: str, name: str, shapes: list[QuestionShape]) -> str:
@@ -209,6 +223,7 @@ def _hinted(surface: Surface, version: str) -> Case:
         person=person(*asked),
         files={"answers.json": json.dumps(entries)} if surface is Surface.MOCK else {},
         asked=asked,
+        typed=_typed(asked) if made.mute else (),
     )
 
 

@@ -25,6 +25,7 @@ from .person import LINK, Filled
 Json = Any
 
 META = "io.modelcontextprotocol/"
+UNKNOWN: Json = {"code": -32601, "message": "Method not found"}
 GLANCE = 0.02  # seconds between two looks at what is recorded
 
 
@@ -94,6 +95,9 @@ class Bridge(EnvelopePeer):
         id = self.begin(method, params)
         while (message := self.read()).get("id") != id or "method" in message:
             if "id" not in message or "method" not in message:
+                continue
+            if self.case.mute:
+                self._send({"id": message["id"], "error": dict(UNKNOWN)})
                 continue
             given = self.case.person(message["method"], message["params"])
             if given is None and self.case.cancels and not self._give_up(id):
@@ -238,7 +242,7 @@ def _answers(case: Case, asked: Json) -> Json:
 
 def _acp(bridge: Bridge, case: Case) -> None:
     _open(bridge, case)
-    for words in ("/connect", "/plan"):
+    for words in ("/connect", "/plan", *case.typed):
         _prompt(bridge, words)
 
 

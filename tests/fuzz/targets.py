@@ -26,7 +26,7 @@ from abp_bridge.protocols import abp, opencode
 from abp_bridge.protocols.abp.agent import decode_agent, decode_call
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
 from abp_bridge.protocols.abp.envelope import AgentEnvelope, from_envelope, is_envelope
-from abp_bridge.protocols.acp import agent, model, permission
+from abp_bridge.protocols.acp import agent, chat, model, permission
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2 as acp2
 from abp_bridge.protocols.cli_agents import DIALECTS, CliTurn
@@ -175,6 +175,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     acp.decode_capabilities,
     acp.decode_outcome,
     acp.prompt_text,
+    chat.decode_reply,
     elicitation.decode_roots,
     elicitation.decode_sampled,
     lambda raw: sampling.decode_sampling(raw, id="q", origin="o"),

@@ -108,6 +108,7 @@ def test_a_prompt_is_taken_echoed_and_ended_with_its_reason() -> None:
         "content": prompt,
     }
     assert v2.encode_state() == {"sessionUpdate": "state_update", "state": "running"}
+    assert v2.encode_state(asking=True)["state"] == "requires_action"
     assert v2.encode_state("cancelled") == {
         "sessionUpdate": "state_update",
         "state": "idle",

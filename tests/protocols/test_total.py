@@ -30,7 +30,7 @@ from abp_bridge.core.notice import Notice, describe, next_progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.acp import agent, model, permission
+from abp_bridge.protocols.acp import agent, chat, model, permission
 from abp_bridge.protocols.mcp import sampling, server
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
@@ -197,6 +197,7 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "an agent's permission": lambda raw: permission.decode_permission(
         as_object(raw), "t", id="q", origin="o"
     ),
+    "a prompt": chat.decode_reply,
     "validate": lambda raw: validate_answer(QUESTION, raw),
 }
 

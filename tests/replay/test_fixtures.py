@@ -56,6 +56,8 @@ class Shown:
     replies: list[Json] = field(default_factory=list)  # and the answers of a program there
     told: list[str] = field(default_factory=list)  # what the model was told to ask
     brought: list[Json] = field(default_factory=list)  # and what it brought back
+    messages: list[str] = field(default_factory=list)  # of an ACP agent
+    prompts: list[str] = field(default_factory=list)  # of an ACP client
 
     @property
     def properties(self) -> list[Json]:
@@ -85,6 +87,7 @@ class Shown:
             or self.screens
             or self.offered
             or self.told
+            or self.messages
         )
 
 
@@ -140,9 +143,16 @@ def _note(shown: Shown, entry: Entry) -> None:
         _note_said(shown, value)
     elif entry.sender == "host" and value.get("params", {}).get("name") == "abp_answer":
         shown.brought.append(value["params"]["arguments"]["content"])
+    elif entry.sender == "host" and "error" in value:  # it has no buttons
+        shown.cards.pop()
+    elif entry.sender == "host" and value.get("method") == "session/prompt":
+        shown.prompts += [block["text"] for block in value["params"]["prompt"]]
 
 
 def _note_said(shown: Shown, said: Json) -> None:
+    update = (said.get("params") or {}).get("update", {})
+    if update.get("sessionUpdate") == "agent_message_chunk":
+        shown.messages.append(update["content"]["text"])
     for request in [said, *said.get("result", {}).get("inputRequests", {}).values()]:
         lists = {
             "elicitation/create": shown.forms,
@@ -323,9 +333,18 @@ def offered_as_options(shown: Shown) -> bool:
 def entry_by_entry(shown: Shown) -> bool:
     """Each entry of the list that the app got was asked for as such."""
     (entries,) = (each for each in shown.answer["data"]["value"].values() if isinstance(each, list))
-    said = [json.dumps(each) for each in (*shown.forms, *shown.cards, *shown.offered)]
+    shows = (*shown.forms, *shown.cards, *shown.offered, *shown.messages)
+    said = [json.dumps(each) for each in shows]
     numbers = range(1, len(entries) + 1)
     return len(entries) > 1 and all(any(f"Entry {n} " in each for each in said) for n in numbers)
+
+
+def in_the_chat(shown: Shown) -> bool:
+    """Said by the agent, with all that there is to choose from, and a prompt for each field."""
+    said = "\n".join(shown.messages)
+    return all(words in said for words in (shown.question.message, *shown.labels)) and len(
+        shown.messages
+    ) == len(shown.prompts) == len(shown.question.fields)
 
 
 def by_the_model(shown: Shown) -> bool:
@@ -372,6 +391,14 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
         "as toggles": toggles,
         "one field after the other": field_by_field,
         "one entry after the other": entry_by_entry,
+    },
+    Surface.ACP_CHAT: {
+        "as the next prompt": in_the_chat,
+        "a prompt for each field": lambda shown: in_the_chat(shown) and len(shown.prompts) > 1,
+        "one entry after the other": entry_by_entry,
+        "as JSON in the next prompt": lambda shown: (
+            in_the_chat(shown) and "JSON" in shown.messages[0] and shown.prompts[0].startswith("{")
+        ),
     },
     Surface.TERMINAL: {
         "": terminal,
@@ -641,6 +668,12 @@ HINTED: dict[tuple[Surface, Hint, str], str] = {
         "the first button, which says so",
     ): '"options": [{"optionId": "[option 1]", "name": "Second (default)"',
     (Surface.ACP_PERMISSION, ABOUT, "in the card's text"): "Which class?\\n\\nBoth have Wi-Fi",
+    (
+        Surface.ACP_CHAT,
+        DEFAULT,
+        "in the message that asks",
+    ): "on the card?\\n\\nAs it is printed there\\n\\nProposed by who asks: Ann",
+    (Surface.ACP_CHAT, ABOUT, "in the message that asks"): "- Second (proposed)",
     (Surface.TERMINAL, DEFAULT, "Enter takes it"): '"Answer [Ann]:"]\nkeys: "\\n"',
     (Surface.TERMINAL, ABOUT, ""): '"As it is printed there"',
     (

@@ -172,4 +172,4 @@ def _wrong_messages(host: Any) -> Iterator[str]:
         yield f"the bridge said what is not valid: {problem!r}"
 
 
-BASE: Json = {"page": "off"}
+BASE: Json = {"page": "off", "acp_chat": False}  # one surface at a time

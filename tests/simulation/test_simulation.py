@@ -519,7 +519,7 @@ class World:
         if self.program is not None:
             order = ("questions-api", "host", *(["page"] if self.page_mode != "off" else []))
             more |= {"questions_api": 0, "questions_password": PASSWORD, "ask_on": order}
-        return read_settings({}, apps=("stdio:sim",), page=self.page_mode, **more)
+        return read_settings({}, apps=("stdio:sim",), page=self.page_mode, acp_chat=False, **more)
 
     async def _serve_bridge(
         self, composition: Composition, client: Json, tasks: anyio.abc.TaskGroup

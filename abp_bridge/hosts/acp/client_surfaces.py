@@ -1,4 +1,4 @@
-"""The surfaces of an ACP client: a question as its form, or as a walk of permissions.
+"""The surfaces of an ACP client: a question as its form, as a walk of permissions, or in the chat.
 
 The same for an agent's own session and for a proxied one.
 """
@@ -6,7 +6,7 @@ The same for an agent's own session and for a proxied one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +16,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.hosts.acp.chat import Chat
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.surface import (
@@ -62,9 +63,12 @@ class ClientSurfaces:
         session: The session's id; it may be set later, before the first question.
         page: The bridge's own page, for what goes by a link.
         cards: What the ids of our tool calls begin with.
+        on_chat: Is told when a question opens in the chat, and when none is open any more; None
+            where nothing can be asked there.
 
     Attributes:
         turns: When its prompts begin and end: it can be asked inside of them only.
+        chat: What is asked in the conversation itself.
     """
 
     def __init__(
@@ -74,6 +78,8 @@ class ClientSurfaces:
         session: str,
         page: Page,
         cards: str = "abp:ask-",
+        *,
+        on_chat: Callable[[], None] | None = None,
     ) -> None:
         self.session = session
         self._page = page
@@ -84,15 +90,18 @@ class ClientSurfaces:
         self._permission_variant = SurfaceVariant(
             Surface.ACP_PERMISSION, buttons=row.buttons, interactive=row.interactive
         )
+        chats = on_chat is not None and row.interactive is not False
         known = {
             SurfaceVariant(Surface.ACP_FORM, interactive=row.interactive): self.capabilities.form,
             SurfaceVariant(Surface.ACP_URL, interactive=row.interactive): self.capabilities.url,
             self._permission_variant: True,
+            SurfaceVariant(Surface.ACP_CHAT, interactive=row.interactive): chats,
         }
         self._variants = [variant for variant, has in known.items() if has]
         self._refused: set[Surface] = set()
         self._cards = cards
         self.turns = Turns()
+        self.chat = Chat(self.turns, self.say, on_chat or (lambda: None))
         self._serial = 0
 
     @property
@@ -105,9 +114,11 @@ class ClientSurfaces:
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The surfaces this client has, best first, less those it turned out not to have, whatever
-        the calls. Every client can be asked for a permission.
+        the calls. Every client can be asked for a permission; in the chat only one without forms.
         """
-        return [each for each in self._variants if each.surface not in self._refused]
+        there = [each for each in self._variants if each.surface not in self._refused]
+        forms = any(each.surface is Surface.ACP_FORM for each in there)
+        return [each for each in there if not (forms and each.surface is Surface.ACP_CHAT)]
 
     async def ask(
         self,
@@ -118,8 +129,8 @@ class ClientSurfaces:
         *,
         call: str | None = None,
     ) -> SurfaceResponse:
-        """Ask while a prompt runs: by a form, by a link to the bridge's own page, or by a walk of
-        permissions.
+        """Ask while a prompt runs: by a form, by a link to the bridge's own page, by a walk of
+        permissions, or in the chat.
 
         Args:
             question: What is asked.
@@ -138,6 +149,8 @@ class ClientSurfaces:
             HostDisconnectedError: The turn or the connection ended first.
             RemoteProtocolError: The answer is none that ACP has.
         """
+        if variant.surface is Surface.ACP_CHAT:
+            return await self.chat.ask(question, problem)
         return await self.turns.within(lambda: self._ask(question, variant, problem, observe, call))
 
     async def _ask(
@@ -292,6 +305,10 @@ class ClientSurfaces:
             reason="the question is no longer open",
             after=None if announcement is None else self._encode_update(announcement),
         )
+
+    def say(self, words: str) -> None:
+        """Say something as the agent."""
+        self.update(acp.encode_message(words))
 
     def update(self, update: JsonObject, key: Hashable = None, topic: Hashable = None) -> None:
         """Tell the client a `session/update`; `key` and `topic` as `JsonRpcConnection.notify` has

@@ -134,8 +134,10 @@ class AcpServer:
             raise RpcError(INVALID_PARAMS, "session/new needs a cwd")
         self._serial += 1
         id = f"abp-session-{os.getpid()}-{self._serial}"
-        self._sessions[id] = self._make_session(id, self._client)
-        self._sessions[id].cwd = cwd
+        self._sessions[id] = session = self._make_session(id, self._client)
+        session.cwd = cwd
+        if self._second:
+            session.observe_asking(lambda asking: session.update(v2.encode_state(asking=asking)))
         return {"sessionId": id, "modes": _MODES}
 
     def _resume(self, params: JsonObject) -> JsonObject:
@@ -222,7 +224,8 @@ class AcpServer:
         if self._second:
             turn.session.update(v2.encode_state(stop))
         elif self._connection.is_open(id):
-            self._connection.respond(id, {"stopReason": stop})
+            ended = {"stopReason": stop}
+            self._connection.respond(id, ended, on_sent=turn.session.on_turn_sent)
         turn.ended.set()
 
     def _cancel(self, params: JsonObject) -> None:
@@ -230,6 +233,8 @@ class AcpServer:
         turn = self._prompting.get(wanted) if isinstance(wanted, str) else None
         if turn is not None:
             turn.cancel()
+        elif isinstance(wanted, str) and wanted in self._sessions:
+            self._sessions[wanted].cancel()  # it may stand at a question between two prompts
 
     def _cancel_request(self, params: JsonObject) -> None:
         id = params.get("requestId")

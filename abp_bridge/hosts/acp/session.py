@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, count
 
 import anyio
@@ -27,6 +28,7 @@ from abp_bridge.interfaces.host import (
     SessionError,
 )
 from abp_bridge.interfaces.surface import Page, PageLink, SurfaceResponse
+from abp_bridge.protocols.acp import chat
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.results import encode_result, tool_name
 from abp_bridge.rpc.connection import JsonRpcConnection
@@ -46,6 +48,35 @@ _OWN_COMMANDS = {
     "status": Capability("status", "What is connected, asked and told"),
     "disconnect": Capability("disconnect", "Disconnect an app, or all of them"),
 }
+_TAKEN = {*_OWN_COMMANDS, *chat.COMMANDS}
+
+_NOT_TAKEN = (
+    "*No question is open any more: what you wrote was not taken as an answer, and nobody got it.*"
+    "\n\n"
+)
+_STILL_OPEN = (
+    "*A question is open: answer it, or `/decline` or `/cancel` it. Until then there are only"
+    " `/status`, `/connect` and `/disconnect`.*"
+)
+
+
+@dataclass(slots=True)
+class _Running:
+    """The call of the turn.
+
+    Attributes:
+        call: The call, once it has begun.
+        card: The tool call that shows it.
+        ended: How it ended, once it has.
+        told: Whether the card says so.
+        dropped: It was cancelled between two prompts: nobody waits for how it ends.
+    """
+
+    call: Call
+    card: str
+    ended: CallOutcome | None = None
+    told: bool = False
+    dropped: bool = False
 
 
 class AcpSession:
@@ -57,6 +88,7 @@ class AcpSession:
         client: The parameters of the client's `initialize`.
         page: The bridge's own page, for what goes by a link.
         make_api: Makes what its prompts go to.
+        chat: Whether what the client cannot show is asked in the conversation.
     """
 
     def __init__(
@@ -66,13 +98,17 @@ class AcpSession:
         client: JsonObject,
         page: Page,
         make_api: Callable[[Host], SessionApi],
+        *,
+        chat: bool = True,
     ) -> None:
         self.id = id
         self.cwd = ""
-        self._surfaces = ClientSurfaces(connection, client, id, page)
+        self._connection = connection
+        on_chat = self.on_capabilities_changed if chat else None
+        self._surfaces = ClientSurfaces(connection, client, id, page, on_chat=on_chat)
         self._operations: dict[str, str] = {}  # by app and name: the cards of those that run
         self._serial = 0
-        self._running: Call | None = None
+        self._running: _Running | None = None
         self._capability = ""  # that runs
         self.lost_notifications = connection.lost_notifications
         self._api = make_api(self)
@@ -149,9 +185,9 @@ class AcpSession:
 
     def on_capabilities_changed(self) -> None:
         """Tell the client the commands there are now (`Host.on_capabilities_changed`)."""
-        self._surfaces.update(
-            acp.encode_commands(list(self._commands().items())), key=("commands", self.id)
-        )
+        typed = chat.COMMANDS if self._surfaces.chat.is_open else {}
+        commands = acp.encode_commands(list(self._commands().items()), list(typed.items()))
+        self._surfaces.update(commands, key=("commands", self.id))
 
     def on_resources_changed(self) -> None:
         """ACP has no resources: files are linked from the call that made them."""
@@ -171,25 +207,75 @@ class AcpSession:
         still answer its questions.
         """
         if self._running is not None:
-            self._running.cancel("the client cancelled the turn")
+            self._running.dropped = self._surfaces.turns.is_interrupted
+            self._running.call.cancel("the client cancelled the turn")
         self._surfaces.turns.cancel()
 
+    def observe_asking(self, observe: Callable[[bool], None]) -> None:
+        """Have `observe` told when a turn begins to wait for its person, and when it goes on."""
+        self._surfaces.turns.on_asking = observe
+
+    def on_turn_sent(self, when: float) -> None:
+        """The last byte of a turn's end has left, `when` (seconds of the loop's clock)."""
+        self._surfaces.chat.on_shown(when)
+
     async def prompt(self, prompt: JsonValue) -> None:
-        """Run one turn: a slash command, or a word of help. Cancelling it cancels the app's
-        call.
+        """Run one turn: a slash command, a reply to what was asked in the one before, or a word of
+        help. Cancelling it cancels the app's call.
 
         Args:
             prompt: The content blocks as the client sent them; only their text counts.
         """
-        text = acp.prompt_text(prompt)
-        self._surfaces.turns.begin(TURN)
+        turns = self._surfaces.turns
+        if self._surfaces.chat.is_open:
+            reply = chat.decode_reply(prompt)
+            if reply.meaning is chat.Meaning.COMMAND:
+                self._say(await self._obey_meanwhile(reply.text))
+                return
+            self._surfaces.chat.take(reply, self._connection.arrived)
+            turn = self._go_on()
+        else:
+            turns.begin(TURN)
+            turn = self._begin(acp.prompt_text(prompt))
         try:
-            self._say(await self._run_command(text) if text.startswith("/") else HELP)
-        except SessionError as problem:
-            self._say(f"{problem.code}: {problem}")
+            await turn
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._surfaces.turns.end(TURN, "the turn ended")
+            if self._running is None:
+                with anyio.CancelScope(shield=True):
+                    await turns.end(TURN, "the turn ended")
+
+    async def _go_on(self) -> None:
+        """After a reply, with the call that asked; of none, what it asked is all there was."""
+        if self._running is not None:
+            self._say(await self._attend(self._running))
+
+    async def _begin(self, text: str) -> None:
+        """With what was typed; before that, what the call of the turn before has come to."""
+        running, is_command = self._running, text.startswith("/")
+        if running is not None:
+            if not is_command:
+                self._say(_NOT_TAKEN)
+            if running.dropped:
+                await running.call.wait()
+                self._running = None
+            else:
+                self._say(await self._attend(running))
+        if self._running is not None:
+            self._say(_STILL_OPEN if is_command else "")
+        elif running is None or is_command:
+            self._say(await self._obey(text))
+
+    async def _obey(self, text: str) -> str:
+        try:
+            return await self._run_command(text) if text.startswith("/") else HELP
+        except SessionError as problem:
+            return f"{problem.code}: {problem}"
+
+    async def _obey_meanwhile(self, line: str) -> str:
+        """What a command comes to while a question is open, which stays so."""
+        if line[1:].split(maxsplit=1)[:1] not in ([name] for name in _OWN_COMMANDS):
+            return _STILL_OPEN
+        return await self._obey(line)
 
     async def _run_command(self, line: str) -> str:
         name, rest = (*line[1:].split(maxsplit=1), "", "")[:2]
@@ -226,24 +312,58 @@ class AcpSession:
             self._surfaces.update(acp.encode_progress(card, last), key=("progress", self.id, card))
 
         self._capability = offer.capability.name
-        self._running = call = await self._api.start(
-            offer.capability.name, params, app=offer.app, on_progress=report
+        call = await self._api.start(
+            offer.capability.name,
+            params,
+            app=offer.app,
+            on_progress=report,
+            on_end=lambda outcome: self._on_call_end(running, outcome),
         )
         card = f"abp:{call.id}"
+        self._running = running = _Running(call, card)
         self._surfaces.update(acp.encode_call(card, offer.capability.name, params))
+        return await self._attend(running)
+
+    async def _attend(self, running: _Running) -> str:
+        """Wait until the call has ended, or has asked what only the next prompt answers: what is
+        to be said of it.
+        """
         try:
-            ended = await call.wait()
+            await self._wait_for(running.call)
         except BaseException:  # a cancellation too; it is raised again
             self.cancel()
-            self._surfaces.update(acp.encode_ended(card, ["Cancelled."], [], failed=True))
-            raise
-        finally:
+            self._surfaces.update(acp.encode_ended(running.card, ["Cancelled."], [], failed=True))
             self._running = None
-        lines = _lines(ended)
-        self._surfaces.update(
-            acp.encode_ended(card, lines, ended.files, failed=ended.result.failure is not None)
-        )
-        return "\n\n".join(lines)
+            raise
+        if running.ended is None:
+            return ""
+        self._running = None
+        self._end_card(running, running.ended)
+        return "\n\n".join(_lines(running.ended))
+
+    async def _wait_for(self, call: Call) -> None:
+        """Wait until it has ended, or the turn has for the client."""
+
+        async def watch() -> None:
+            await self._surfaces.turns.wait_interrupted()
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await call.wait()
+            tasks.cancel_scope.cancel()
+
+    def _on_call_end(self, running: _Running, outcome: CallOutcome) -> None:
+        running.ended = outcome
+        if self._surfaces.turns.is_interrupted:  # nobody waits for it now
+            self._end_card(running, outcome)
+
+    def _end_card(self, running: _Running, outcome: CallOutcome) -> None:
+        if not running.told:
+            running.told = True
+            failed = outcome.result.failure is not None
+            ended = acp.encode_ended(running.card, _lines(outcome), outcome.files, failed=failed)
+            self._surfaces.update(ended)
 
     def _describe_app(self, app: str) -> str:
         details = as_object(as_object(self._api.status()["apps"])[app])
@@ -268,7 +388,7 @@ class AcpSession:
                 next(
                     each
                     for each in chain([name], others)
-                    if each and each not in found and each not in _OWN_COMMANDS
+                    if each and each not in found and each not in _TAKEN
                 )
             ] = offer
         return found
@@ -277,7 +397,8 @@ class AcpSession:
         return _OWN_COMMANDS | {name: offer.capability for name, offer in self._offers().items()}
 
     def _say(self, text: str) -> None:
-        self.update(acp.encode_message(text))
+        if text:
+            self._surfaces.say(text)
 
     def update(self, update: JsonObject) -> None:
         """Tell the client a `session/update`."""

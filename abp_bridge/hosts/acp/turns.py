@@ -19,20 +19,59 @@ OUTSIDE = "no prompt is running, and clients do not answer questions outside of 
 
 
 class Turns:
-    """Told when prompts begin, are cancelled and end."""
+    """Told when prompts begin, are cancelled and end.
+
+    Attributes:
+        on_asking: Is told when the client begins to show something, and when it shows nothing any
+            more.
+    """
 
     def __init__(self) -> None:
+        self.on_asking: Callable[[bool], None] = lambda asking: None
         self._prompts: set[Id] = set()
         self._cancelled: HostDisconnectedError | None = None
         self._asking: dict[
             anyio.CancelScope, HostDisconnectedError | None
         ] = {}  # each question, and what ended it
-        self._quiet = anyio.Event()
+        self._shown = 0  # of them, that the client shows now
+        self._changed = anyio.Event()  # either of these two
+        self._interrupted = anyio.Event()
+        self._resumed = anyio.Event()
+        self._resumed.set()
 
     def begin(self, prompt: Id) -> None:
         """A prompt runs: the person can be asked."""
         self._prompts.add(prompt)
+        self.resume()
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the client takes the turn for ended, which goes on with its next prompt."""
+        return not self._resumed.is_set()
+
+    def interrupt(self) -> None:
+        """The turn ends for the client, with a question that its next prompt answers. What is asked
+        meanwhile waits until then.
+        """
+        if not self.is_interrupted:
+            self._resumed = anyio.Event()
+            self._interrupted.set()
+
+    def resume(self) -> None:
+        """The client has prompted again, and the turn goes on."""
         self._cancelled = None
+        if self.is_interrupted:
+            self._resumed.set()
+            self._interrupted = anyio.Event()
+
+    async def wait_interrupted(self) -> None:
+        """Wait until the turn ends for the client, and is to go on."""
+        await self._interrupted.wait()
+
+    async def wait_quiet(self) -> None:
+        """Wait until the turn runs, and nothing is shown in it that its end would take away."""
+        while self._shown or self.is_interrupted:
+            await (self._wait_change() if self._shown else self._resumed.wait())
 
     def cancel(self, reason: str = "the user cancelled the turn") -> None:
         """What is asked is taken down, and nothing more is asked until the next prompt."""
@@ -48,16 +87,21 @@ class Turns:
         if not self._prompts:
             self._dismiss(HostDisconnectedError(reason))
             while self._asking:
-                self._quiet = anyio.Event()
-                await self._quiet.wait()
+                await self._wait_change()
+
+    async def _wait_change(self) -> None:
+        if self._changed.is_set():
+            self._changed = anyio.Event()
+        await self._changed.wait()
 
     def _dismiss(self, why: HostDisconnectedError) -> None:
         for scope, ended in self._asking.items():
             self._asking[scope] = ended or why
             scope.cancel()
 
-    async def within(self, asked: Callable[[], Awaitable[T]]) -> T:
-        """Ask, while a turn lasts.
+    async def within(self, asked: Callable[[], Awaitable[T]], *, in_chat: bool = False) -> T:
+        """Ask, while a turn lasts; `in_chat`, where what is asked ends the turn for the client
+        itself.
 
         Raises SurfaceUnsupportedError outside of one, HostDisconnectedError when it ends first, and
         what `asked` raises.
@@ -70,10 +114,25 @@ class Turns:
         self._asking[scope] = None
         try:
             with scope:
-                return await asked()
+                return await (asked() if in_chat else self._show(asked))
             ended = self._asking[scope]
         finally:
             del self._asking[scope]
-            self._quiet.set()
+            self._changed.set()
         assert ended is not None, "only a dismissal cancels this scope"
         raise ended
+
+    async def _show(self, asked: Callable[[], Awaitable[T]]) -> T:
+        if self.is_interrupted:
+            await self._resumed.wait()
+        self._count_shown(1)
+        try:
+            return await asked()
+        finally:
+            self._count_shown(-1)
+
+    def _count_shown(self, more: int) -> None:
+        before, self._shown = self._shown, self._shown + more
+        self._changed.set()
+        if bool(before) != bool(self._shown):
+            self.on_asking(bool(self._shown))

@@ -252,15 +252,19 @@ def encode_notice(notice: Notice) -> dict[str, JsonValue]:
     }
 
 
-def encode_commands(commands: Sequence[tuple[str, Capability]]) -> dict[str, JsonValue]:
-    """The slash commands: (name, capability) each."""
+def encode_commands(
+    commands: Sequence[tuple[str, Capability]], typed: Sequence[tuple[str, Capability]] = ()
+) -> dict[str, JsonValue]:
+    """The slash commands: (name, capability) each; those that are `typed` take words, not JSON."""
+    hints = (("JSON parameters, if it takes any", commands), ("words, if it takes any", typed))
     listed: list[JsonValue] = [
         {
             "name": name,
             "description": sanitize.label(capability.description or capability.name),
-            "input": {"hint": "JSON parameters, if it takes any"},
+            "input": {"hint": hint},
         }
-        for name, capability in commands
+        for hint, those in hints
+        for name, capability in those
     ]
     return {"sessionUpdate": "available_commands_update", "availableCommands": listed}
 

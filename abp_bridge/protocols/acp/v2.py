@@ -2,8 +2,8 @@
 words. Pure.
 
 Only what differs is here. A prompt's response says that it was taken, and `state_update`s how it
-goes on; a permission has a title of its own, and its tool call is what it is about; tool calls are
-created by their first update.
+goes on, and when it waits for its person; a permission has a title of its own, and its tool call is
+what it is about; tool calls are created by their first update.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ def encode_prompt(message: str, prompt: Json) -> dict[str, Json]:
     return {"sessionUpdate": "user_message", "messageId": message, "content": prompt}
 
 
-def encode_state(stop: str | None = None) -> dict[str, Json]:
-    """The update of what the session does: it runs, or it is idle, for this reason."""
-    state: dict[str, Json] = (
-        {"state": "running"} if stop is None else {"state": "idle", "stopReason": stop}
-    )
+def encode_state(stop: str | None = None, *, asking: bool = False) -> dict[str, Json]:
+    """The update of what the session does: it runs, or waits for what it is `asking` its person,
+    or it is idle, for this reason.
+    """
+    state: dict[str, Json] = {"state": "requires_action" if asking else "running"}
+    if stop is not None:
+        state = {"state": "idle", "stopReason": stop}
     return {"sessionUpdate": "state_update", **state}
 
 

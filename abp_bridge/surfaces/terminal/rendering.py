@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from abp_bridge.core.json_value import JsonValue, as_text, to_text
+from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.question import (
     MISSING,
     QUOTE,
@@ -24,9 +24,8 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import FORMATS, LIMITS, describe_limits, json_equal
+from abp_bridge.core.schema import json_equal
 
-LONGEST_SCHEMA = 1_000  # characters of one that is shown
 WIDEST = 100  # columns: longer lines are hard to read
 
 _STYLES = {
@@ -153,30 +152,6 @@ def field_title(question: Question, field: Field) -> str:
         return field.label
     said = {line.strip(" ?:.").casefold() for line in question.message.splitlines()}
     return "Answer" if field.title.strip(" ?:.").casefold() in said else field.title or "Answer"
-
-
-# What can be typed or marked, as its limits begin.
-_KINDS = {
-    FieldType.TEXT: "",
-    FieldType.NUMBER: "a number",
-    FieldType.INTEGER: "a whole number",
-    FieldType.CHOICES: "choose",
-}
-
-
-def field_limits(field: Field) -> str:
-    """What a field's answer has to be, in one line; empty where anything will do."""
-    if field.type is FieldType.JSON:
-        return f"JSON that fits {label(to_text(field.schema), LONGEST_SCHEMA)}"
-    checked = [
-        word for word in LIMITS if word != "format" or as_text(field.schema.get(word)) in FORMATS
-    ]
-    limits = describe_limits(field.schema, checked)
-    if field.type not in _KINDS or (field.type is FieldType.CHOICES and not limits):
-        return ""
-    between = " " if field.type is FieldType.CHOICES else ", "
-    words = label(between.join(filter(None, (_KINDS[field.type], limits))), LONGEST_SCHEMA)
-    return words[:1].upper() + words[1:]
 
 
 def choice_description(choice: Choice) -> str:

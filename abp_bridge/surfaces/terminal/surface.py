@@ -15,6 +15,7 @@ import anyio
 
 from abp_bridge.core.entries import walk
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.field_limits import field_limits
 from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.menu import yes_or_no
@@ -186,7 +187,7 @@ class Terminal:
                 self._write_paragraph(f"{number} of {len(question.fields)}", "dim")
             if len(question.fields) > 1 and field.type in _NUMBERED and not self._device.moves:
                 self._write_paragraph(field.label, "strong")  # it is asked for a number only
-            for words in filter(None, (field.description, rendering.field_limits(field))):
+            for words in filter(None, (field.description, field_limits(field))):
                 self._write_paragraph(words, "dim")
             given = await self._fill_one(question, field)
             read = MISSING if given is MISSING else _validate(question, field, given)[0]

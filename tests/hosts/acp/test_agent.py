@@ -57,6 +57,8 @@ NAME: Json = {
     "params": {"prompt": "Name?", "schema": {"type": "string"}},
 }
 
+WITHOUT_CHAT = {"ABP_ACP_CHAT": "false"}  # where buttons end, so does what can be asked
+
 
 def select(count: int, **more: Json) -> Json:
     options = [{"value": f"v{number}", "label": f"L{number}"} for number in range(count)]
@@ -157,7 +159,7 @@ async def sdk_client(app: str, capabilities: Json, name: str) -> AsyncIterator[S
         *arguments,
         "--app",
         app,
-        env=environment(),
+        env={**environment(), **WITHOUT_CHAT},
         use_unstable_protocol=True,
         transport_kwargs={"stderr": None},
     ) as (opened.connection, _):
@@ -175,7 +177,8 @@ async def sdk_client(app: str, capabilities: Json, name: str) -> AsyncIterator[S
 
 @asynccontextmanager
 async def raw_client(app: str, capabilities: Json, name: str) -> AsyncIterator[RawClient]:
-    async with session("--app", app, capabilities=capabilities, name=name) as (opened, id):
+    made = session("--app", app, capabilities=capabilities, name=name, env=WITHOUT_CHAT)
+    async with made as (opened, id):
         yield RawClient(opened, id)
 
 
@@ -530,7 +533,8 @@ async def test_a_client_without_the_form_it_declared_is_asked_by_permission_from
             else selected(params["options"][0]["optionId"])
         )
 
-    async with session(handler=answer, capabilities=FORM) as (person, id):
+    made = session(handler=answer, capabilities=FORM, env=WITHOUT_CHAT)
+    async with made as (person, id):
         for _ in range(2):
             response = await ask(person, id, CONFIRM)
             assert (response["data"], response["metadata"]["route"]) == (
@@ -642,7 +646,7 @@ async def test_an_option_of_the_page_before_is_no_answer() -> None:
         stale.append(params["options"][0]["optionId"])
         return selected(params["options"][-1]["optionId"] if len(stale) == 1 else stale[0])
 
-    async with session(handler=answer) as (person, id):
+    async with session(handler=answer, env=WITHOUT_CHAT) as (person, id):
         response = await ask(person, id, select(9))
     assert response["error"]["code"] == "NOT_SUPPORTED"
     assert "which is not on this step" in response["error"]["message"]
@@ -1584,7 +1588,8 @@ async def test_a_whole_trip_is_asked_by_forms_and_by_buttons() -> None:
         )
 
     for capabilities in (FORM, None):
-        async with session(handler=answer, capabilities=capabilities) as (person, id):
+        made = session(handler=answer, capabilities=capabilities, env=WITHOUT_CHAT)
+        async with made as (person, id):
             stop, words = await person.prompt(id, "/demo_trip")
             assert (stop, "While it ran, the app told" in words) == ("end_turn", True)
             assert person.wire.sent(
@@ -1642,6 +1647,8 @@ def test_a_client_that_asks_for_the_draft_gets_it_when_it_is_switched_on() -> No
         "content": prompt,
     }
     assert [each["state"] for each in updates if each["sessionUpdate"] == "state_update"] == [
+        "running",
+        "requires_action",
         "running",
         "idle",
     ]

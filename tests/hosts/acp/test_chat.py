@@ -1,0 +1,381 @@
+"""Questions in the chat of an ACP client without forms: the turn ends with the question, the next
+prompt is the answer, and what is no answer is told apart from one by its structure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import acp
+import acp.schema as types
+import anyio
+import pytest
+from anyio.from_thread import start_blocking_portal
+from support.acp_harness import FORM, Client, Failed, Handler, client, never, selected
+from support.harness import PATIENCE, SERVE, environment
+from support.puppets import puppets
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+
+def asking(method: str, **params: Json) -> str:
+    request = {"method": f"elicitation/{method}", "params": params}
+    return f"/demo_ask {json.dumps({'request': request})}"
+
+
+def typed(prompt: str, **schema: Json) -> str:
+    return asking("input", prompt=prompt, schema=schema)
+
+
+TEXT = typed("Who travels?", type="string")
+FIELDS = typed(
+    "Whom to book?",
+    type="object",
+    properties={
+        "name": {"type": "string", "title": "Name", "description": "As on the ticket"},
+        "age": {"type": "integer", "title": "Age", "minimum": 0},
+        "class": {"enum": ["first", "second"], "title": "Class", "default": "second"},
+        "note": {"type": "string", "title": "Note"},
+    },
+    required=["name", "age", "class"],
+)
+ADDRESS = typed(
+    "Where to?",
+    type="object",
+    properties={
+        "at": {"type": "object", "title": "At", "properties": {"zip": {"type": "integer"}}}
+    },
+    required=["at"],
+)
+
+
+@dataclass
+class Chat:
+    """A person in a chat: says something, and reads what the agent says in that turn."""
+
+    call: Callable[..., Any]
+    client: Client
+    session: str
+
+    def say(self, *blocks: Json | str) -> str:
+        return str(self.call(self.asay, *blocks))
+
+    async def asay(self, *blocks: Json | str) -> str:
+        before = len(self.client.wire.lines)
+        prompt = [
+            {"type": "text", "text": each} if isinstance(each, str) else each for each in blocks
+        ]
+        given = {"sessionId": self.session, "prompt": prompt}
+        response = await self.client.exchange("session/prompt", given)
+        assert response["result"] == {"stopReason": "end_turn"}
+        told = [
+            m["params"]["update"]
+            for _, m in self.client.wire.lines[before:]
+            if "update" in m.get("params", {})
+        ]
+        return "".join(
+            each["content"]["text"]
+            for each in told
+            if each["sessionUpdate"] == "agent_message_chunk"
+        )
+
+    def answer(self, *blocks: Json | str) -> Json:
+        """The ABP response that the app got, which ends the turn."""
+        return json.loads(self.say(*blocks).partition("\n\n")[0])
+
+
+@asynccontextmanager
+async def chatting(*arguments: str, handler: Handler = never, **more: Any) -> AsyncIterator[Chat]:
+    async with client(*(arguments or ("--app", "demo")), handler=handler, **more) as opened:
+        await opened.initialize()
+
+        def nobody(*given: Any) -> Any:
+            raise AssertionError
+
+        yield Chat(nobody, opened, await opened.new())
+
+
+@pytest.fixture(scope="module")
+def chat() -> Iterator[Chat]:
+    """One bridge for many tests, with a client that shows nothing but permissions."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(chatting()) as opened,
+    ):
+        opened.call = portal.call
+        yield opened
+
+
+# --- what is an answer ----------------------------------------------------------------------------
+
+NUMBER = typed("How far?", type="number", minimum=0)
+YES = asking("confirm", message="Book it?")
+ANSWERS: dict[str, tuple[str, str, Json]] = {
+    "text, as it stands": (TEXT, " Ann  Bell\n2nd ", " Ann  Bell\n2nd "),
+    "text after a command, as it stands": (TEXT, "/answer /etc/hosts", "/etc/hosts"),
+    "text that would be a refusal": (TEXT, "/answer no answer", "no answer"),
+    "text with nothing in it": (TEXT, "/answer", ""),
+    "text that is no command of ours": (TEXT, "cancel", "cancel"),
+    "a number": (NUMBER, " 812.5 ", 812.5),
+    "a date": (typed("When?", type="string", format="date"), "2027-01-31", "2027-01-31"),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_the_next_prompt_is_the_answer(chat: Chat, case: str) -> None:
+    asked, prompt, value = ANSWERS[case]
+    assert "Your next message is the answer" in chat.say(asked)
+    response = chat.answer(prompt)
+    assert response["data"] == {"value": value}
+    route = response["metadata"]["route"]
+    assert route == "acp-chat (as the next prompt)"
+
+
+def test_the_message_says_who_asks_and_what_fits_and_how_to_get_out(chat: Chat) -> None:
+    said = chat.say(
+        typed("Where is it sent?", type="string", format="email", default="a@b.example")
+    )
+    assert said.startswith("demo asks: Where is it sent?\n\nAn e-mail address.\n\n")
+    assert "Proposed by who asks: a@b.example" in said
+    assert all(words in said for words in ("`/decline`", "“no answer”", "`/cancel`", "`/answer`"))
+    assert "/skip" not in said
+    chat.say("/cancel")
+
+
+def test_several_fields_are_asked_one_after_the_other(chat: Chat) -> None:
+    first = chat.say(FIELDS)
+    assert first.startswith(
+        "demo asks: Whom to book?\n\ndemo asks (1 of 4): Name\n\nAs on the ticket"
+    )
+    assert chat.say("Ann").startswith("demo asks (2 of 4): Age\n\nA whole number, at least 0.")
+    assert "- first\n- second (proposed)" in chat.say("41")
+    assert "`/skip` leaves this empty" in chat.say("first")
+    response = chat.answer("/skip")
+    assert response["data"] == {"value": {"name": "Ann", "age": 41, "class": "first"}}
+    assert response["metadata"]["route"].startswith("acp-chat (a prompt for each field")
+
+
+def test_an_object_is_given_as_json(chat: Chat) -> None:
+    assert "JSON that fits" in chat.say(ADDRESS)
+    wrong = chat.say('{"zip": "x"}')
+    assert "That is no answer: " in wrong
+    assert chat.answer('{"zip": 4051}')["data"] == {"value": {"at": {"zip": 4051}}}
+
+
+# --- what is none ---------------------------------------------------------------------------------
+
+LINK = {"type": "resource_link", "uri": "file:///tmp/a.txt", "name": "a.txt"}
+NO_ANSWERS: dict[str, tuple[str, tuple[Json, ...], str]] = {
+    "a number in words": (NUMBER, ("far",), "a number"),
+    "a number that is too small": (NUMBER, ("-1",), "at least 0"),
+    "text that is too short": (typed("Who?", type="string", minLength=2), ("A",), "at least 2"),
+    "nothing": (TEXT, (" \n",), "nothing in it"),
+    "text with a link": (TEXT, ("see ", LINK), "text alone"),
+    "a link after a command": (TEXT, ("/answer ", LINK), "text alone"),
+    "leaving out what is needed": (TEXT, ("/skip",), "cannot be left empty"),
+}
+
+
+@pytest.mark.parametrize("case", NO_ANSWERS)
+def test_what_does_not_fit_is_told_and_asked_again(chat: Chat, case: str) -> None:
+    asked, prompt, words = NO_ANSWERS[case]
+    chat.say(asked)
+    for _ in range(2):
+        said = chat.say(*prompt)
+        assert said.startswith("That is no answer: ")
+        assert words in said
+    assert chat.answer("/cancel")["metadata"]["outcome"] == "cancelled"
+
+
+def test_who_never_says_what_fits_gives_no_answer_in_the_end(chat: Chat) -> None:
+    said = chat.say(NUMBER)
+    for _ in range(10):
+        said = chat.say("far")
+    assert json.loads(said)["error"]["code"] != "USER_CANCELLED"
+    assert json.loads(said)["success"] is False
+
+
+@pytest.mark.parametrize(
+    ("prompt", "outcome"),
+    [("No answer", "declined"), ("/decline", "declined"), ("/cancel", "cancelled")],
+)
+def test_there_is_a_way_out(chat: Chat, prompt: str, outcome: str) -> None:
+    chat.say(TEXT)
+    response = chat.answer(prompt)
+    assert (response["error"]["code"], response["metadata"]["outcome"]) == (
+        "USER_CANCELLED",
+        outcome,
+    )
+
+
+def test_a_command_is_no_answer_and_leaves_the_question_open(chat: Chat) -> None:
+    chat.say(TEXT)
+    assert json.loads(chat.say("/status").strip("`json\n"))["questions"]["open"]
+    for other in ("/demo_echo {}", "/etc/hosts", "/"):
+        assert "A question is open" in chat.say(other)
+    assert chat.answer("Ann")["data"] == {"value": "Ann"}
+
+
+def test_the_commands_of_a_question_are_there_as_long_as_it_is(chat: Chat) -> None:
+    def commands() -> set[str]:
+        listed = chat.client.wire.updates("available_commands_update")[-1]
+        return {each["name"] for each in listed["availableCommands"]}
+
+    words = {"answer", "skip", "decline", "cancel"}
+    assert not words & commands()
+    chat.say(TEXT)
+    assert words <= commands()
+    chat.say("Ann")
+    assert not words & commands()
+
+
+def test_what_buttons_can_ask_is_not_asked_in_the_chat(chat: Chat) -> None:
+    chat.client.handler = lambda method, params: selected(params["options"][0]["optionId"])
+    response = chat.answer(YES)
+    assert response["metadata"]["route"] == "acp-permission (as options)"
+    chat.client.handler = never
+
+
+def test_a_secret_is_never_asked_in_the_chat(chat: Chat) -> None:
+    response = chat.answer(typed("Your password?", type="string", writeOnly=True))
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert (
+        "acp-chat: a chat passes through the host: secrets never do" in response["error"]["message"]
+    )
+
+
+def test_a_client_without_buttons_is_asked_in_words_but_for_consent(chat: Chat) -> None:
+    chat.client.handler = lambda method, params: Failed(-32601)
+    assert "Yes or no." in chat.say(YES)
+    assert "That is no answer" in chat.say("perhaps")
+    assert chat.answer("yes")["data"] == {"confirmed": True}
+    chosen = asking("select", prompt="Which?", options=["a", "b"], multiple=True)
+    assert "Several go with commas" in chat.say(chosen)
+    assert chat.answer("a, b")["data"] == {"selected": ["a", "b"]}
+    refused = chat.answer(asking("confirm", message="Delete it?", destructive=True))
+    assert "consent is given on a card" in refused["error"]["message"]
+    chat.client.handler = never
+
+
+# --- one turn in several prompts ------------------------------------------------------------------
+
+
+async def test_two_questions_at_once_are_asked_one_after_the_other() -> None:
+    request = {
+        "method": "elicitation/input",
+        "params": {"prompt": "One?", "schema": {"type": "string"}},
+    }
+    other = {
+        "method": "elicitation/input",
+        "params": {"prompt": "Two?", "schema": {"type": "string"}},
+    }
+    button = {"method": "elicitation/confirm", "params": {"message": "Three?"}}
+    shown: list[str] = []
+
+    def answer(method: str, params: Json) -> Json:
+        shown.append(params["toolCall"]["title"])
+        return selected(params["options"][0]["optionId"])
+
+    async with chatting(handler=answer) as chat:
+        said = await chat.asay(
+            f"/demo_ask_all {json.dumps({'requests': [request, other, button]})}"
+        )
+        assert ("One?" in said, "Two?" in said) == (True, False)
+        assert "Two?" in await chat.asay("1")
+        responses = json.loads((await chat.asay("2")).partition("\n\n")[0])
+    assert [each["data"] for each in responses] == [
+        {"value": "1"},
+        {"value": "2"},
+        {"confirmed": True},
+    ]
+    assert len(shown) == 1
+
+
+async def test_what_is_said_to_a_question_that_has_ended_is_no_answer(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, chatting("--app", made.target) as chat:
+        turn = await chat.client.start(chat.session, "/work")
+        app = await made.app()
+        await app.open("work")
+        call = await app.next("capabilities/call")
+        given = {"prompt": "Who?", "schema": {"type": "string"}}
+        await app.send(id="q", method="elicitation/input", params=given)
+        assert (await chat.client.response(turn))["result"] == {"stopReason": "end_turn"}
+        await app.send(id=call["id"], result={"success": True, "data": "done without"})
+        answer = await app.next()
+        assert answer["result"]["error"]["code"] == "CANCELLED"
+        await chat.client.until(lambda message: "completed" in json.dumps(message))
+        said = await chat.asay("Ann")
+    assert said.startswith("*No question is open any more: what you wrote was not taken")
+    assert said.endswith("done without")
+    told = chat.client.wire.updates("agent_message_chunk")
+    assert "*This question is no longer open.*\n\n" in [each["content"]["text"] for each in told]
+
+
+async def test_a_cancel_between_two_prompts_ends_the_call() -> None:
+    async with chatting() as chat:
+        await chat.asay(TEXT)
+        await chat.client.notify("session/cancel", {"sessionId": chat.session})
+        said = await chat.asay("Ann")
+        assert "not taken as an answer" in said
+        assert "This question is no longer open" in "".join(
+            each["content"]["text"] for each in chat.client.wire.updates("agent_message_chunk")
+        )
+        assert (await chat.asay('/demo_echo {"value": 1}')) == "1"
+
+
+async def test_a_client_that_leaves_ends_the_question() -> None:
+    async with chatting() as chat:
+        await chat.asay(TEXT)  # the bridge ends by itself, with 0
+
+
+async def test_a_client_with_forms_is_asked_by_them_and_never_in_the_chat() -> None:
+    def answer(method: str, params: Json) -> Json:
+        assert method == "elicitation/create"
+        return {"action": "accept", "content": {"value": "Ann"}}
+
+    async with client("--app", "demo", handler=answer) as opened:
+        await opened.initialize(FORM)
+        session = await opened.new()
+        _, words = await opened.prompt(session, TEXT)
+        assert json.loads(words)["metadata"]["route"] == "acp-form"
+        _, status = await opened.prompt(session, "/status")
+        assert "acp-chat" not in status
+
+
+async def test_the_sdks_client_answers_in_the_chat() -> None:
+    words: list[str] = []
+
+    class Person:
+        def on_connect(self, connection: Any) -> None: ...
+
+        async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
+            if isinstance(update, types.AgentMessageChunk):
+                assert isinstance(update.content, types.TextContentBlock)
+                words.append(update.content.text)
+
+    command, *arguments = SERVE
+    async with acp.spawn_agent_process(
+        Person(),  # type: ignore[arg-type]
+        command,
+        *arguments,
+        "--app",
+        "demo",
+        env=environment(),
+        transport_kwargs={"stderr": None},
+    ) as (connection, _):
+        with anyio.fail_after(PATIENCE):
+            await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)
+            session = (await connection.new_session(cwd="/", mcp_servers=[])).session_id
+            for prompt in (TEXT, "Ann"):
+                block = types.TextContentBlock(type="text", text=prompt)
+                response = await connection.prompt(prompt=[block], session_id=session)
+                assert response.stop_reason == "end_turn"
+    assert words[0].startswith("demo asks: Who travels?")
+    assert json.loads(words[-1])["data"] == {"value": "Ann"}

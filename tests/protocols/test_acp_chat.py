@@ -1,0 +1,155 @@
+"""Questions in an ACP conversation: what a prompt means while one is open, and what the message
+says that asks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from abp_bridge.core.question import Question
+from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.acp import chat
+from abp_bridge.protocols.acp.chat import ChatReply, Meaning
+
+Json = Any
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+LINK: Json = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+NOT_TEXT = ChatReply(
+    Meaning.UNREADABLE, "an answer here is text alone, without files, links or images"
+)
+EMPTY = ChatReply(Meaning.UNREADABLE, "there was nothing in it")
+
+PROMPTS: dict[str, tuple[Json, ChatReply]] = {
+    "text": ([text(" Ann\n")], ChatReply(Meaning.ANSWER, " Ann\n")),
+    "text in parts": ([text("a"), text("b")], ChatReply(Meaning.ANSWER, "a\nb")),
+    "an answer after its command": ([text("/answer /x")], ChatReply(Meaning.ANSWER, "/x")),
+    "an answer of several lines": ([text(" /answer\n a\nb ")], ChatReply(Meaning.ANSWER, " a\nb ")),
+    "an answer that is empty": ([text("/answer")], ChatReply(Meaning.ANSWER, "")),
+    "two words alone": ([text(" No Answer ")], ChatReply(Meaning.DECLINED)),
+    "two words and more": ([text("no answer yet")], ChatReply(Meaning.ANSWER, "no answer yet")),
+    "decline": ([text("/decline")], ChatReply(Meaning.DECLINED)),
+    "cancel": ([text("/cancel ")], ChatReply(Meaning.CANCELLED)),
+    "skip": ([text("/skip")], ChatReply(Meaning.EMPTY)),
+    "a way out with more behind it": (
+        [text("/cancel it")],
+        ChatReply(Meaning.COMMAND, "/cancel it"),
+    ),
+    "another command": ([text("/plan {}")], ChatReply(Meaning.COMMAND, "/plan {}")),
+    "another command with a link": ([text("/plan"), LINK], ChatReply(Meaning.COMMAND, "/plan")),
+    "a path": ([text("/etc/hosts")], ChatReply(Meaning.COMMAND, "/etc/hosts")),
+    "a slash": ([text("/")], ChatReply(Meaning.COMMAND, "/")),
+    "blanks": ([text(" \n")], EMPTY),
+    "nothing": ([], EMPTY),
+    "no list": (None, EMPTY),
+    "text with a link": ([text("see"), LINK], NOT_TEXT),
+    "a link": ([LINK], NOT_TEXT),
+    "an answer with a link": ([text("/answer x"), LINK], NOT_TEXT),
+    "a way out with a link": ([text("/cancel"), LINK], NOT_TEXT),
+    "no block": (["Ann"], NOT_TEXT),
+}
+
+
+@pytest.mark.parametrize("case", PROMPTS)
+def test_a_prompt_is_read_by_its_structure(case: str) -> None:
+    prompt, reply = PROMPTS[case]
+    assert chat.decode_reply(prompt) == reply
+
+
+def asked(schema: Json, method: str = "elicitation/input", **more: Json) -> Question:
+    params = {"prompt": "Which?", "schema": schema, **more}
+    return decode_question({"method": method, "params": params}, id="q", origin="app.example")
+
+
+WAYS = (
+    "*Your next message is the answer, as it stands. `/decline`, or “no answer”, gives none,"
+    " `/cancel` dismisses the question. What begins with a slash is a command: such an answer goes"
+    " after `/answer`.*"
+)
+PLACES: Json = {
+    "oneOf": [
+        {"const": 1, "title": "Here"},
+        {"const": 2, "title": "Here"},
+        {"const": 3, "title": "There"},
+    ],
+    "default": 3,
+}
+FIELDS: Json = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "string", "description": "About A"},
+        "b": {"type": "boolean", "default": True},
+    },
+    "required": ["a"],
+}
+MESSAGES: dict[str, tuple[Question, int, str, list[str]]] = {
+    "a text": (asked({"type": "string"}), 1, "", ["app.example asks: Which?", WAYS]),
+    "a number with bounds": (
+        asked({"type": "integer", "minimum": 1}),
+        1,
+        "",
+        ["app.example asks: Which?", "A whole number, at least 1.", WAYS],
+    ),
+    "labels that are the same are told apart by their values": (
+        asked(PLACES),
+        1,
+        "",
+        ["app.example asks: Which?", "- 1\n- 2\n- There (proposed)", WAYS],
+    ),
+    "several of them, with what they are": (
+        asked(
+            {
+                "type": "array",
+                "items": {"oneOf": [{"const": "a", "title": "A", "description": "First"}]},
+            }
+        ),
+        1,
+        "",
+        ["app.example asks: Which?", "- A: First\n\nSeveral go with commas between them.", WAYS],
+    ),
+    "what was wrong": (
+        asked({"type": "string"}),
+        1,
+        "too long",
+        ["That is no answer: too long. Please answer again."],
+    ),
+    "the first of several": (
+        asked(FIELDS),
+        1,
+        "",
+        ["app.example asks: Which?", "app.example asks (1 of 2): a", "About A", WAYS],
+    ),
+    "the second, which may be left out": (
+        asked(FIELDS),
+        2,
+        "",
+        [
+            "app.example asks (2 of 2): b",
+            "Yes or no.",
+            "Proposed by who asks: true",
+            "*`/skip` leaves this empty.*",
+        ],
+    ),
+    "the only one of a form": (
+        asked({"type": "object", "properties": {"a": {"type": "string", "title": "The A"}}}),
+        1,
+        "",
+        [
+            "app.example asks: Which?",
+            "The A",
+            WAYS.replace(" `/decl", " `/skip` leaves this empty. `/decl"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_the_message_says_who_asks_what_and_what_fits(case: str) -> None:
+    question, number, problem, parts = MESSAGES[case]
+    assert chat.encode_question(question, number, problem) == "\n\n".join(parts)
