@@ -61,6 +61,7 @@ class Bridge:
         *,
         providers: Providers | None = None,
         observe: Observer = no_observer,
+        inbox_problem: Callable[[], str] = str,
     ) -> None:
         """Begin a session that nothing is connected to.
 
@@ -72,8 +73,10 @@ class Bridge:
                 named the target, and no model.
             providers: Who can be asked; the host alone if nothing is said.
             observe: Is told what happens.
+            inbox_problem: Why the inbox does not find this process; empty where it does.
         """
         self.host = host
+        self._inbox_problem = inbox_problem
         self.observe = observe
         self._providers = providers or Providers(host)
         self._settings = settings
@@ -286,6 +289,7 @@ class Bridge:
     def status(self) -> dict[str, JsonValue]:
         """Put together what the rooms say of themselves (`SessionApi.status`)."""
         lost = dict(self.host.lost_notifications())
+        unlisted = self._inbox_problem()
         return {
             "host": self.host.name,
             "surfaces": describe_surfaces(self._providers),
@@ -296,6 +300,7 @@ class Bridge:
             ],
             "questions": describe_questions(self._elicitor.ledger),
             **({"lostNotifications": lost} if lost else {}),
+            **({"notInInbox": unlisted} if unlisted else {}),
             **self._confirmed(),
         }
 

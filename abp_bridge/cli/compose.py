@@ -121,6 +121,7 @@ class Composition:
             lambda target, named: make(target, named, self.settings),
             providers=self._make_providers(host, ask, on_progress),
             observe=self._observe_session(host),
+            inbox_problem=lambda: self._register.problem,
         )
         return bridge
 

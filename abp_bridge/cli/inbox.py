@@ -18,10 +18,9 @@ from abp_bridge.surfaces.inbox.places import PlaceError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from abp_bridge.surfaces.inbox.app import Invitation
-    from abp_bridge.surfaces.inbox.bridges import Bridge
+    from abp_bridge.surfaces.inbox.bridges import Overview
 
 PORT = 8477  # where it is, unless its person says otherwise
 FAILED = 1
@@ -84,17 +83,19 @@ async def _list() -> int:
     return 0
 
 
-def _describe(found: Sequence[Bridge]) -> dict[str, object]:
+def _describe(found: Overview) -> dict[str, object]:
     from abp_bridge.surfaces.inbox.open_question import describe
 
     return {
         "questions": [
             {"bridge": bridge.pid, **describe(each)}
-            for bridge in found
+            for bridge in found.bridges
             for each in bridge.questions
         ],
-        "notListed": sum(each.more for each in found),
-        "notAnswering": [each.pid for each in found if not each.answers],
+        "notListed": sum(each.more for each in found.bridges),
+        "notAnswering": [each.pid for each in found.bridges if not each.answers],
+        "notAsked": found.not_asked,
+        "problems": list(found.problems),
     }
 
 

@@ -4,6 +4,8 @@ and nobody else sees or answers anything there.
 
 from __future__ import annotations
 
+import argparse
+import fcntl
 import json
 import os
 import re
@@ -32,14 +34,25 @@ from support.harness import PATIENCE, Hosted, environment, hosted
 from support.programs import Desktop
 from support.visitor import Browser
 
+from abp_bridge.cli import inbox as cli_inbox
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
-from abp_bridge.surfaces.inbox import app, bridges, history, pairing, places, unix_peer
+from abp_bridge.surfaces.inbox import (
+    app,
+    bridges,
+    endpoint,
+    history,
+    html,
+    pairing,
+    places,
+    unix_peer,
+)
 from abp_bridge.surfaces.inbox.app import COOKIE, MAX_CODES, InboxApp, Invitation
 from abp_bridge.surfaces.inbox.link_request import is_signed, make_request
 from abp_bridge.surfaces.inbox.pairing import Pairing
 from abp_bridge.surfaces.inbox.places import PlaceError
 from abp_bridge.surfaces.inbox.register import Register
+from abp_bridge.surfaces.page import words as page_words
 
 Json = Any
 
@@ -115,24 +128,41 @@ async def until_open(places: dict[str, str]) -> None:
     """Wait until these are open, there."""
     with anyio.fail_after(PATIENCE):
         while True:
-            found = [each for bridge in await bridges.look() for each in bridge.questions]
+            found = [each for bridge in (await bridges.look()).bridges for each in bridge.questions]
             if {each.message: each.place for each in found} == places:
                 return
+
+
+class Got:
+    """What an app got, when it did."""
+
+    def __init__(self) -> None:
+        self._came = anyio.Event()
+        self._answer: Json = None
+
+    def put(self, answer: Json) -> None:
+        self._answer = answer
+        self._came.set()
+
+    async def wait(self) -> Json:
+        with anyio.fail_after(PATIENCE):
+            await self._came.wait()
+        return self._answer
 
 
 @asynccontextmanager
 async def asking(
     machine: Machine, answer: Callable[..., Any], ask: Callable[[Hosted], Awaitable[Json]]
-) -> AsyncIterator[list[Json]]:
-    """A bridge under Codex, whose app asks; what it got, when it did."""
-    got: list[Json] = []
+) -> AsyncIterator[Got]:
+    """A bridge under Codex, whose app asks."""
+    got = Got()
     async with (
         hosted("--app", "demo", answer=answer, client_info=CODEX, env=machine.env) as host,
         anyio.create_task_group() as tasks,
     ):
 
         async def run() -> None:
-            got.append(await ask(host))
+            got.put(await ask(host))
 
         tasks.start_soon(run)
         yield got
@@ -199,11 +229,9 @@ async def test_three_bridges_one_inbox(machine: Machine) -> None:
             assert {each["host"] for each in found["questions"]} == {HOST, ""}
             with machine.running():
                 await anyio.to_thread.run_sync(_pair_and_answer, machine)
-                with anyio.fail_after(PATIENCE):
-                    while not got:
-                        await anyio.lowlevel.checkpoint()
-                assert got[0]["data"] == {"value": KEY}
-                assert got[0]["metadata"]["answeredBy"] == "person"
+                answer = await got.wait()
+                assert answer["data"] == {"value": KEY}
+                assert answer["metadata"]["answeredBy"] == "person"
                 page = await anyio.to_thread.run_sync(machine.look)
                 assert "Enter your API key" not in page
                 assert 'elicitation/input</td><td dir="ltr">accepted, person' in page
@@ -230,7 +258,6 @@ def _pair_and_answer(machine: Machine) -> None:
     """The browser that was opened is paired, and nobody else; its press leads to the question."""
     machine.browser.open(machine.desktop.address())
     machine.inbox = machine.browser.url
-    cookies = [str(each.value) for each in machine.browser.cookies]
     page = machine.browser.page
     assert [said for _, said in LINK.findall(page)] == ["Enter your API key", "Delete all?"]
     assert "Go on?" in page
@@ -240,25 +267,11 @@ def _pair_and_answer(machine: Machine) -> None:
     for status, said in (answer_to(machine.inbox, {}), answer_to(f"{machine.inbox}next", {})):
         assert status == 403
         assert "API key" not in said
-    _visit_as_another_user(machine, cookies[0])
     for _ in range(2):  # each press is a link of its own
         machine.press("Enter your API key")
     machine.browser.send(**{"field-0": KEY})
     assert f'href="{machine.inbox}next"' in machine.browser.page
     assert "Delete all?" in machine.browser.open(f"{machine.inbox}next")
-
-
-def _visit_as_another_user(machine: Machine, cookie: str) -> None:
-    if os.getuid() != 0:  # who alone can be another
-        return
-    pages = [machine.inbox, f"http://127.0.0.1:{machine.port}/", f"{machine.inbox}next"]
-    entries = [str(each) for each in machine.runtime.iterdir()]
-    assert len(entries) == 3
-    found = as_another_user(f"abp-inbox={cookie}", *pages, *entries)
-    for page in pages:
-        assert found[page].startswith("403 ")
-        assert "API key" not in found[page]
-    assert [found[each] for each in entries] == ["PermissionError"] * 3
 
 
 def _kill_and_stop(machine: Machine, command: subprocess.Popen[bytes]) -> None:
@@ -312,6 +325,7 @@ async def test_nobody_else_gets_in() -> None:
             (403, f"{home}events", {}),
             (403, f"{home}open/1-1.sock/1", {}),
             (403, f"{inbox}/go/guessed", {}),
+            (403, f"{inbox}/go/%C3%A9", {}),
             (404, f"{inbox}/else", {}),
             (421, f"{inbox}/", {"Host": "evil.example"}),
             (403, f"{inbox}/", {"Origin": "https://evil.example"}),
@@ -320,6 +334,27 @@ async def test_nobody_else_gets_in() -> None:
         for wanted, url, headers in tries:
             found, page = await anyio.to_thread.run_sync(answer_to, url, headers)
             assert (found, kept.home in page) == (wanted, False), (url, headers)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+async def test_another_user_gets_in_nowhere(machine: Machine) -> None:
+    async with served(None) as inbox, anyio.create_task_group() as tasks:
+        Register(tasks, 600.0).observer(str)(InputRequestEvent(0.0, QUESTION))
+        await until_open({"Name?": "host"})
+        kept, secret = (pairing.load() or Pairing()).add()
+        pairing.save(kept)
+        home = f"{inbox}/{kept.home}/"
+        cookie = {"Cookie": f"{COOKIE}={secret}"}
+        status, page = await anyio.to_thread.run_sync(answer_to, home, cookie)
+        assert (status, "Name?" in page) == (200, True)
+        pages = [home, f"{inbox}/", f"{home}next"]
+        (entry,) = map(str, machine.runtime.iterdir())
+        visited = [*pages, entry]
+        found = await anyio.to_thread.run_sync(as_another_user, f"{COOKIE}={secret}", *visited)
+        tasks.cancel_scope.cancel()
+    assert [found[each].startswith("403 ") for each in pages] == [True] * 3
+    assert "Name?" not in "".join(found.values())
+    assert found[entry] == "PermissionError"
 
 
 @pytest.mark.usefixtures("machine")
@@ -367,6 +402,8 @@ def test_a_link_is_for_a_paired_browser_for_one_bridge_and_a_moment() -> None:
     words = f"abp-bridge: a link to 3 of 1-1.sock at {old['time']} for {INBOX}"
     signed = pairing.sign(secret, words)
     assert not is_signed({**old, "signature": signed}, "1-1.sock")
+    for time_of_none in (10**400, -(10**400), 0):
+        assert not is_signed({**request, "time": time_of_none}, "1-1.sock")
     for other in (Pairing().add()[1], *kept.browsers, "", "x" * 1000):
         assert not is_signed(make_request("1-1.sock", "3", other, INBOX), "1-1.sock")
     assert not is_signed(make_request("1-1.sock", "3", secret, "http://evil.example/"), "1-1.sock")
@@ -377,13 +414,14 @@ def test_a_link_is_for_a_paired_browser_for_one_bridge_and_a_moment() -> None:
 def test_a_folder_that_is_not_ones_own_alone_is_not_used(machine: Machine) -> None:
     machine.runtime.mkdir(mode=0o700)
     assert places.runtime_folder() == machine.runtime
+    assert places.runtime_folders() == ([machine.runtime], [])
     machine.runtime.chmod(0o750)
-    assert machine.runtime not in places.runtime_folders()
+    assert places.runtime_folders() == ([], [f"{machine.runtime} is open to others: chmod 700 it"])
     with pytest.raises(PlaceError, match="open to others"):
         places.runtime_folder()
     machine.runtime.rmdir()
     machine.runtime.symlink_to(machine.home)
-    assert machine.runtime not in places.runtime_folders()
+    assert places.runtime_folders() == ([], [f"{machine.runtime} is no folder"])
     with pytest.raises(PlaceError, match="no folder"):
         places.private_folder(machine.runtime)
     pairing.save(Pairing())
@@ -398,22 +436,107 @@ async def test_what_a_bridge_says_is_read_with_care(machine: Machine) -> None:
     bad = '{"questions": [{"id": "1", "since": 1e300, "message": "x"}]}'
     long = json.dumps({"id": "2", "since": 5, "message": "A\n\u202e" + "x" * 10_000})
     said = ["", "[]", "no json", "{" * 100_000, bad, f'{{"questions": [{long}]}}', "x" * 2**21]
+    said += [f'{{"questions": [{{"id": {id}, "since": 5}}]}}' for id in NO_IDS]
+    said += ['{"questions": [], "more": 1' + "0" * 4_000 + "}"]
+    (machine.runtime / "1-99999999999.sock").touch()  # of no time that a clock shows
     async with AsyncExitStack() as stack:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         for number, words in enumerate(said):
             path = machine.runtime / f"{number}-1.sock"
             listener = await stack.enter_async_context(await anyio.create_unix_listener(path))
             tasks.start_soon(listener.serve, partial(_say, words))
-        found = await bridges.look()
+        overview = await bridges.look()
+        page = html.inbox_page(
+            "/k/", overview, "", past=(), paired=(), guard="", words=page_words.ENGLISH
+        )
         links = [f"{number}-1.sock" for number in range(3)]
         for link in (*links, "../../x", "9-9.sock"):
             with pytest.raises(bridges.BridgeError):
                 await bridges.find_link(link, "1", "", INBOX)
         tasks.cancel_scope.cancel()
-    listed = {each.pid: each.questions[0] for each in found if each.questions}
+    assert page.count("is not answering") == len(said) - 2
+    listed = {each.pid: each.questions[0] for each in overview.bridges if each.questions}
     assert list(listed) == [5]
     assert len(listed[5].message) < 500
     assert "\u202e" not in listed[5].message
+
+
+NO_IDS = ('"a\\ud800"', '"../../x"', '"é"', '""', '"' + "x" * 65 + '"')
+
+
+async def test_dead_bridges_hide_no_live_one_and_what_is_not_asked_is_told(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bridges, "MAX_BRIDGES", 2)
+    machine.runtime.mkdir(mode=0o700)
+    for number in range(5):
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(machine.runtime / f"1{number}-1.sock"))
+    answer = json.dumps({"questions": [{"id": "1", "since": 5, "message": "Alive?"}]})
+    async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
+        for number in range(3):
+            path = machine.runtime / f"9{number}-1.sock"
+            listener = await stack.enter_async_context(await anyio.create_unix_listener(path))
+            tasks.start_soon(listener.serve, partial(_say, answer))
+        found = await bridges.look()
+        await anyio.to_thread.run_sync(print_inbox)
+        tasks.cancel_scope.cancel()
+    assert [each.pid for each in found.bridges] == [90, 91]
+    assert found.not_asked == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert ([each["message"] for each in printed["questions"]], printed["notAsked"]) == (
+        ["Alive?"] * 2,
+        1,
+    )
+    page = html.inbox_page("/k/", found, "", past=(), paired=(), guard="", words=page_words.ENGLISH)
+    assert "more bridges than are asked (1)" in page
+
+
+def print_inbox() -> None:
+    """`abp-bridge inbox --json`, in this process."""
+    assert cli_inbox.run(argparse.Namespace(unpair=False, json=True)) == 0
+
+
+def says_no(params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="decline")
+
+
+async def test_a_bridge_that_no_inbox_finds_says_so_and_so_does_the_inbox(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.runtime.mkdir(mode=0o755)
+    why = f"{machine.runtime} is open to others: chmod 700 it"
+    async with hosted("--app", "demo", answer=says_no, env=machine.env) as host:
+        assert "notInInbox" not in await host.status()
+        await host.ask("elicitation/confirm", message="Go on?")
+        assert (await host.status())["notInInbox"] == why
+    await anyio.to_thread.run_sync(print_inbox)
+    assert json.loads(capsys.readouterr().out)["problems"] == [why]
+    found = await bridges.look()
+    page = html.inbox_page("/k/", found, "", past=(), paired=(), guard="", words=page_words.ENGLISH)
+    assert f"Questions may be missing here: <bdi>{why}</bdi>" in page
+
+
+async def test_a_request_that_fails_ends_nothing_else(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(request: Json, name: str) -> Json:
+        if request.get("ask") == "fail":
+            raise OverflowError("a bug")
+        return {"questions": []}
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(endpoint.serve, answer, print)
+        with anyio.fail_after(PATIENCE):
+            while not (paths := list(places.sockets(machine.runtime))):
+                await anyio.wait_all_tasks_blocked()
+        async with await anyio.connect_unix(paths[0][0]) as stream:
+            await stream.send(b'{"ask": "fail"}\n')
+            with pytest.raises(anyio.EndOfStream):
+                await stream.receive()
+        assert (await bridges.look()).bridges[0].answers
+        tasks.cancel_scope.cancel()
+    assert "a request of the inbox failed" in caplog.text
 
 
 async def _say(words: str, stream: anyio.abc.SocketStream) -> None:
@@ -495,6 +618,19 @@ def test_the_history_begins_with_the_pairing_is_bounded_and_goes_with_it(machine
     )
     assert done.returncode == 0
     assert not list(file.parent.iterdir())
+
+
+def test_who_keeps_the_history_locked_keeps_nobody_waiting(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(history, "LOCK_PAUSE", 0.0)
+    pairing.save(Pairing())
+    with open(machine.home / ".local/state/abp-bridge/history.jsonl", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        history.add(QUESTION, ANSWER)
+    assert "another program keeps it locked" in caplog.text
+    history.add(QUESTION, ANSWER)
+    assert len(history.read()) == 1
 
 
 async def test_a_bridge_that_asks_nothing_is_not_there(machine: Machine) -> None:

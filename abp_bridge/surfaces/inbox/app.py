@@ -24,12 +24,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.inbox import bridges, history, html, pairing
-from abp_bridge.surfaces.inbox.bridges import Bridge, BridgeError
+from abp_bridge.surfaces.inbox.bridges import Bridge, BridgeError, Overview
 from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 from abp_bridge.surfaces.inbox.pairing import Pairing
 from abp_bridge.surfaces.inbox.places import PlaceError
 from abp_bridge.surfaces.page import peer
 from abp_bridge.surfaces.page.form import read as read_form
+from abp_bridge.surfaces.page.links import same
 from abp_bridge.surfaces.page.words import Words, choose
 
 COOKIE = "abp-inbox"
@@ -67,7 +68,7 @@ class Invitation:
     def take_code(self, given: str) -> bool:
         """Whether that is the code; a wrong one is counted, and the last one ends it."""
         letters = "".join(filter(str.isalpha, given.upper()))
-        right = secrets.compare_digest(letters.encode(), self.code.encode())
+        right = same(letters, self.code)
         self._left -= not right
         self.is_open = self.is_open and self._left > 0
         return self.is_open and right
@@ -77,11 +78,11 @@ class Lookout:
     """What is open at all bridges, for all who watch: looked at once in `LOOK_EVERY`."""
 
     def __init__(self) -> None:
-        self._found: Sequence[Bridge] = ()
+        self._found = Overview()
         self._looked = -inf
         self._looking = anyio.Lock()
 
-    async def find(self, age: float = 0.0) -> Sequence[Bridge]:
+    async def find(self, age: float = 0.0) -> Overview:
         """What is open now, or was at most `age` seconds ago."""
         asked = anyio.current_time()
         async with self._looking:
@@ -173,7 +174,7 @@ class InboxApp:
         read.
         """
         invitation = self._invitation
-        if invitation is None or not secrets.compare_digest(request.url.path, invitation.path):
+        if invitation is None or not same(request.url.path, invitation.path):
             return _notice(request, "refused.link", 403, "all.unpaired_words")
         if _looks_ahead(request):
             return Response(status_code=204)
@@ -202,7 +203,7 @@ class InboxApp:
         except http.FormError as why:
             return _notice(request, "refused.form", why.status, f"refused.form_{why.status}")
         kept = pairing.load()
-        if kept is None or not secrets.compare_digest(guard.encode(), self._guard.encode()):
+        if kept is None or not same(guard, self._guard):
             return _notice(request, "refused.page", 403)
         pairing.save(kept.remove(_secret(request)))
         response = _notice(request, "all.forgotten", 200, "all.unpaired_words")
@@ -253,7 +254,7 @@ class InboxApp:
         """To the question that waits longest on a page; to the list, where there is none."""
         if _looks_ahead(request):
             return Response(status_code=204)
-        waiting = _waiting(await self._lookout.find())
+        waiting = _waiting((await self._lookout.find()).bridges)
         if not waiting:
             return RedirectResponse(self._home, 303)
         bridge, question = waiting[0]
@@ -278,7 +279,7 @@ def _waiting(found: Sequence[Bridge]) -> Sequence[tuple[Bridge, OpenQuestion]]:
     )
 
 
-def _version(found: Sequence[Bridge]) -> str:
+def _version(found: Overview) -> str:
     """A word that is another when the list is."""
     return sha256(repr(found).encode(errors="replace")).hexdigest()[:16]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 
 from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import JsonObject, as_count, as_object, as_text
@@ -22,6 +23,8 @@ from abp_bridge.surfaces.inbox.link_request import make_request
 from abp_bridge.surfaces.inbox.open_question import OpenQuestion, decode_all
 from abp_bridge.surfaces.inbox.places import remove, runtime_folders, sockets
 
+MAX_BRIDGES = 200  # that are alive and asked: more are no person's
+MAX_MORE = 10**6  # questions that a bridge can say it does not list
 ANSWER_LIMIT = 1.0  # seconds for a bridge to say what it has open
 MAX_ANSWER = 1024 * 1024  # bytes
 PROBLEMS = ("silent", "gone", "closed", "elsewhere", "unpaired", "other")
@@ -53,8 +56,25 @@ class Bridge:
     more: int = 0
 
 
-async def look() -> Sequence[Bridge]:
-    """All of them, the oldest first. The entries of dead ones are removed."""
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What was found.
+
+    Attributes:
+        bridges: All that are alive, the oldest first.
+        problems: Of folders that bridges may be in, and that are not looked into: why.
+        not_asked: How many entries more there are, which may be bridges.
+    """
+
+    bridges: Sequence[Bridge] = ()
+    problems: Sequence[str] = ()
+    not_asked: int = 0
+
+
+async def look() -> Overview:
+    """All bridges. The entries of dead ones are removed."""
+    folders, problems = runtime_folders()
+    entries = [entry for folder in folders for entry in sockets(folder)]
     found: list[Bridge] = []
 
     async def ask(path: Path, pid: int, since: int) -> None:
@@ -63,16 +83,20 @@ async def look() -> Sequence[Bridge]:
             if answer is None:
                 return
             listed = decode_all(answer.get("questions"))
-            more = as_count(answer.get("more")) or 0
+            more = min(as_count(answer.get("more")) or 0, MAX_MORE)
             found.append(Bridge(path.name, pid, since, True, listed, more))
         except (TimeoutError, RemoteProtocolError):
             found.append(Bridge(path.name, pid, since, answers=False))
 
-    async with anyio.create_task_group() as tasks:
-        for folder in runtime_folders():
-            for entry in sockets(folder):
+    await anyio.lowlevel.checkpoint()
+    while entries and len(found) < MAX_BRIDGES:  # those that are dead do not count
+        room = MAX_BRIDGES - len(found)
+        batch, entries = entries[:room], entries[room:]
+        async with anyio.create_task_group() as tasks:
+            for entry in batch:
                 tasks.start_soon(ask, *entry)
-    return sorted(found, key=lambda each: (each.since, each.pid))
+    found.sort(key=lambda each: (each.since, each.pid))
+    return Overview(found, problems, len(entries))
 
 
 async def find_link(bridge: str, question: str, secret: str, inbox: str) -> str:
@@ -82,7 +106,7 @@ async def find_link(bridge: str, question: str, secret: str, inbox: str) -> str:
     Raises:
         BridgeError: There is none.
     """
-    paths = [path for folder in runtime_folders() for path, _, _ in sockets(folder)]
+    paths = [path for folder in runtime_folders()[0] for path, _, _ in sockets(folder)]
     path = next((each for each in paths if each.name == bridge), None)
     answer = None
     if path is not None:

@@ -28,8 +28,10 @@ Answer = Callable[[JsonObject, str], JsonObject]
 _FAILURES = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 
-async def serve(answer: Answer) -> None:
-    """Be found, and `answer` requests, until cancelled. Where that cannot be, the log says why."""
+async def serve(answer: Answer, on_problem: Callable[[str], None]) -> None:
+    """Be found, and `answer` requests, until cancelled. Where that cannot be, the log says why, and
+    `on_problem` is told.
+    """
     try:
         path = socket_path(runtime_folder())
         hidden = path.with_name(f".{path.name}")
@@ -37,7 +39,8 @@ async def serve(answer: Answer) -> None:
         listener = await anyio.create_unix_listener(hidden, mode=0o600)
         hidden.rename(path)
     except (PlaceError, OSError) as problem:
-        logger.info("no inbox finds this bridge: %s", problem)
+        logger.warning("no inbox finds this bridge: %s", problem)
+        on_problem(str(problem))
         return
     try:
         async with listener:
@@ -56,6 +59,8 @@ async def _attend(answer: Answer, name: str, stream: SocketStream) -> None:
                 await stream.send(json.dumps(answer(request, name)).encode() + b"\n")
         except (*_FAILURES, ValueError):
             return  # who asks without waiting, or what nobody can read, is told nothing
+        except Exception:  # a bug of ours: what is asked here ends no question of the session's
+            logger.exception("a request of the inbox failed")
 
 
 async def _read_line(stream: SocketStream) -> bytes:

@@ -19,7 +19,7 @@ from abp_bridge.surfaces.page.words import Words
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from abp_bridge.surfaces.inbox.bridges import Bridge
+    from abp_bridge.surfaces.inbox.bridges import Overview
     from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 
 SHOWN = 50  # lines of the history
@@ -46,7 +46,7 @@ _TEMPLATES.filters["clock"] = _clock
 
 def inbox_page(
     home: str,
-    bridges: Sequence[Bridge],
+    found: Overview,
     version: str,
     *,
     past: Sequence[Ended],
@@ -58,14 +58,14 @@ def inbox_page(
 
     Args:
         home: The address of the inbox.
-        bridges: All that were found.
+        found: The bridges, and what of them is not seen.
         version: Of this list.
         past: What ended, the newest first.
         paired: When each browser was paired, in seconds since 1970.
         guard: Comes back with what is sent from here.
         words: Our own sentences, in the reader's language.
     """
-    listed = [(bridge, each) for bridge in bridges for each in bridge.questions]
+    listed = [(bridge, each) for bridge in found.bridges for each in bridge.questions]
     listed.sort(key=lambda each: each[1].since)
     count = f"({len(listed)}) " if listed else ""
     times = ", ".join(map(_clock, paired))
@@ -75,8 +75,10 @@ def inbox_page(
         heading=f"{count}{words('all.heading')}",
         home=home,
         listed=[(bridge, each, _who(each, words), _when(each, words)) for bridge, each in listed],
-        silent=[each for each in bridges if not each.answers],
-        more=sum(each.more for each in bridges),
+        silent=[each for each in found.bridges if not each.answers],
+        problems=found.problems,
+        not_asked=found.not_asked,
+        more=sum(each.more for each in found.bridges),
         version=version,
         past=past[:SHOWN],
         days=DAYS,

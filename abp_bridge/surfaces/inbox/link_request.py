@@ -13,6 +13,7 @@ from abp_bridge.surfaces.inbox.places import PlaceError
 
 _INBOX = re.compile(r"http://127\.0\.0\.1:\d{1,5}/[\w-]{1,64}/")
 VALID = 10  # seconds: both clocks are this machine's
+LATEST = 10**10  # seconds since 1970: a clock is compared with no number that has no bound
 
 
 def make_request(bridge: str, question: str, secret: str, inbox: str) -> JsonObject:
@@ -27,7 +28,7 @@ def is_signed(request: JsonObject, bridge: str) -> bool:
     """Whether a browser that is paired now signed it, lately, for `bridge`."""
     when = as_integer(request.get("time")) or 0
     inbox = as_text(request.get("inbox"))
-    if abs(time.time() - when) > VALID or not _INBOX.fullmatch(inbox):
+    if not 0 < when < LATEST or abs(time.time() - when) > VALID or not _INBOX.fullmatch(inbox):
         return False
     try:
         kept = pairing.load()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,6 +48,7 @@ class OpenQuestion:
 
 
 _TEXTS = ("asker", "name", "capability", "host", "kind", "message", "undone", "place")
+_ID = re.compile(r"[\w-]{1,64}", re.ASCII)  # stands in an address
 _UNDONE = ("said", "presumed")
 
 
@@ -75,7 +77,7 @@ def decode(value: JsonValue) -> OpenQuestion:
     """
     members = as_object(value)
     id, since = as_text(members.get("id")), _time(members.get("since"))
-    if not id or since is None:
+    if not _ID.fullmatch(id) or since is None:
         raise RemoteProtocolError("a bridge told of a question without an id or a time")
     texts = {name: label(as_text(members.get(name)), LONGEST_LINE) for name in _TEXTS}
     texts["place"] = texts["place"] if texts["place"] in PLACES else PLACES[0]

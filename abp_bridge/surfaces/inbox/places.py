@@ -18,8 +18,7 @@ from pathlib import Path
 from abp_bridge.errors import AbpBridgeError
 
 LONGEST_PATH = 103  # bytes of a Unix socket's address: 104 with its end on a Mac, 108 on Linux
-MAX_ENTRIES = 200  # sockets that are asked: more are no person's
-_NAME = re.compile(r"(\d{1,10})-(\d{1,12})\.sock")
+_NAME = re.compile(r"(\d{1,10})-(\d{1,10})\.sock")
 _OTHERS = 0o077  # what group and others may do
 
 
@@ -44,9 +43,13 @@ def runtime_folder() -> Path:
     raise PlaceError("; ".join(problems))
 
 
-def runtime_folders() -> list[Path]:
-    """All in which a bridge of this user's may be found, without those that are not theirs."""
-    return [each for each in dict.fromkeys(_candidates()) if _problem(each) == ""]
+def runtime_folders() -> tuple[list[Path], list[str]]:
+    """All in which a bridge of this user's may be found, and of those that are there and not used
+    why: another user's has no say here, and may keep bridges from being found.
+    """
+    problems = {each: _problem(each) for each in _candidates() if os.path.lexists(each)}
+    fit = [each for each, problem in problems.items() if not problem]
+    return fit, [problem for problem in problems.values() if problem]
 
 
 def _candidates() -> Iterator[Path]:
@@ -121,10 +124,9 @@ def sockets(folder: Path) -> Iterator[tuple[Path, int, int]]:
         names = sorted(os.listdir(folder))
     except OSError:
         return
-    found = [(name, _NAME.fullmatch(name)) for name in names]
-    for name, match in [each for each in found if each[1]][:MAX_ENTRIES]:
-        assert match is not None
-        yield folder / name, int(match[1]), int(match[2])
+    for name in names:
+        if match := _NAME.fullmatch(name):
+            yield folder / name, int(match[1]), int(match[2])
 
 
 def remove(entry: Path) -> None:

@@ -73,6 +73,9 @@ class Register:
     Args:
         tasks: Where the socket is served.
         limit: Seconds that a person has whose app sets no time.
+
+    Attributes:
+        problem: Why no inbox finds this process; empty where one does, or nothing was asked yet.
     """
 
     def __init__(self, tasks: TaskGroup, limit: float) -> None:
@@ -81,6 +84,7 @@ class Register:
         self._open: dict[str, _Asked] = {}
         self._serial = 0
         self._is_served = False
+        self.problem = ""
 
     def observer(self, host: Callable[[], str]) -> Observer:
         """Hears what happens in one session, whose host calls itself that."""
@@ -110,8 +114,11 @@ class Register:
             from abp_bridge.surfaces.inbox.endpoint import serve
 
             self._is_served = True
-            self._tasks.start_soon(serve, self._answer)
+            self._tasks.start_soon(serve, self._answer, self._on_problem)
         return asked
+
+    def _on_problem(self, problem: str) -> None:
+        self.problem = problem
 
     def _end(self, asked: _Asked, event: InputResolvedEvent) -> None:
         from abp_bridge.surfaces.inbox import history
