@@ -761,7 +761,9 @@ BUILT_IN = ("demo", "demo:page")
 TARGET_FORMS = ", ".join([*TARGETS.values(), " or ".join(BUILT_IN)])
 _OFFERED = 0.6  # of difflib's ratio: what is this near is offered to a person, and no more
 _PROGRAM = re.compile(r"(?!\w+://)([./~].*|.*[\s/].*|.*\.(py|js|mjs|ts|sh)|[^.:]+)")
-_HOST = re.compile(r"(localhost|(?!\S*\.(py|js|mjs|ts|sh)$)[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?")
+_HOST = re.compile(
+    r"(localhost|\[[0-9a-fA-F:.]+\]|(?!\S*\.(py|js|mjs|ts|sh)$)[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?"
+)
 
 
 def suggest_target(target: str) -> str:
@@ -776,13 +778,48 @@ def suggest_target(target: str) -> str:
         start = by_scheme[near[0]]
         return start + (rest.lstrip("/") if start.endswith("/") else rest)
     if host := _HOST.fullmatch(target):
-        return f"{'http' if host[1] == 'localhost' else 'https'}://{target}"
+        return f"{'http' if _is_near(host[1].strip('[]')) else 'https'}://{target}"
     commands = [start for start in TARGETS if start.endswith(":")]
     return " or ".join(f"{start}{target}" for start in commands if _PROGRAM.fullmatch(target))
 
 
+def _is_near(host: str) -> bool:
+    """Whether a host is this machine or in a private network, where few have a certificate."""
+    import ipaddress
+
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return host.rpartition(".")[2].lower() in ("localhost", "local")
+
+
+_PAGE_FILE = re.compile(r"(?i)(file:.*|(?!\w+://).*\.x?html?)")
+
+
+def _describe_serving(path: str) -> str:
+    """How the file of a page is served, and what it is called then."""
+    import shlex
+    from urllib.parse import quote, unquote, urlsplit
+
+    if path.lower().startswith("file:"):
+        path = unquote(urlsplit(path).path)
+    folder, name = os.path.split(path)
+    command = "python3 -m http.server 3000 --bind 127.0.0.1"
+    command += f" --directory {shlex.quote(folder)}" if folder else ""
+    page = "" if name.lower() in ("index.html", "index.htm") else f"/{quote(name)}"
+    return (
+        f"a page is connected where it is served, so serve its folder ({command}) and name"
+        f" http://127.0.0.1:3000{page}"
+    )
+
+
 def describe_wrong_target(target: str) -> str:
     """What `target`, the name of no app, has to be, and what may be meant."""
+    name = target[:200]
+    host = _HOST.fullmatch(name)
+    is_served = host is not None and host.end(1) < len(name)  # it has a port or a path
+    if name.isprintable() and not is_served and _PAGE_FILE.fullmatch(name):
+        return _describe_serving(name)
     meant = suggest_target(target[:200]) if target.isprintable() else ""
     return f"it must be {TARGET_FORMS}.{meant and f' Did you mean {meant}?'}"
 

@@ -1,6 +1,7 @@
 """The command line: which command is meant, and what holds for all of them. Each command is a
-module with `HELP`, `DESCRIPTION` and `run`, with a `USAGE` and `add_options` where it has its own;
-only the one that is meant is imported.
+module with `HELP`, `DESCRIPTION` and `run`, with a `USAGE` and `add_options` where it has its own,
+what to say where it is given too little (`MISSING`) or too much (`describe_more`); only the one
+that is meant is imported.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _run(words: list[str], whole: bool) -> int:
     parser = make_parser(words)
     options, unknown = parser.parse_known_args(words)
     if unknown:
-        wrong = _describe_unknown(unknown, options.parser.format_help())
+        wrong = _describe_unknown(unknown, options.parser.format_help(), options.describe_more)
         usage = options.parser.usage or ""
         if " -- " in usage and "--" not in words:
             wrong += f"; if it is the other command's own, put -- before that command: {usage}"
@@ -196,6 +197,8 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
             super().__init__(**given, allow_abbrev=False)
 
         def error(self, message: str) -> NoReturn:
+            if message.startswith("the following arguments are required"):
+                message = self.get_default("missing") or message
             message += _choice_meant(message)
             give_up(f"{_ended(message)} '{self.prog} --help' says more")
 
@@ -206,7 +209,7 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
         formatter_class=HelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"abp-bridge {VERSION}")
-    parser.set_defaults(run=None, without_stdout=False)
+    parser.set_defaults(run=None, without_stdout=False, describe_more=_describe_nothing)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     meant = words[:1] if words and words[0] in (*COMMANDS, "-V", "--version") else COMMANDS
     for name, module in COMMANDS.items():
@@ -231,14 +234,30 @@ def _add_command(
     if hasattr(module, "add_options"):
         module.add_options(parser)
     add_setting_options(parser, name)
-    parser.set_defaults(run=module.run, parser=parser)
+    parser.set_defaults(
+        run=module.run,
+        parser=parser,
+        missing=getattr(module, "MISSING", ""),
+        describe_more=getattr(module, "describe_more", _describe_nothing),
+    )
 
 
-def _describe_unknown(unknown: Sequence[str], help: str) -> str:
-    """What is wrong with words that no option takes, and which of the `help` may be meant."""
+def _describe_nothing(words: Sequence[str]) -> str:
+    return ""
+
+
+def _describe_unknown(
+    unknown: Sequence[str],
+    help: str,
+    describe_more: Callable[[Sequence[str]], str] = _describe_nothing,
+) -> str:
+    """What is wrong with words that no option takes, and which of the `help` may be meant; or what
+    is, by what the command says of `describe_more`.
+    """
     options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     if not options:
-        return f"{unknown[0]!r} is one word too many"
+        meant = describe_more(unknown)
+        return f"{unknown[0]!r} is one word too many{f': {meant}' if meant else ''}"
     known = re.findall(r"(?<!\S)--[a-z-]+", help)
     near = _nearest(options[0], known) if len(options[0]) > 2 else ""
     if not near:

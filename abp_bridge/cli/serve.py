@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -24,6 +24,7 @@ from abp_bridge.rpc.arrival import OPTIONS
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request
 from abp_bridge.rpc.streams import take_over_stdio
+from abp_bridge.settings import find_target_problem
 
 if TYPE_CHECKING:
     import argparse
@@ -50,6 +51,13 @@ DESCRIPTION = (
     "The stdio bridge: an MCP server (2025-06-18, 2025-11-25 and 2026-07-28), an ACP agent, or an"
     " ABP app, whichever its host speaks. Hosts launch it; it is not for typing at."
 )
+
+
+def describe_more(words: Sequence[str]) -> str:
+    """What may be meant by words that no option takes."""
+    from abp_bridge.core.command_line import show_target
+
+    return "" if find_target_problem(words[0]) else f"is --app {show_target(words[0])} meant?"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -46,7 +46,13 @@ COMMAND_LINES = {
     "serve more": "'more' is one word too many",
     "serve --page opne": "argument --page: invalid choice: 'opne' (choose from 'off', 'link',"
     " 'open'): is open meant?",
+    "serve http://localhost:3000": "one word too many: is --app http://localhost:3000 meant?",
     "serve --app localhost:3000": "Did you mean http://localhost:3000?",
+    "serve --app localhost:3000/a.html": "Did you mean http://localhost:3000/a.html?",
+    "serve --app [::1]:3000": "Did you mean http://[::1]:3000?",
+    "serve --app example.org": "Did you mean https://example.org?",
+    "serve --app file:///a%20b/c.html": "--bind 127.0.0.1 --directory '/a b') and name"
+    " http://127.0.0.1:3000/c.html\n",
     "serve --app ./app.py": "Did you mean stdio:./app.py or mcp:./app.py or acp:./app.py?",
     "serve --app nope:x": f"--app 'nope:x' is no app: it {FORMS}",
     "serve --app stdio:": "stdio: needs a command, as in --app 'stdio:python my_app.py'",
@@ -74,6 +80,16 @@ COMMAND_LINES = {
     "mcp": "name one server: its command after --, as in: abp-bridge mcp -- npx",
     "acp --app demo": "the agent's command is missing, as in: abp-bridge acp --app demo --",
     "acp --confrm=all -- true --yes": "--confrm is no option (is --confirm meant?)",
+}
+# Those that no host launches.
+TYPED_LINES = {
+    "try": "name the app: abp-bridge try http://localhost:3000.",
+    "try 127.0.0.1:3000": "Did you mean http://127.0.0.1:3000?",
+    "try index.html": "serve its folder (python3 -m http.server 3000 --bind 127.0.0.1) and name"
+    " http://127.0.0.1:3000\n",
+    "check": "name the app: abp-bridge check http://localhost:3000.",
+    "check demo demo.echo n=1": "one word too many: is --call demo.echo n=1 meant?",
+    "check demo --answers a.json": "--answers is for what --call asks: name a capability too",
 }
 VARIABLES = {
     "ABP_CALL_TIMEOUT=soon": "it must be a number of milliseconds, or have a unit: 500ms, 30s",
@@ -116,6 +132,16 @@ def test_a_wrong_command_line_is_answered_with_what_would_be_right(
     line: str, told: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_refused(line.split(), COMMAND_LINES[line], told, capsys)
+
+
+@pytest.mark.parametrize("line", TYPED_LINES)
+def test_so_is_one_that_people_type(
+    line: str, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n"), told) == ("", 1, [])
+    assert TYPED_LINES[line] in err
 
 
 @pytest.mark.parametrize("given", VARIABLES)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from support.peer import PATIENCE
 from support.screen import DOWN, ENTER, Screen
+from support.visitor import type_on_the_page
 
 from abp_bridge.cli.parameters import ParameterError, read_parameters
 from abp_bridge.cli.terminal_host.view import JsonView, Output
@@ -56,7 +58,7 @@ def test_without_a_capability_it_lists_them_with_their_parameters() -> None:
     ended = run("demo")
     assert ended.returncode == 0, ended.stderr
     assert "Connected: ABP demo (demo)" in ended.stdout
-    assert "With --answers FILE it is answered from a file." in " ".join(ended.stdout.split())
+    assert "--answers FILE" not in ended.stdout, "nothing is asked where nothing is called"
     assert "Nobody can be asked." in ended.stdout
     listed = ended.stdout.split("  demo.tell\n")[1]
     assert "event: string\n" in listed
@@ -79,6 +81,7 @@ def test_a_call_is_answered_from_a_file_and_accounted_for(tmp_path: Path) -> Non
 def test_a_call_that_fails_is_an_exit_code_of_its_own() -> None:
     ended = run("demo", "demo.fail")
     assert ended.returncode == 1
+    assert "With --answers FILE it is answered from a file." in " ".join(ended.stdout.split())
     assert "demo.fail failed: PRINTER_JAM: The printer is jammed" in ended.stdout
     assert "Nothing was asked." in ended.stdout
 
@@ -87,7 +90,7 @@ def test_a_call_that_fails_is_an_exit_code_of_its_own() -> None:
     ("arguments", "words"),
     [
         (["demo", "demo.ehco"], "no capability 'demo.ehco'. Did you mean demo.echo?"),
-        (["localhost:3000"], "Did you mean http://localhost:3000?"),
+        (["demo", "text=a"], "'text=a' is a parameter: name the capability first, as in demo.trip"),
     ],
 )
 def test_what_cannot_be_called_is_said_with_what_could_be(arguments: list[str], words: str) -> None:
@@ -121,6 +124,19 @@ def test_a_person_chooses_fills_in_and_is_asked_here() -> None:
     shown = screen.shown.split("── The account")[1]
     assert "Delete it?" in shown
     assert "person" in shown
+
+
+def test_on_the_page_without_a_browser_the_link_stands_here() -> None:
+    asked = {"method": "elicitation/input", "params": {"prompt": "Whose?"}}
+    call = ["demo", "demo.ask", f"request={json.dumps(asked)}", "--on", "page"]
+    with Screen([*TRY, *call], ENV) as screen:
+        screen.until("/open/")
+        screen.until("\n")
+        type_on_the_page(screen.shown, "Ada")
+        screen.until("1 question: 1 accepted")
+        assert screen.end() == 0
+    assert "Open this link:" in screen.shown
+    assert re.search(r'data +\{"value": "Ada"\}', screen.shown), "what the app got, as it got it"
 
 
 SCHEMA: Json = {

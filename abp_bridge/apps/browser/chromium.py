@@ -45,6 +45,10 @@ _NAMES = (
 _BUNDLES = ("Google Chrome", "Chromium", "Microsoft Edge", "Brave Browser")
 
 
+# Most hosts pass on few variables, and their people see no shell.
+_WHERE = "where a host launches abp-bridge, in env of this server in the host's configuration"
+
+
 class BrowserError(AppError):
     """A browser that cannot be started or has failed; the message says what to do."""
 
@@ -67,7 +71,7 @@ def find_chromium(settings: Settings) -> str | None:
             return named
         raise BrowserError(
             f"There is no program {settings.chrome!r}. Set ABP_CHROME to the path of a Chromium or"
-            " Chrome."
+            f" Chrome ({_WHERE})."
         )
     bundles = [
         f"{home}/Applications/{name}.app/Contents/MacOS/{name}"
@@ -247,7 +251,7 @@ async def _launch(driver: Playwright, path: str, settings: Settings) -> Browser:
     except PlaywrightTimeout:
         why = (
             f"Browser launch timeout: {path} did not start within {limit:g} s. ABP_BROWSER_TIMEOUT"
-            " sets how long to wait, in milliseconds."
+            f" sets how long to wait, in milliseconds ({_WHERE})."
         )
     except PlaywrightError as problem:
         why = _why(str(problem), path, settings)
@@ -258,17 +262,17 @@ def _why(said: str, path: str, settings: Settings) -> str:
     if settings.chrome_sandbox and "sandbox" in said.lower():
         return (
             f"{path} cannot start its sandbox, as happens to root and in some containers. Run"
-            " abp-bridge as an ordinary user, or set ABP_CHROME_SANDBOX=0 to do without the"
-            " sandbox."
+            " abp-bridge as an ordinary user, or set ABP_CHROME_SANDBOX=0 to do without the sandbox"
+            f" ({_WHERE})."
         )
     if not settings.headless and "DISPLAY" in said:
         return (
             f"{path} cannot show itself: there is no display. Leave out --headful, or set"
-            " ABP_HEADLESS=1."
+            f" ABP_HEADLESS=1 ({_WHERE})."
         )
     return (
         f"{path} does not start: {_first_line(said)}. Set ABP_CHROME to the path of another"
-        " Chromium or Chrome."
+        f" Chromium or Chrome ({_WHERE})."
     )
 
 
@@ -277,7 +281,8 @@ def _bundled_path(driver: Playwright) -> str:
     if not Path(path).exists():
         raise BrowserError(
             "No Chromium or Chrome was found. Install one (apt install chromium, brew install"
-            " --cask chromium, playwright install chromium), or set ABP_CHROME to its path."
+            " --cask chromium, playwright install chromium), or set ABP_CHROME to its path"
+            f" ({_WHERE})."
         )
     return path
 

@@ -5,6 +5,7 @@ cures what it does not.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ from abp_bridge.surfaces.answers_file import AnswersError, read_answers
 if TYPE_CHECKING:
     import argparse
 
+MISSING = "name the app: abp-bridge check http://localhost:3000"
 HELP = "whether an app keeps ABP's rules, each with its cure"
 USAGE = "abp-bridge check [OPTION]... TARGET [--call CAPABILITY [PARAMS]]"
 DESCRIPTION = """\
@@ -65,6 +67,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="answer what it asks from a JSON file: a list, one entry a question",
     )
     option("--json", action="store_true", help="one JSON object instead of words")
+
+
+def describe_more(words: Sequence[str]) -> str:
+    """What may be meant by words after the app."""
+    return f"is --call {shlex.join(words)} meant?"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -87,6 +87,8 @@ class Answerer:
         introduction: What is said of them before anything is asked.
         script: Their written answers.
         hosts: Whether this host asks at all; else the bridge asks elsewhere.
+        links: Whether it only shows the links to the page where the bridge asks.
+        warning: What is said of them before the first call, which is all that may ask.
         account: For each word that the bridge has for who answered, what the account calls them,
             and says of them.
         sampling: What this host answers in a model's place; None where it has no model.
@@ -96,6 +98,8 @@ class Answerer:
     introduction: str
     script: Script | None = None
     hosts: bool = True
+    links: bool = False
+    warning: str = ""
     account: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     sampling: str | None = None
 
@@ -167,6 +171,7 @@ class TerminalHost:
         self._answerer = answerer
         self._script = answerer.script
         self._by = answerer.by
+        self._warning = answerer.warning  # until it is said
         self.terminal = Terminal() if answerer.by == PERSON else None
         output = Output(self._on_output_error)
         name = f"abp-bridge {command}"
@@ -221,7 +226,8 @@ class TerminalHost:
         from mcp.client.stdio import stdio_client
         from mcp_types import Implementation
 
-        self.view.note(self._answerer.introduction)
+        if self._answerer.introduction:
+            self.view.note(self._answerer.introduction)
         self._began = anyio.current_time()
         bridge = StdioServerParameters(
             command=sys.executable,
@@ -311,6 +317,9 @@ class TerminalHost:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             self.view.on_progress(capability, progress, total, label(message or ""))
 
+        if self._warning:
+            self.view.note(self._warning)
+            self._warning = ""
         self.view.on_call(capability, about)
         limit = SCRIPTED_LIMIT if self._script is not None else PERSON_LIMIT
         result = await self.client.call_tool(
@@ -356,8 +365,13 @@ class TerminalHost:
     ) -> types.ElicitResult | types.ErrorData:
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
+        from abp_bridge.protocols.mcp.model_messages import OPEN_AND_ACCEPT
         from abp_bridge.protocols.mcp.server_elicitation import decode_form, encode_reply
 
+        if self._answerer.links:
+            words = message(params.message).replace(OPEN_AND_ACCEPT, "Open this link:\n")
+            self.view.note(words)
+            await anyio.sleep_forever()  # nothing is accepted here: the page has the answer
         number = next(self._numbers)
         id = f"question-{number}"
         if params.mode == "url":

@@ -326,7 +326,7 @@ class TextView:
             "\n".join(_table([_cells(*row) for row in enumerate(account.rows, 1)], self._style))
         )
         notes = [
-            f"{label(row['reason'])} ({number})"
+            f"{label(row['reason'], 1_000)} ({number})"
             for number, row in enumerate(account.rows, 1)
             if row["outcome"] == "unsupported"
         ]
@@ -362,13 +362,11 @@ def _parse(text: str) -> Json:
 
 
 def _plain(value: Json) -> str:
-    """An ABP answer's data as a person reads it: its only member, or the error it stands for."""
-    if isinstance(value, dict):
-        if "code" in value and "message" in value:
-            return f"{value['code']}: {value['message']}"
-        for name in ("value", "confirmed", "selected", "result"):
-            if value.keys() == {name}:
-                return _plain(value[name])
+    """A member of a result as a person reads it: an error by its code and message, all else as it
+    is, as whoever writes an app has it from here.
+    """
+    if isinstance(value, dict) and "code" in value and "message" in value:
+        return f"{value['code']}: {value['message']}"
     return to_text(value)
 
 

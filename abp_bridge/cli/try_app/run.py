@@ -6,7 +6,6 @@ Owns what is called: what the command line names, or what the person here choose
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from functools import partial
@@ -35,6 +34,7 @@ from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.cli.terminal_host.view import PERSON, Offer
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
+from abp_bridge.core.matrix import HOST, Surface
 from abp_bridge.core.question import (
     Choice,
     Field,
@@ -45,13 +45,14 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.settings import TABLE, find_target_problem
+from abp_bridge.settings import TABLE, Settings, find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, read_answers
 from abp_bridge.surfaces.terminal.surface import Terminal
 
 if TYPE_CHECKING:
     import argparse
 
+MISSING = "name the app: abp-bridge try http://localhost:3000"
 HELP = "an app of yours behind a real bridge, with this terminal as its host"
 USAGE = "abp-bridge try [OPTION]... TARGET [CAPABILITY [PARAMS]]"
 DESCRIPTION = """\
@@ -65,7 +66,8 @@ account of who answered.
   abp-bridge try 'stdio:python app.py' greet --json                 for a program
   abp-bridge try demo demo.trip --answers answers.json              written answers
 
-You are asked here; off a terminal, or with --on page, on a page that opens in your browser.
+You are asked here; off a terminal, or with --on page, on a page that opens in your browser, or
+whose link stands here where none can be opened.
 
 Exit code: 0 when the call succeeded, 1 when it failed or the app cannot be connected, 2 when there
 is no such capability or its parameters do not fit, 128 + n after signal n.
@@ -79,6 +81,10 @@ _INTRODUCTIONS = {
     FILE: "Its questions are answered from your answers file.",
     PAGE: "You are asked on a page of the bridge's own, which opens in your browser.",
 }
+_BY_LINK = (
+    "You are asked on a page of the bridge's own: its link stands here with each question, as no"
+    " browser can be opened."
+)
 _NOBODY = (
     "There is neither a terminal nor a browser to ask you in: what it asks is NOT_SUPPORTED. With"
     " --answers FILE it is answered from a file."
@@ -94,6 +100,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "params",
         metavar="PARAMS",
         nargs="*",
+        default=(),
         help="its parameters: a JSON object, or name=value for each",
     )
     option("--on", choices=("terminal", PAGE), help="where you are asked")
@@ -124,12 +131,11 @@ def run(options: argparse.Namespace) -> int:
     asks_here = script is None and options.on != PAGE and at_terminal() and not options.json
     by = FILE if script is not None else PERSON if asks_here else PAGE
     taken = {"person": ("file", _TAKEN)} if script is not None else {}
-    is_nowhere = by == PAGE and not _can_open()
-    introduction = _NOBODY if is_nowhere else _INTRODUCTIONS[by]
-    answerer = Answerer(by, introduction, script, hosts=by != PAGE, account=taken)
+    answerer = Answerer(by, _INTRODUCTIONS[by], script, account=taken)
     environ = {}
-    if by == PAGE and "ABP_PAGE" not in os.environ:
-        environ["ABP_PAGE"] = "off" if is_nowhere else "open"
+    if by == PAGE:
+        answerer = _make_page_answerer()
+        environ = _page_environment(settings, asks=not answerer.warning)
     host = partial(
         TerminalHost,
         "try",
@@ -143,10 +149,25 @@ def run(options: argparse.Namespace) -> int:
     return run_host(host, partial(_list_and_call, options, keeps=keeps), "try")
 
 
-def _can_open() -> bool:
+def _make_page_answerer() -> Answerer:
+    """The person on the page, whom this host shows its links where they read what it writes."""
     from abp_bridge.surfaces.page.browser import can_open
 
-    return can_open()
+    if can_open():
+        return Answerer(PAGE, _INTRODUCTIONS[PAGE], hosts=at_terminal(), links=True)
+    if at_terminal():
+        return Answerer(PAGE, _BY_LINK, links=True)
+    return Answerer(PAGE, "", hosts=False, warning=_NOBODY)
+
+
+def _page_environment(settings: Settings, *, asks: bool) -> dict[str, str]:
+    """What has a bridge ask on its own page, and on no form of this host's; or nowhere."""
+    model = () if settings.model is None else (Surface.AGENT.value,)
+    on = (PAGE if asks else HOST, *model)
+    if not asks:
+        return {"ABP_ASK_ON": ",".join(on)}
+    page = settings.page if settings.page != "off" else "open"
+    return {"ABP_PAGE": page, "ABP_ASK_ON": ",".join(on)}
 
 
 def _bridge_arguments(options: argparse.Namespace) -> list[str]:

@@ -20,11 +20,15 @@ from abp_bridge.protocols.mcp.versions import V2025_11_25
 ANSWER = "abp_answer"
 
 
+# How a form without fields begins what it says of its link.
+OPEN_AND_ACCEPT = "Open this link, answer there, and then accept this: "
+
+
 def pointer(question: Question, url: str) -> str:
     """The words that send a person to `url`, a page of the bridge's own."""
     return (
-        f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own. Open this"
-        f" link, answer there, and then accept this: {url}"
+        f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own."
+        f" {OPEN_AND_ACCEPT}{url}"
     )
 
 
