@@ -14,7 +14,8 @@ from typing import Protocol
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.core.capability import CallResult, failed
+from abp_bridge.apps.download import download
+from abp_bridge.core.capability import AppFile, CallResult, failed
 from abp_bridge.core.json_value import JsonObject, as_text
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
@@ -303,6 +304,7 @@ class ProgramApp:
     """
 
     renders = False
+    allowed_hosts: Sequence[str] = ()  # private ones, from which its results may be fetched
 
     def __init__(self, origin: str, what: str, tap: Tap) -> None:
         self.origin = origin
@@ -315,6 +317,12 @@ class ProgramApp:
         next turn (`App.wait_idle`).
         """
         await anyio.lowlevel.checkpoint()
+
+    async def download(self, url: str, auth: JsonObject) -> AppFile:
+        """Fetch over HTTP, from no private network but hosts that the person allowed
+        (`App.download`).
+        """
+        return await download(url, auth, self.allowed_hosts)
 
     async def render_pdf(self) -> bytes:
         """A program has no page (`App.render_pdf`): always raises AppError."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from abp_bridge.core.command_line import show_target
@@ -17,6 +17,12 @@ from abp_bridge.settings import BUILT_IN, Settings, describe_wrong_target, split
 if TYPE_CHECKING:
     from abp_bridge.apps.mcp import OpenAddress
     from abp_bridge.apps.program import Pipes
+
+
+class Program(App, Protocol):
+    """An app whose results are fetched by the bridge: from which private hosts, the person says."""
+
+    allowed_hosts: Sequence[str]
 
 
 def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved_stream) -> App:
@@ -42,7 +48,9 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
                     f" MCP server: start abp-bridge with --app '{scheme}...'",
                     "PERMISSION_DENIED",
                 )
-            return make(target, settings, tap)
+            app = make(target, settings, tap)
+            app.allowed_hosts = settings.allowed_hosts
+            return app
     if target.lower().startswith(("http:", "https:")):
         with _needs_playwright():
             from abp_bridge.apps.browser.app import BrowserApp
@@ -54,7 +62,7 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
     )
 
 
-def _stdio(target: str, settings: Settings, tap: Tap) -> App:
+def _stdio(target: str, settings: Settings, tap: Tap) -> Program:
     from abp_bridge.apps.abp import AbpApp
     from abp_bridge.rpc.subprocess import spawn
 
@@ -62,7 +70,7 @@ def _stdio(target: str, settings: Settings, tap: Tap) -> App:
     return AbpApp(show_target(target), lambda: spawn(words), tap=tap)
 
 
-def _socket(target: str, settings: Settings, tap: Tap) -> App:
+def _socket(target: str, settings: Settings, tap: Tap) -> Program:
     from abp_bridge.apps.abp import AbpApp
     from abp_bridge.apps.websocket import connect, find_risks
 
@@ -75,7 +83,7 @@ def _socket(target: str, settings: Settings, tap: Tap) -> App:
     )
 
 
-def _server(target: str, settings: Settings, tap: Tap) -> App:
+def _server(target: str, settings: Settings, tap: Tap) -> Program:
     from abp_bridge.apps.mcp import McpApp
     from abp_bridge.rpc.subprocess import spawn
 
@@ -83,7 +91,7 @@ def _server(target: str, settings: Settings, tap: Tap) -> App:
     return McpApp(show_target(target), lambda _: spawn(words), roots=settings.roots, tap=tap)
 
 
-def _agent(target: str, settings: Settings, tap: Tap) -> App:
+def _agent(target: str, settings: Settings, tap: Tap) -> Program:
     from abp_bridge.apps.acp import AcpApp
     from abp_bridge.rpc.subprocess import spawn
 
@@ -91,7 +99,7 @@ def _agent(target: str, settings: Settings, tap: Tap) -> App:
     return AcpApp(show_target(target), lambda: spawn(words), roots=settings.roots, tap=tap)
 
 
-def _server_over_http(target: str, settings: Settings, tap: Tap) -> App:
+def _server_over_http(target: str, settings: Settings, tap: Tap) -> Program:
     from abp_bridge.apps.mcp import McpApp
 
     url = target.partition("+")[2]
@@ -111,7 +119,7 @@ def _server_over_http(target: str, settings: Settings, tap: Tap) -> App:
 
 
 # What the person alone may name: it starts a program, or may do what the person may.
-_NAMED: Mapping[str, Callable[[str, Settings, Tap], App]] = {
+_NAMED: Mapping[str, Callable[[str, Settings, Tap], Program]] = {
     "stdio:": _stdio,
     "ws://": _socket,
     "wss://": _socket,

@@ -12,7 +12,8 @@ from typing import Protocol
 import anyio
 
 from abp_bridge.bridge.call_clock import CallClock
-from abp_bridge.core.capability import CallResult, SavedFile, failed
+from abp_bridge.bridge.result_store import KeptResult
+from abp_bridge.core.capability import CallResult, failed
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
@@ -48,7 +49,7 @@ class Call:
         on_progress: Gets the app's reports, each that differs from the one before.
         on_end: Gets the outcome, as soon as there is one.
         withdraw: Takes questions down, for a reason.
-        keep: Puts what is too large for a host into files.
+        keep: Puts what is too large for a host into files, and fetches what the app only refers to.
         ask_approval: Asks a person whether the call may be made, by its id: None if so, else how it
             ends. Without it nobody is asked.
         count_lost: How many notifications have not reached the host, so far.
@@ -65,7 +66,7 @@ class Call:
         on_progress: Callable[[Progress], None] | None,
         on_end: Callable[[CallOutcome], None] | None = None,
         withdraw: Callable[[Iterable[Question], str], None],
-        keep: Callable[[CallResult], tuple[CallResult, list[SavedFile]]],
+        keep: Callable[[CallResult], Awaitable[KeptResult]],
         ask_approval: Callable[[str], Awaitable[CallResult | None]] | None = None,
         count_lost: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -124,9 +125,11 @@ class Call:
                 result = await self._check_approval() or await self._make()
             if result is None:
                 result = await self._give_up()
-            result, files = self._keep(result)
-            said = [*self.summary(), *(self._console if result.failure is not None else ())]
-            self._ended = CallOutcome(result, said, files, frozenset(self._refused))
+            kept = await self._keep(result)
+            result = kept.result
+            said = [*self.summary(), *kept.told]
+            said += self._console if result.failure is not None else ()
+            self._ended = CallOutcome(result, said, kept.files, frozenset(self._refused))
         except Exception as problem:
             logger.exception("call %s of %s failed", self.id, self.capability)
             self._ended = CallOutcome(

@@ -3,27 +3,103 @@
 Touches the output folder, and nothing else.
 
 The folder is made when the first file is saved: `ABP_OUTPUT_DIR`, or a temporary one that goes when
-the session ends.
+the session ends. How much is kept, and how long, is the table `LIMITS`.
 """
 
 from __future__ import annotations
 
-import base64
+import contextlib
 import mimetypes
 import os
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar, TypeVarTuple, Unpack
 
-from abp_bridge.core.capability import CallResult, SavedFile
-from abp_bridge.core.json_value import JsonValue, to_text
+import anyio.to_thread
+
+from abp_bridge.bridge.saved_index import KEPT_DAYS, SavedIndex
+from abp_bridge.core import magic
+from abp_bridge.core.capability import AppFile, CallResult, SavedFile
+from abp_bridge.core.json_value import JsonObject, JsonValue, to_text
+from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD, AppError
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.data import UNKNOWN, Extracted
 from abp_bridge.rpc.temporary import make_folder, remove_folder
 
 INLINE_LIMIT = 50_000  # characters of JSON that a result may have before it goes to a file
 SHOWN_LIMIT = 256 * 1024  # bytes of a file that is shown with its result
 READ_LIMIT = 8 * 2**20  # bytes of a file that a resource may carry in one message
 MAX_FILES = 1_000  # files that are listed as resources
+FILE_LIMIT = 64 * 2**20  # bytes of one file: what a page's result may have fits
+SESSION_LIMIT = 512 * 2**20  # bytes of all files of a session: more would fill a small disk
+MAX_DOWNLOADS = 20  # files of one result that are fetched
+HEAVY = 64 * 1024  # bytes or characters whose work is not for the event loop
+
+# What is limited, by how much, and what becomes of more.
+LIMITS: tuple[tuple[str, str, str], ...] = (
+    ("a result as text", f"{INLINE_LIMIT:,} characters", "it goes whole to a file"),
+    (
+        "files shown with a result (pictures, sounds, texts)",
+        f"{SHOWN_LIMIT // 1024} KiB",
+        "the others are linked only",
+    ),
+    ("one file", f"{FILE_LIMIT // 2**20} MiB", "it is not saved, and the result says so"),
+    (
+        "a file that `resources/read` gives",
+        f"{READ_LIMIT // 2**20} MiB",
+        "the error names the file's path",
+    ),
+    (
+        "all files of a session",
+        f"{SESSION_LIMIT // 2**20} MiB",
+        "the oldest are removed, and the result that took their room names them",
+    ),
+    ("files that are listed as resources", f"{MAX_FILES:,}", "the oldest stay files only"),
+    (
+        "a file that is fetched or downloaded",
+        f"{MAX_DOWNLOAD // 2**20} MiB",
+        "it is given up, and the result says so",
+    ),
+    (
+        "files of a result that are fetched (`downloadUrl`)",
+        f"{MAX_DOWNLOADS}, {DOWNLOAD_LIMIT:g} s each",
+        "their addresses are passed on, with the reason",
+    ),
+    (
+        "files in a folder that the person named",
+        f"{KEPT_DAYS} days",
+        "the bridge removes those that it saved and nobody changed since",
+    ),
+)
+
+T = TypeVar("T")
+Given = TypeVarTuple("Given")
+Download = Callable[[str, JsonObject], Awaitable[AppFile]]
+
+
+def markdown_table() -> Iterator[str]:
+    """`LIMITS` as lines of a table."""
+    yield "| what | at most | and then |"
+    yield "|---|---|---|"
+    yield from (f"| {' | '.join(row)} |" for row in LIMITS)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """A result without what a message cannot carry.
+
+    Attributes:
+        result: It has `{"savedTo", "mimeType", "size"}` where that was.
+        files: What was saved, with its content as long as that is at most `SHOWN_LIMIT` bytes
+            together.
+        told: What became of files that the app gave beside its data, a line each.
+    """
+
+    result: CallResult
+    files: Sequence[SavedFile] = ()
+    told: Sequence[str] = ()
 
 
 class ResultStore:
@@ -31,106 +107,201 @@ class ResultStore:
 
     def __init__(self, folder: str | None, on_change: Callable[[], None]) -> None:
         """Save in `folder`, or in a temporary one; `on_change` hears of each file that is saved."""
-        self._wanted = folder
+        self._wanted = folder and os.path.abspath(folder)
         self._on_change = on_change
         self._folder: str | None = None
+        self._index: SavedIndex | None = None
         self._files: dict[str, SavedFile] = {}
+        self._unsaved: dict[str, bytes] = {}  # by URI: what there was no room for on the disk
+        self._removed: list[str] = []  # to make room, and not told yet
+        self._gone: set[str] = set()  # paths that stood for other files
 
     def saved(self) -> list[SavedFile]:
         """The saved files, oldest first, at most `MAX_FILES`; without their content."""
         return list(self._files.values())
 
-    def keep(self, app: str, result: CallResult) -> tuple[CallResult, list[SavedFile]]:
-        """Put into files what a message cannot carry: binary data, and what has more than
-        `INLINE_LIMIT` characters. What cannot be saved stays where it is, and says so.
+    async def keep(self, app: str, result: CallResult, download: Download) -> KeptResult:
+        """Put into files what a message cannot carry: binary data, what it refers to, and what has
+        more than `INLINE_LIMIT` characters. What cannot be saved is told.
 
-        Returns:
-            The result with `{"savedTo", "mimeType", "size"}` where the data was, and the files,
-            with their content as long as it is at most `SHOWN_LIMIT` bytes together.
+        Args:
+            app: Whose result it is.
+            result: As the app gave it.
+            download: Fetches what the app refers to, by its address and `auth`.
         """
         files: list[SavedFile] = []
-        taken, found = abp.extract(result.data)
-        items = [self._save_item(app, files, item) for item in found]
-        data = abp.fill(taken, items) if items else result.data
-        text = to_text(data)
-        if len(text) > INLINE_LIMIT:
-            is_text = isinstance(data, str)
-            kind, name = (
-                ("text/plain", "result.txt") if is_text else ("application/json", "result.json")
-            )
-            whole: list[SavedFile] = []
-            item = self._save_item(app, whole, abp.Blob(text.encode(errors="replace"), kind, name))
-            # It is too large to be shown: that is why it is a file.
-            files += [replace(file, content=None) for file in whole]
-            data = item if "savedTo" in item else data
-        return result if data is result.data else replace(result, data=data), files
+        heavy = _is_heavy(result.data)
+        taken, found = await _run(heavy, abp.extract, result.data)
+        items = [
+            await self._keep_item(app, files, item, download, first=index < MAX_DOWNLOADS)
+            for index, item in enumerate(found)
+        ]
+        data = await self._keep_text(app, files, taken, items, result.data)
+        told = [await self._keep_beside(app, files, file) for file in result.files]
+        if self._removed:
+            told.append(f"older results were removed to make room: {', '.join(self._removed)}")
+            self._removed.clear()
+        kept = replace(result, data=data, files=()) if told or items or files else result
+        return KeptResult(kept, files, told)
 
-    def _save_item(
-        self, app: str, files: list[SavedFile], item: abp.Blob | abp.Reference
+    async def _keep_text(
+        self,
+        app: str,
+        files: list[SavedFile],
+        taken: Extracted,
+        items: list[dict[str, JsonValue]],
+        original: JsonValue,
+    ) -> JsonValue:
+        """The data with `items` in their places, or the place of all of it."""
+        data = abp.fill(taken, items) if items else original
+        text = await _run(_is_heavy(data), to_text, data)
+        if len(text) <= INLINE_LIMIT:
+            return data
+        kind, name = (
+            ("text/plain", "txt") if isinstance(data, str) else ("application/json", "json")
+        )
+        content = await _run(len(text) > HEAVY, _encode, text)
+        # It is too large to be shown: that is why it is a file.
+        blob = abp.Blob(content, kind, f"result.{name}", readable=False)
+        item = await self._save_blob(app, files, blob)
+        if "savedTo" in item:
+            return item
+        self._forget(files.pop())
+        return data
+
+    async def _keep_item(
+        self,
+        app: str,
+        files: list[SavedFile],
+        item: abp.Blob | abp.Reference,
+        download: Download,
+        *,
+        first: bool,
     ) -> dict[str, JsonValue]:
         """Save `item`, add it to `files`, and describe it."""
-        if isinstance(item, abp.Reference):
-            return {"downloadUrl": item.url, "note": "not downloaded"}
-        content, mime_type = item.content, item.mime_type
+        if isinstance(item, abp.Blob):
+            return await self._save_blob(app, files, item)
+        passed_on = {"downloadUrl": item.url}
+        if not first:
+            return {**passed_on, "notDownloaded": f"more than {MAX_DOWNLOADS} files in one result"}
         try:
-            saved = self.save(app, content, mime_type, item.name)
-        except OSError as problem:
-            return {
-                "notSaved": str(problem),
-                "mimeType": mime_type,
-                "encoding": "base64",
-                "content": base64.b64encode(content).decode(),
-            }
-        shown = sum(len(file.content or b"") for file in files) + len(content) <= SHOWN_LIMIT
-        files.append(replace(saved, content=content) if shown else saved)
-        return {"savedTo": saved.path, "mimeType": mime_type, "size": len(content)}
+            fetched = await download(item.url, item.auth)
+        except AppError as problem:
+            return {**passed_on, "notDownloaded": str(problem)}
+        kind = item.mime_type or fetched.mime_type
+        blob = abp.Blob(fetched.content, kind, item.name or fetched.name, stated_size=item.size)
+        saved = await self._save_blob(app, files, blob)
+        served = fetched.mime_type.partition(";")[0].strip().lower()
+        if served not in ("", UNKNOWN, kind.partition(";")[0].strip().lower()):
+            return {**saved, "served": f"as {label(served, 100)}, not as what the app said"}
+        return saved
 
-    def save(self, app: str, content: bytes, mime_type: str, name: str = "") -> SavedFile:
+    async def _keep_beside(self, app: str, files: list[SavedFile], file: AppFile) -> str:
+        """Save what an app gave beside its data, and say so in a line."""
+        kind = file.mime_type or magic.sniff(file.content) or UNKNOWN
+        item = await self._save_blob(app, files, abp.Blob(file.content, kind, file.name))
+        where = (
+            f"saved to {item['savedTo']}" if "savedTo" in item else f"not saved: {item['notSaved']}"
+        )
+        named = f" {label(file.name, 100)}" if file.name else ""
+        return (
+            f"by {file.source} it gave the file{named} ({kind}, {len(file.content)} bytes), {where}"
+        )
+
+    async def _save_blob(
+        self, app: str, files: list[SavedFile], blob: abp.Blob
+    ) -> dict[str, JsonValue]:
+        size = len(blob.content)
+        item: dict[str, JsonValue] = {"mimeType": blob.mime_type, "size": size}
+        if blob.sniffed:
+            item["typeFrom"] = "its first bytes"
+        if blob.stated_size not in (None, size):
+            item["sizeStated"] = f"{blob.stated_size} by the app, but {size} bytes came"
+        try:
+            saved = await self.save(app, blob.content, blob.mime_type, blob.name)
+            item["savedTo"] = saved.path
+        except OSError as problem:
+            saved = self._hold(app, blob)
+            item["notSaved"] = str(problem)
+        shown = sum(len(file.content or b"") for file in files) + size <= SHOWN_LIMIT
+        held = replace(saved, content=blob.content) if shown and blob.readable else saved
+        files.append(held)
+        return item
+
+    async def save(self, app: str, content: bytes, mime_type: str, name: str = "") -> SavedFile:
         """Write `content` under a name of our own making: nothing of the app's words decides where.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: It cannot be written, or has more than `FILE_LIMIT` bytes.
         """
-        folder = os.path.join(self._opened(), _safe(app))
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        stem, extension = os.path.splitext(_safe(name) or "result")
-        extension = extension or mimetypes.guess_extension(mime_type.partition(";")[0]) or ".bin"
-        path, descriptor = _create(folder, stem, extension)
-        try:
-            with os.fdopen(descriptor, "wb") as opened:
-                opened.write(content)
-        except OSError:  # a full disk: half of a file is none
-            os.unlink(path)
-            raise
-        saved = SavedFile(
-            f"abp://{app}/results/{os.path.basename(path)}",
-            path,
-            os.path.basename(path),
-            mime_type,
-            len(content),
-        )
+        if len(content) > FILE_LIMIT:
+            raise OSError(f"it has {len(content)} bytes, and a file at most {FILE_LIMIT}")
+        self._make_room(len(content))
+        folder = os.path.join(await self._opened(), _safe(app))
+        heavy = len(content) > HEAVY
+        path = await _run(heavy, _write, folder, content, _name(mime_type, name), self._gone)
+        if self._index is not None:
+            self._index.add(path)
+        return self._add(_describe(app, path, mime_type, len(content)))
+
+    def _add(self, saved: SavedFile) -> SavedFile:
         self._files[saved.uri] = saved
         while len(self._files) > MAX_FILES:
-            self._files.pop(next(iter(self._files)))  # the file stays; only the listing forgets it
+            # The file stays; only the listing forgets it.
+            self._unsaved.pop(next(iter(self._files)), None)
+            self._files.pop(next(iter(self._files)))
         self._on_change()
         return saved
 
-    def read(self, uri: str) -> tuple[str, bytes] | None:
-        """The MIME type and content of a saved file; None when there is none.
+    def _hold(self, app: str, blob: abp.Blob) -> SavedFile:
+        """What the disk did not take, as a resource that lives as long as the session."""
+        stem, extension = _name(blob.mime_type, blob.name)
+        path = f"{stem}-unsaved-{len(self._unsaved) + 1}{extension}"
+        saved = replace(_describe(app, path, blob.mime_type, len(blob.content)), path="")
+        room = READ_LIMIT - sum(map(len, self._unsaved.values()))
+        if len(blob.content) > room:
+            return saved
+        self._unsaved[saved.uri] = blob.content
+        return self._add(saved)
+
+    def _forget(self, file: SavedFile) -> None:
+        self._unsaved.pop(file.uri, None)
+        if self._files.pop(file.uri, None) is not None:
+            self._on_change()
+
+    def _make_room(self, size: int) -> None:
+        """Remove the oldest files, where the session would have more than `SESSION_LIMIT` bytes."""
+        over = size - SESSION_LIMIT + sum(file.size for file in self._files.values() if file.path)
+        for file in self.saved():
+            if over <= 0:
+                return
+            if file.path:
+                over -= file.size
+                with contextlib.suppress(OSError):
+                    os.unlink(file.path)
+                self._removed.append(file.path)
+                self._gone.add(file.path)
+                self._forget(file)
+
+    def find(self, uri: str) -> SavedFile | None:
+        """The saved file of a resource; None when there is none."""
+        return self._files.get(uri)
+
+    def read(self, file: SavedFile) -> bytes:
+        """The content of a saved file.
 
         Raises:
             OSError: It cannot be read, or has more than `READ_LIMIT` bytes.
         """
-        file = self._files.get(uri)
-        if file is None:
-            return None
+        if not file.path:
+            return self._unsaved[file.uri]
         if file.size > READ_LIMIT:
             raise OSError(
                 f"it has {file.size} bytes, more than a resource may carry ({READ_LIMIT}); read it"
                 f" from {file.path}"
             )
         with open(file.path, "rb") as opened:
-            return file.mime_type, opened.read()
+            return opened.read()
 
     def close(self) -> None:
         """Take the temporary folder away. A folder that the person named stays."""
@@ -138,21 +309,75 @@ class ResultStore:
             remove_folder(self._folder)
             self._files.clear()
 
-    def _opened(self) -> str:
-        if self._folder is None:
-            self._folder = os.path.abspath(self._wanted) if self._wanted else make_folder()
+    async def _opened(self) -> str:
+        if self._folder is None and self._wanted is None:
+            self._folder = make_folder()
+        elif self._folder is None:
+            self._folder = self._wanted or ""
+            self._index = SavedIndex(self._folder)
+            await _run(self._index.exists(), self._index.sweep)
+        assert self._folder is not None
         return self._folder
 
 
-def _create(folder: str, stem: str, extension: str) -> tuple[str, int]:
-    """A new file of that name, or with a number after it: its path and descriptor."""
+async def _run(heavy: bool, work: Callable[[Unpack[Given]], T], *given: *Given) -> T:
+    """What `work` returns; where it is heavy, others go on meanwhile."""
+    return await anyio.to_thread.run_sync(work, *given) if heavy else work(*given)
+
+
+def _encode(text: str) -> bytes:
+    return text.encode(errors="replace")
+
+
+def _is_heavy(data: JsonValue) -> bool:
+    """Whether `data` has more than `HEAVY` characters, as far as a short look can tell."""
+    left, seen = HEAVY, [data]
+    while seen and left > 0:
+        value = seen.pop()
+        left -= len(value) if isinstance(value, str) else 4
+        if isinstance(value, Mapping):
+            seen += value.values()
+        elif isinstance(value, list):
+            seen += value[:left] if left > 0 else ()
+    return left <= 0
+
+
+def _describe(app: str, path: str, mime_type: str, size: int) -> SavedFile:
+    name = os.path.basename(path)
+    return SavedFile(f"abp://{app}/results/{name}", path, name, mime_type, size)
+
+
+def _write(folder: str, content: bytes, name: tuple[str, str], gone: Container[str]) -> str:
+    """Write a new file; its path. Raises OSError, and leaves no half of one."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path, descriptor = _create(folder, *name, gone)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(content)
+    except OSError:  # a full disk: half of a file is none
+        os.unlink(path)
+        raise
+    return path
+
+
+def _create(folder: str, stem: str, extension: str, gone: Container[str]) -> tuple[str, int]:
+    """A new file of that name, or with a number after it, never one of the `gone`: its path and
+    descriptor.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     path, number = os.path.join(folder, stem + extension), 2
     while True:
         try:
-            return path, os.open(path, flags, 0o600)
+            if path not in gone:
+                return path, os.open(path, flags, 0o600)
         except FileExistsError:
-            path, number = os.path.join(folder, f"{stem}-{number}{extension}"), number + 1
+            pass
+        path, number = os.path.join(folder, f"{stem}-{number}{extension}"), number + 1
+
+
+def _name(mime_type: str, name: str) -> tuple[str, str]:
+    stem, extension = os.path.splitext(_safe(name) or "result")
+    return stem, extension or mimetypes.guess_extension(mime_type.partition(";")[0]) or ".bin"
 
 
 def _safe(name: str) -> str:

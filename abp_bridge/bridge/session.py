@@ -21,9 +21,15 @@ from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.bridge.own_question import OwnQuestion
 from abp_bridge.bridge.providers import Providers
-from abp_bridge.bridge.result_store import ResultStore
+from abp_bridge.bridge.result_store import KeptResult, ResultStore
 from abp_bridge.bridge.status import describe_questions, describe_surfaces
-from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.capability import (
+    AppFile,
+    CallResult,
+    Capability,
+    SavedFile,
+    describe_place,
+)
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue
@@ -174,7 +180,7 @@ class Bridge:
             on_progress=on_progress,
             on_end=on_end,
             withdraw=self.withdraw,
-            keep=_keep_inline if inline else partial(self._results.keep, connection.id),
+            keep=_keep_inline if inline else partial(self._keep, connection),
             ask_approval=ask_approval if needed else None,
             count_lost=lambda: sum(self.host.lost_notifications().values()),
         )
@@ -213,7 +219,7 @@ class Bridge:
             on_progress=on_progress,
             on_end=on_end,
             withdraw=self.withdraw,
-            keep=partial(self._results.keep, "answers"),
+            keep=partial(self._results.keep, "answers", download=_refuse_download),
         )
         self._own_calls[call.id] = call
         self._tasks.start_soon(self._run_own, call)
@@ -234,7 +240,7 @@ class Bridge:
         try:
             content = await able[0].app.render_pdf()
             id = able[0].id
-            return self._results.save(id, content, "application/pdf", f"{id}.pdf")
+            return await self._results.save(id, content, "application/pdf", f"{id}.pdf")
         except AppError as problem:
             raise SessionError(problem.code, str(problem)) from None
         except OSError as problem:
@@ -260,7 +266,7 @@ class Bridge:
             for field in app.state
         ]
         files = [
-            Resource(file.uri, file.name, f"Saved to {file.path}", file.mime_type, file.size)
+            Resource(file.uri, file.name, describe_place(file), file.mime_type, file.size)
             for file in self._results.saved()
         ]
         return states + files
@@ -271,20 +277,20 @@ class Bridge:
             for field, value in app.state.items():
                 if state_uri(app.id, field) == uri:
                     return "application/json", json.dumps(value, ensure_ascii=False)
-        try:
-            found = self._results.read(uri)
-        except OSError as problem:
-            raise SessionError("OPERATION_FAILED", f"{uri} cannot be read: {problem}") from None
-        if found is None:
+        file = self._results.find(uri)
+        if file is None:
             raise SessionError(
                 "UNKNOWN_RESOURCE",
                 f"There is no resource {label(uri)!r}; resources/list names those there are.",
             )
-        mime_type, content = found
-        if mime_type.startswith(("text/", "application/json")):
+        try:
+            content = self._results.read(file)
+        except OSError as problem:
+            raise SessionError("OPERATION_FAILED", f"{uri} cannot be read: {problem}") from None
+        if file.mime_type.startswith(("text/", "application/json")):
             with contextlib.suppress(UnicodeDecodeError):
-                return mime_type, content.decode()
-        return mime_type, content
+                return file.mime_type, content.decode()
+        return file.mime_type, content
 
     def status(self) -> dict[str, JsonValue]:
         """Put together what the rooms say of themselves (`SessionApi.status`)."""
@@ -455,6 +461,9 @@ class Bridge:
             "UNKNOWN_CAPABILITY", f"There is no capability {label(capability)!r}. {shown}"
         )
 
+    async def _keep(self, connection: AppConnection, result: CallResult) -> KeptResult:
+        return await self._results.keep(connection.id, result, connection.app.download)
+
     async def _ask_approval(
         self, connection: AppConnection, capability: Capability, params: JsonObject, call: str
     ) -> CallResult | None:
@@ -482,5 +491,9 @@ class Bridge:
             del self._own_calls[call.id]
 
 
-def _keep_inline(result: CallResult) -> tuple[CallResult, list[SavedFile]]:
-    return result, []
+async def _keep_inline(result: CallResult) -> KeptResult:
+    return KeptResult(result)
+
+
+async def _refuse_download(url: str, auth: JsonObject) -> AppFile:
+    raise AppError("what a person answers is not fetched", "NOT_SUPPORTED")

@@ -111,22 +111,41 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class AppFile:
+    """A file that an app gave otherwise than in its data, or that was fetched for it.
+
+    Attributes:
+        content: Its bytes.
+        mime_type: Its type; empty where nobody named it.
+        name: What the app calls it, which decides nothing.
+        source: What the app did to give it, in words, such as `window.print()`.
+    """
+
+    content: bytes
+    mime_type: str
+    name: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CallResult:
     """How a call ended: `failure` is None when it succeeded, and then `data` is what the app
-    returned.
+    returned. `files` are what it gave beside its data.
     """
 
     data: JsonValue = None
     failure: Failure | None = None
     cancelled: bool = False
     metadata: JsonObject = field(default_factory=dict)
+    files: tuple[AppFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
     """A file that a result was saved to.
 
-    `uri` is its resource, `path` where it lies on this machine.
+    `uri` is its resource, `path` where it lies on this machine: empty where it could not be saved,
+    and only the session has it.
 
     `content` is there when it is small enough to be shown with the result.
     """
@@ -137,6 +156,11 @@ class SavedFile:
     mime_type: str
     size: int
     content: bytes | None = None
+
+
+def describe_place(file: SavedFile) -> str:
+    """Where a person finds a file, in words."""
+    return f"Saved to {file.path}" if file.path else "Not saved: only this session has it"
 
 
 def failed(

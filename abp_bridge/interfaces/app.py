@@ -9,11 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
+from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.errors import AbpBridgeError
+
+MAX_DOWNLOAD = 48 * 2**20  # bytes of a file that is fetched: as base64 a page's result may hold it
+DOWNLOAD_LIMIT = 30.0  # seconds to fetch one file: what ABP's documents give it
 
 
 class AppError(AbpBridgeError):
@@ -116,6 +119,19 @@ class App(Protocol):
 
     async def capabilities(self) -> CapabilityList:
         """What the app offers now; empty when it does not say."""
+        ...
+
+    async def download(self, url: str, auth: JsonObject) -> AppFile:
+        """Fetch what a result of the app refers to, as the app itself could, within
+        `DOWNLOAD_LIMIT`.
+
+        Args:
+            url: Its address, as the app wrote it.
+            auth: What the app gave for it: `{"type": "bearer" | "query", ...}`, or nothing.
+
+        Raises:
+            AppError: It cannot be had, or may not be.
+        """
         ...
 
     async def render_pdf(self) -> bytes:

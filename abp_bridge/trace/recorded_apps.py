@@ -71,6 +71,7 @@ class RecordedApp:
         self.renders = app.renders
         self.wait_idle = app.wait_idle
         self.render_pdf = app.render_pdf
+        self.download = app.download
         self._app = app
         self._pipe = _Pipe(recorder, party)
 

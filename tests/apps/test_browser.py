@@ -391,11 +391,73 @@ async def test_a_window_that_an_app_opens_is_closed_and_it_is_told(
         assert running.person.questions == []
 
 
-async def test_a_download_is_refused_and_it_is_told(browser: Browser, site: Web) -> None:
+async def test_downloads_that_a_page_starts_are_its_calls_files(
+    browser: Browser, site: Web
+) -> None:
+    """By a link, by going to it, by a window; a failed one is told, and one without a call is
+    refused.
+    """
+    file = f"{site.here}/file?body=a,b&type=text/csv&name=r.csv"
     async with opened(browser, f"{site.here}/workshop.html") as running:
-        await running.run("download")
-        await running.person.until(lambda: running.person.notices)
-        assert running.person.notices[0].data["message"] == "a download was refused: x.bin"
+        came: dict[str, Json] = {}
+        for work, params in {
+            "download": {},
+            "save": {"url": file, "name": "s.csv"},
+            "leave": {"to": file},
+            "open": {"url": file},
+        }.items():
+            result = await running.run(work, **params)
+            came[work] = [(each.name, each.content, each.source) for each in result.files]
+            assert "note" not in result.metadata
+        named = [("r.csv", b"a,b", "a download")]
+        assert came == {
+            "download": [("x.bin", b"x", "a download")],
+            "save": named,
+            "leave": named,
+            "open": named,
+        }
+        gone = await running.run("save", url=f"{site.here}/file?status=404", name="s.csv")
+        assert (gone.files, "s.csv failed" in str(gone.metadata["note"])) == ((), True)
+        await running.run("saveLater", url=file, name="late.csv")
+        await running.person.until(lambda: len(running.person.notices) > 1)
+        told = running.person.notices[-1].data["message"]
+        assert str(told).startswith("a download was refused")
+        assert await running.data("title") == "workshop", "the page is where it was"
+
+
+async def test_what_a_page_prints_during_a_call_is_a_pdf(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        result = await running.run("print")
+        assert result.data == ["before", "after"], "as a printer would have it"
+        (printed,) = result.files
+        assert (printed.mime_type, printed.name) == ("application/pdf", "workshop.pdf")
+        assert printed.content.startswith(b"%PDF-")
+        await running.run("printOften", times=12)
+        await running.person.until(lambda: len(running.person.notices) == 2)
+        assert {notice.data["code"] for notice in running.person.notices} == {"PERMISSION_DENIED"}
+
+
+async def test_a_file_is_fetched_by_the_pages_own_rules(browser: Browser, site: Web) -> None:
+    """With its cookies, and the app's `auth`, to its own origin; elsewhere only what CORS lets it
+    read.
+    """
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await running.run("sign", cookie="session=1; path=/")
+        own = f"{site.here}/file?cookie=session%3D1&body=mine&type=text/csv"
+        file = await running.app.download(own, {})
+        assert (file.content, file.mime_type) == (b"mine", "text/csv; charset=utf-8")
+        bearer = {"type": "bearer", "token": "t"}
+        locked = f"{site.here}/file?authorization=Bearer%20t&body=open"
+        assert (await running.app.download(locked, bearer)).content == b"open"
+        refused = {
+            locked: "HTTP 401",
+            f"{site.elsewhere}/file?body=theirs": "CORS or the page's Content-Security-Policy",
+            f"{site.here}/file?size={48 * 2**20 + 1}": "it is larger than 50331648 bytes",
+            "http://": "Invalid URL",
+        }
+        for url, why in refused.items():
+            with pytest.raises(AppError, match=re.escape(why)):
+                await running.app.download(url, {})
 
 
 # --- dialogs --------------------------------------------------------------------------------------
@@ -564,6 +626,8 @@ async def test_binary_values_become_base64_with_their_types(browser: Browser, si
             "blob": spelled(b"hi", "text/plain"),
             "file": spelled(b"hi", filename="hi.txt"),
             "typed": spelled(b"\x09", "image/png"),
+            "typedBlob": spelled(b"hi", "text/csv"),
+            "typedFile": spelled(b"hi", "text/csv", filename="hi.csv") | {"size": 9},
             "beside": {"mimeType": "image/png", "data": spelled(b"\x09", "image/png")},
             "empty": spelled(b""),
         }

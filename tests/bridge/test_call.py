@@ -11,6 +11,7 @@ import pytest
 from simulation.virtual_loop import VirtualLoop
 
 from abp_bridge.bridge.call import Call
+from abp_bridge.bridge.result_store import KeptResult
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind, Question
@@ -20,6 +21,10 @@ Json = Any
 
 LIMIT = 60.0
 QUESTION = Question("q1", Kind.CONFIRM, "Book?", (), "app")
+
+
+async def keep(result: CallResult) -> KeptResult:
+    return KeptResult(result)
 
 
 class Worker:
@@ -65,7 +70,7 @@ def outcome(app: Worker, limit: float = LIMIT) -> tuple[str, float]:
             timeout=limit,
             on_progress=None,
             withdraw=lambda questions, reason: None,
-            keep=lambda result: (result, []),
+            keep=keep,
         )
         began = now()
         await app.running.run()

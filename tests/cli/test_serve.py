@@ -626,7 +626,7 @@ def test_the_results_of_a_killed_bridge_are_gone_with_the_next(tmp_path: Path) -
 
 @pytest.mark.parametrize("capability", ["echo", "file"])
 def test_a_full_disk_leaves_no_half_of_a_result(tmp_path: Path, capability: str) -> None:
-    """What cannot be saved stands in the result itself."""
+    """What cannot be saved goes to the host in the result itself."""
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50, limit[1]))
     try:
@@ -638,9 +638,17 @@ def test_a_full_disk_leaves_no_half_of_a_result(tmp_path: Path, capability: str)
         host.request("tools/call", {"name": "abp_connect", "arguments": {}})
         arguments = {"value": ["word"] * 20_000} if capability == "echo" else {}
         call = {"name": f"abp_demo_{capability}", "arguments": arguments}
-        (content,) = host.request("tools/call", call)["result"]["content"]
-    result = json.loads(content["text"])
-    assert result["content"] if capability == "file" else len(result) == 20_000
+        content, *more = host.request("tools/call", call)["result"]["content"]
+        result = json.loads(content["text"])
+        if capability == "file":
+            assert "content" not in result, "a model reads no base64"
+            assert result["notSaved"].startswith("[Errno 27]")
+            embedded, link = more
+            assert base64.b64decode(embedded["resource"]["blob"]).startswith(b"\x89PNG")
+            (read,) = host.request("resources/read", {"uri": link["uri"]})["result"]["contents"]
+            assert read["blob"] == embedded["resource"]["blob"]
+        else:
+            assert (len(result), more) == (20_000, [])
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 

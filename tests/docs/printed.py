@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from abp_bridge.bridge import result_store
 from abp_bridge.settings import markdown_table
 
 ROOT = Path(__file__).parents[2]
 # (file, name of the table): what prints its lines
 TABLES: dict[tuple[str, str], Callable[[], Iterable[str]]] = {
     ("README.md", "settings"): markdown_table,
+    ("docs/results.md", "results"): result_store.markdown_table,
 }
 
 

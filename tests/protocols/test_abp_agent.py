@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.capability import CallResult, Capability, Failure, failed
+from abp_bridge.core.capability import AppFile, CallResult, Capability, Failure, failed
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
@@ -247,3 +247,28 @@ def test_an_answer_is_of_the_type_of_its_own_request() -> None:
         "capabilities/list-result",
         "capabilities/cancel-result",
     ]
+
+
+def test_what_an_app_gave_beside_its_data_is_in_the_metadata() -> None:
+    printed = AppFile(b"%PDF-1.4", "", "page.pdf", "window.print()")
+    made = agent.encode_result(CallResult(1, files=(printed, AppFile(b"hi", ""))))
+    assert made["metadata"] == {
+        "files": [
+            {
+                "content": "JVBERi0xLjQ=",
+                "mimeType": "application/pdf",
+                "encoding": "base64",
+                "size": 8,
+                "filename": "page.pdf",
+                "source": "window.print()",
+            },
+            {
+                "content": "aGk=",
+                "mimeType": "application/octet-stream",
+                "encoding": "base64",
+                "size": 2,
+                "filename": "",
+                "source": "",
+            },
+        ]
+    }

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.json_strategies import garbled
 
 from abp_bridge.protocols.abp import Blob, Reference, extract, fill
+from abp_bridge.protocols.abp.data import UNKNOWN, authorize
 
 Json = Any
 
@@ -19,6 +20,12 @@ PDF = b"%PDF-1.7 " + bytes(range(256))
 TEXT = base64.b64encode(PDF).decode()
 LINES = base64.encodebytes(PDF).decode().replace("\n", "\r\n")
 SAVED = {"savedTo": "/tmp/a.pdf"}
+NOISE = bytes(range(256)) * 16
+MANY = base64.b64encode(NOISE).decode()
+PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(200))
+PNG = base64.b64encode(PICTURE).decode()
+MARKDOWN = f"# Report\n![chart](data:image/png;base64,{PNG})\n"
+SNIFFED = Blob(PDF, "application/pdf", sniffed=True)
 
 FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
     # what the app returned, what is in it, and the result with a file in its place
@@ -77,7 +84,7 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
             "auth": {"token": "t"},
             "content": "A picture",
         },
-        [Reference("https://a/b", "image/png", "b.png", 5)],
+        [Reference("https://a/b", "image/png", "b.png", 5, {"token": "t"})],
         {"mimeType": "image/png", "size": 5, "filename": "b.png", "content": "A picture", **SAVED},
     ),
     "a reference of no size": (
@@ -89,6 +96,55 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         {"downloadUrl": "u", "mimeType": "m", "size": True},
         [Reference("u", "m")],
         {"mimeType": "m", "size": True, **SAVED},
+    ),
+    "base64 without a type": (TEXT, [SNIFFED], SAVED),
+    "base64 without a type, in lines": ({"pdf": LINES}, [SNIFFED], {"pdf": SAVED}),
+    "base64 without a type beside another": (
+        {"pdf": TEXT, "mimeType": "text/plain"},
+        [SNIFFED],
+        {"pdf": SAVED, "mimeType": "text/plain"},
+    ),
+    "content without a type": ({"content": TEXT}, [SNIFFED], {"content": SAVED}),
+    "content that says it is base64, of any kind": (
+        {"content": "aGk=", "encoding": "base64", "size": 9},
+        [Blob(b"hi", UNKNOWN, sniffed=True, stated_size=9)],
+        {"size": 9, **SAVED},
+    ),
+    "very long base64 of no known kind": (
+        {"blob": MANY},
+        [Blob(NOISE, UNKNOWN, sniffed=True)],
+        {"blob": SAVED},
+    ),
+    "a data URL whose type its bytes say": (
+        f"data:;base64,{TEXT}",
+        [Blob(PDF, "application/pdf", sniffed=True)],
+        SAVED,
+    ),
+    "text with a data URL in it": (
+        {"markdown": MARKDOWN},
+        [Blob(MARKDOWN.encode(), "text/plain", readable=False)],
+        {"markdown": SAVED},
+    ),
+    "a page with a data URL in it": (
+        f" <!DOCTYPE html><img src='data:image/png;base64,{PNG}'>",
+        [
+            Blob(
+                f" <!DOCTYPE html><img src='data:image/png;base64,{PNG}'>".encode(),
+                "text/html",
+                readable=False,
+            )
+        ],
+        SAVED,
+    ),
+    "two levels down": (
+        {"a": [{"b": {"content": TEXT, "mimeType": "image/png"}}]},
+        [Blob(PDF, "image/png")],
+        {"a": [{"b": {"mimeType": "image/png", **SAVED}}]},
+    ),
+    "beside another": (
+        {"content": TEXT, "mimeType": "a/pdf", "small": {"png": PNG}},
+        [Blob(PICTURE, "image/png", sniffed=True), Blob(PDF, "a/pdf")],
+        {"mimeType": "a/pdf", "small": {"png": SAVED}, **SAVED},
     ),
     "two of them": (
         {"a": "data:image/png;base64,aGk=", "b": {"downloadUrl": "u", "mimeType": "m"}},
@@ -119,22 +175,34 @@ PROSE = (
     " be base64 by its looks " * 4
 )
 
+
+def _nested(value: Json, levels: int) -> Json:
+    return value if levels == 0 else [_nested(value, levels - 1)]
+
+
 KEPT: dict[str, Json] = {
     "text": {"content": "Hello there", "mimeType": "text/plain"},
     "text with a type of more words": {"content": "aGk=", "mimeType": "text/html; charset=utf-8"},
-    "no type": {"content": TEXT},
+    "content that says it is no base64": {
+        "content": "aGk=",
+        "mimeType": "application/pdf",
+        "encoding": "utf-8",
+    },
     "content that is no base64": {"content": "%PDF-1.7", "mimeType": "application/pdf"},
     "content that is no text": {"content": 5, "mimeType": "application/pdf"},
     "content with a surrogate": {"content": "\ud800", "mimeType": "application/pdf"},
     "a digest beside a type": {"sha512": DIGEST, "mimeType": "application/pdf"},
     "prose beside a type": {"about": PROSE, "mimeType": "application/pdf"},
-    "text beside a textual type": {"pdf": TEXT, "mimeType": "text/plain"},
-    "long text without a type": {"pdf": TEXT},
+    "base64 of no known kind": {"token": MANY[:4000]},
+    "what begins as a file and is no base64": {"pdf": TEXT[:80] + "%" * 80},
+    "base64 with more after its end": {"pdf": TEXT + TEXT},
+    "one letter, very often": "x" * 5_000,
+    "text that names data URLs": "Use data:image/png;base64,iVBORw for pictures.",
     "a type that is long": {"mimeType": "A" * 400},
     "a data URL in words": "data:text/plain,Hello",
     "a data URL of garbage": {"image": "data:image/png;base64,a"},
     "no data URL": "database",
-    "two levels down": {"a": {"b": {"content": TEXT, "mimeType": "image/png"}}},
+    "many levels down": _nested(TEXT, 150),
     "a number": 5,
     "nothing": None,
 }
@@ -165,3 +233,45 @@ def test_nothing_is_lost_from_any_result(data: Json) -> None:
         assert rest == data
     fill(rest, [{"n": number} for number in range(len(found))])
     assert all(isinstance(each, Reference) or each.content is not None for each in found)
+
+
+AUTHORIZED: dict[str, tuple[Json, str, list[tuple[str, str]]]] = {
+    "nothing": ({}, "/f?a#b", []),
+    "query": ({"type": "query", "token": "a b"}, "/f?a&token=a%20b#b", []),
+    "query without a token": ({"type": "query"}, "/f?a#b", []),
+    "bearer": ({"type": "bearer", "token": "t"}, "/f?a#b", [("Authorization", "Bearer t")]),
+    "bearer, its value": (
+        {"type": "bearer", "header": "Bearer t"},
+        "/f?a#b",
+        [("Authorization", "Bearer t")],
+    ),
+    "bearer, its token as the header": (
+        {"type": "bearer", "header": "t"},
+        "/f?a#b",
+        [("Authorization", "Bearer t")],
+    ),
+    "bearer, the whole header": (
+        {"type": "bearer", "header": "X-Key: t"},
+        "/f?a#b",
+        [("X-Key", "t")],
+    ),
+    "bearer, the name of the header": (
+        {"type": "bearer", "header": "X-Key", "token": "t"},
+        "/f?a#b",
+        [("X-Key", "Bearer t")],
+    ),
+    "bearer without anything": ({"type": "bearer"}, "/f?a#b", []),
+    "two headers in one": ({"type": "bearer", "header": "X: a\r\nY: b"}, "/f?a#b", []),
+    "no header": ({"type": "bearer", "header": "X Y: a"}, "/f?a#b", []),
+}
+
+
+@pytest.mark.parametrize(("auth", "url", "headers"), AUTHORIZED.values(), ids=AUTHORIZED)
+def test_a_reference_is_asked_for_as_its_app_says(
+    auth: Json, url: str, headers: list[tuple[str, str]]
+) -> None:
+    assert authorize("/f?a#b", auth) == (url, headers)
+
+
+def test_an_address_without_a_query_gets_one() -> None:
+    assert authorize("/f", {"type": "query", "token": "t"})[0] == "/f?token=t"

@@ -486,6 +486,15 @@ def test_progress_is_shown_and_has_the_shape_that_goose_reads(case: str) -> None
     assert made["status"] == "in_progress"
 
 
+def test_a_file_that_only_the_session_has_is_in_the_result_itself() -> None:
+    held = SavedFile("abp://demo/results/a", "", "a.bin", "a/b", 2, b"hi")
+    large = SavedFile("abp://demo/results/b", "", "b.bin", "a/b", 10**9)
+    made = update(acp.encode_ended("abp:call-1", [], [held, large], failed=False))
+    (block,) = made["content"]
+    resource = {"uri": "abp://demo/results/a", "mimeType": "a/b", "blob": "aGk="}
+    assert block["content"] == {"type": "resource", "resource": resource}
+
+
 def test_a_result_has_its_words_and_a_link_to_each_file() -> None:
     file = SavedFile("abp://demo/results/a", "/tmp/my files/ä#1%.png", "ä#1%.png", "image/png", 7)
     made = update(acp.encode_ended("abp:call-1", ["said", ""], [file], failed=False))

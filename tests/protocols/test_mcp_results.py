@@ -269,3 +269,12 @@ def test_what_an_app_told_as_a_log_message(notice: Notice, level: str) -> None:
         "data": {"event": notice.name, "data": notice.data},
     }
     assert level in LOG_LEVELS
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2026-07-28"])
+def test_a_file_that_only_the_session_has_is_embedded(version: str) -> None:
+    file = SavedFile("abp://a/results/f", "", "f", "application/pdf", 2, b"hi")
+    _, embedded, link = encode_result(CallResult(1), files=[file], version=version)["content"]
+    resource = {"uri": "abp://a/results/f", "mimeType": "application/pdf", "blob": "aGk="}
+    assert embedded == {"type": "resource", "resource": resource}
+    assert "Not saved: only this session has it" in (link.get("text") or link["description"])

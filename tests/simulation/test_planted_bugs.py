@@ -129,12 +129,12 @@ def _cut_an_accept(question: Json, answer: Json) -> Json:
     return {**found, "content": dict(list(found.get("content", {}).items())[:1])}
 
 
-def _tear(self: ResultStore, *args: Json) -> Json:
+async def _tear(self: ResultStore, *args: Json) -> Json:
     """What there was room for stays."""
     try:
-        return _save(self, *args)
+        return await _save(self, *args)
     except OSError:
-        with suppress(OSError), open(f"{self._opened()}/half.png", "wb") as file:
+        with suppress(OSError), open(f"{await self._opened()}/half.png", "wb") as file:
             file.write(args[1])
         raise
 

@@ -14,8 +14,10 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from urllib.parse import unquote, urlsplit
 
 import anyio
+import anyio.to_thread
 from playwright.async_api import Browser, ProxySettings
 from playwright.async_api import Error as PlaywrightError
 
@@ -32,12 +34,20 @@ from abp_bridge.apps.browser.page import (
     first_line,
     ignore,
 )
-from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
+from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList, failed
+from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import AppError, AppListener, only_error
+from abp_bridge.interfaces.app import (
+    DOWNLOAD_LIMIT,
+    MAX_DOWNLOAD,
+    AppError,
+    AppListener,
+    only_error,
+)
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.data import authorize
 from abp_bridge.settings import Settings
 
 APPEAR_LIMIT = 10.0  # seconds for window.abp to be there
@@ -83,6 +93,7 @@ class BrowserApp:
         self._browser = browser
         self._page: AppPage | None = None
         self._sessions = 0
+        self._downloads = 0
         self._renewing = anyio.Lock()
 
     @asynccontextmanager
@@ -102,7 +113,7 @@ class BrowserApp:
         ):
             with _browser_errors():
                 context = await browser.new_context(
-                    accept_downloads=False, permissions=[], service_workers="block", proxy=proxy
+                    accept_downloads=True, permissions=[], service_workers="block", proxy=proxy
                 )
                 page = AppPage(
                     context,
@@ -187,6 +198,35 @@ class BrowserApp:
                 return CapabilityList.failure(problem)
         return CapabilityList.failure()
 
+    async def download(self, url: str, auth: JsonObject) -> AppFile:
+        """Fetch by the page's own `fetch`: with its cookies, and where its rules and the guard let
+        it (`App.download`).
+        """
+        page = self._page
+        if page is None:
+            raise AppError(GONE, "DISCONNECTED")
+        self._downloads += 1
+        address, headers = authorize(url, auth)
+        given: JsonObject = {
+            "url": url,
+            "address": address,
+            "headers": dict(headers),
+            "largest": MAX_DOWNLOAD,
+            "patience": DOWNLOAD_LIMIT * 1000,
+        }
+        try:
+            with anyio.fail_after(DOWNLOAD_LIMIT + 1):  # the page's own limit comes first
+                key = f"download-{self._downloads}"
+                returned = await page.run("download", key, json.dumps(given))
+        except PageGoneError:
+            raise AppError(GONE, "DISCONNECTED") from None
+        except TimeoutError:
+            late = f"{show_target(url)} did not come within {DOWNLOAD_LIMIT:g} s"
+            raise AppError(late, "TIMEOUT") from None
+        if returned.thrown:
+            raise AppError(f"the page could not fetch it: {_why_not_fetched(returned.value)}")
+        return await anyio.to_thread.run_sync(_read_file, url, as_object(returned.value))
+
     async def render_pdf(self) -> bytes:
         """The page as the bytes of a PDF (`App.render_pdf`).
 
@@ -208,11 +248,15 @@ class BrowserApp:
         page = self._page
         if page is None:
             return failed("DISCONNECTED", GONE, retryable=True)
-        try:
-            with page.calling():
-                return _result(await page.run("call", call, capability, json.dumps(params)))
-        except PageGoneError:
-            return failed("DISCONNECTED", GONE, retryable=True)
+        with page.calling() as given:
+            try:
+                returned = await page.run("call", call, capability, json.dumps(params))
+                await given.wait()
+            except PageGoneError:
+                gone = failed("DISCONNECTED", GONE, retryable=True)
+                return replace(gone, files=tuple(given.files))
+        notes = (*returned.notes, *given.problems)
+        return replace(_result(replace(returned, notes=notes)), files=tuple(given.files))
 
     async def _describe(self, page: AppPage, found: Manifest) -> AppInfo:
         opened = await self._initialize(page)
@@ -273,6 +317,22 @@ def _result(returned: ScriptResult) -> CallResult:
         noted = [text for text in (result.metadata.get("note"), note) if isinstance(text, str)]
         result = replace(result, metadata={**result.metadata, "note": "; ".join(noted)})
     return result
+
+
+def _why_not_fetched(thrown: JsonValue) -> str:
+    words = label(as_text(as_object(thrown).get("message")), 200)
+    if words == "Failed to fetch":  # Chromium says no more
+        return "there is no answer, or CORS or the page's Content-Security-Policy forbid it"
+    return words
+
+
+def _read_file(url: str, file: JsonObject) -> AppFile:
+    """The file that inject.js has fetched."""
+    blob = next(iter(abp.extract(file)[1]), None)
+    if not isinstance(blob, abp.Blob):
+        raise AppError("the page's answer cannot be read")
+    name = "" if url.startswith("blob:") else unquote(urlsplit(url).path.rpartition("/")[2])
+    return AppFile(blob.content, blob.mime_type, name)
 
 
 def _error(thrown: JsonValue, at: str) -> dict[str, JsonValue]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
@@ -133,7 +133,13 @@ class FetchedDocument:
 
 @asynccontextmanager
 async def get(
-    url: str, guard: Guard, *, what: str, accept: str, limit: float
+    url: str,
+    guard: Guard,
+    *,
+    what: str,
+    accept: str,
+    limit: float,
+    headers: Sequence[tuple[str, str]] = (),
 ) -> AsyncIterator[FetchedDocument]:
     """GET `url`, through at most `MAX_REDIRECTS`.
 
@@ -143,27 +149,31 @@ async def get(
         what: Its name in AppErrors.
         accept: The media type that is wanted.
         limit: Seconds for all of it, with what the block reads.
+        headers: More of them, for the origin of `url` only.
 
     Raises:
         AppError: It cannot be had.
     """
     failed = f"Failed to fetch {what}"
     shown = show_target(url)
-    asked = [("Accept", accept), *_HEADERS]
+    more = list(headers)
     with _named_failures(failed, shown, limit):
         async with httpcore2.AsyncConnectionPool(network_backend=_Checked(guard)) as pool:
             for _ in range(MAX_REDIRECTS + 1):
                 url = split(url)._replace(fragment="").geturl()
+                asked = [("Accept", accept), *_HEADERS, *more]
                 async with pool.stream("GET", url, headers=asked) as response:
-                    headers = {
+                    told = {
                         name.decode("latin-1").lower(): value.decode("latin-1")
                         for name, value in response.headers
                     }
-                    if response.status in _REDIRECTS and "location" in headers:
-                        url = _redirect_target(url, headers["location"])
+                    if response.status in _REDIRECTS and "location" in told:
+                        target = _redirect_target(url, told["location"])
+                        more = more if site(target) == site(url) else []
+                        url = target
                         continue
-                    _check_response(response.status, headers, failed, show_target(url))
-                    yield FetchedDocument(url, headers, response.aiter_stream())
+                    _check_response(response.status, told, failed, show_target(url))
+                    yield FetchedDocument(url, told, response.aiter_stream())
                     return
             raise AppError(f"{failed}: {shown} has more than {MAX_REDIRECTS} redirects")
 

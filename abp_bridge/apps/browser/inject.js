@@ -10,7 +10,7 @@
   // In other frames nobody may ask: the names are not there, page.py refuses whoever finds the way to it, and dialogs are dismissed before they open
   // (two open at once, from two frames, hang Chromium). It is told that they tried.
   if (window.top !== window) {
-    for (const [name, dismissed] of [['alert', undefined], ['confirm', false], ['prompt', null]]) {
+    for (const [name, dismissed] of [['alert', undefined], ['confirm', false], ['prompt', null], ['print', undefined]]) {
       const refused = () => (post('dialog').catch(() => {}), dismissed);
       Object.defineProperty(window, name, { value: refused, writable: true, configurable: false });
     }
@@ -33,6 +33,7 @@
   const tagOf = Function.prototype.call.bind(Object.prototype.toString);
   const later = window.setTimeout.bind(window);
   const clock = performance.now.bind(performance);
+  const load = window.fetch.bind(window);
   const pause = (milliseconds) => new Promise((resolve) => later(resolve, milliseconds));
 
   // --- spelling: any value -> JSON text, and notes of what JSON could not hold ---
@@ -60,6 +61,8 @@
     if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
     return /^\[object (Shared)?ArrayBuffer\]$/.test(tagOf(value)) ? new Uint8Array(value) : null;
   }
+
+  const isFile = (value) => /^\[object (Blob|File)\]$/.test(tagOf(value));
 
   class Spelling {
     constructor(largest) {
@@ -186,19 +189,25 @@
 
     members(value, depth) {
       const type = typeof value.mimeType === 'string' ? value.mimeType : '';
-      const content = type ? bytesOf(value.content ?? 0) : null; // BinaryData whose content is still binary
+      // BinaryData whose content is still binary
+      const content = type ? bytesOf(value.content ?? 0) : null;
+      const file = type && isFile(value.content) ? value.content : null;
+      const binary = content ?? file;
       let first = true;
       this.put('{');
       for (const key of keys(value)) {
-        if (content && (key === 'content' || key === 'encoding' || key === 'size')) continue;
+        if (binary && (key === 'content' || key === 'encoding')) continue;
         const before = this.pieces.length;
         this.put(`${first ? '' : ','}${quote(key)}:`);
         if (this.member(value, key, depth, type)) first = false;
         else this.pieces.length = before;
       }
-      if (content) {
-        this.put(`${first ? '' : ','}"encoding":"base64","size":${content.length},"content":"`);
-        this.put(base64(content));
+      if (binary) {
+        const size = 'size' in value ? '' : `"size":${content?.length ?? file.size},`;
+        const named = file?.name && !('filename' in value) ? `"filename":${quote(file.name)},` : '';
+        this.put(`${first ? '' : ','}"encoding":"base64",${size}${named}"content":"`);
+        if (content) this.put(base64(content));
+        else this.contentOf(file);
         this.put('"');
       }
       this.put('}');
@@ -230,12 +239,14 @@
     }
 
     blob(blob, type) {
-      this.binary(blob.size, blob.type || type, () => {
-        this.grow(Math.ceil(blob.size / 3) * 4);
-        const content = blob.arrayBuffer().then((buffer) => base64(new Uint8Array(buffer)));
-        const index = this.pieces.push('') - 1;
-        this.blobs.push([index, content.catch(() => (this.notes.add('a file could not be read and is empty'), ''))]);
-      }, blob.name);
+      this.binary(blob.size, blob.type || type, () => this.contentOf(blob), blob.name);
+    }
+
+    contentOf(blob) {
+      this.grow(Math.ceil(blob.size / 3) * 4);
+      const content = blob.arrayBuffer().then((buffer) => base64(new Uint8Array(buffer)));
+      const index = this.pieces.push('') - 1;
+      this.blobs.push([index, content.catch(() => (this.notes.add('a file could not be read and is empty'), ''))]);
     }
   }
 
@@ -415,6 +426,39 @@
     line('error', `its Content-Security-Policy (${effectiveDirective}) blocked ${blockedURI.split('?')[0]}`, at);
   });
 
+  // --- files that it gives by itself ---
+
+  // There is no printer here: page.py makes a PDF for the call that runs.
+  Object.defineProperty(window, 'print', { value: () => void send('print', document.title), writable: true, configurable: true });
+
+  // Where it goes during a call may be a download, and then the page stays: the result waits until that is known.
+  const going = (url) => running.size && send('going', url);
+  window.navigation?.addEventListener('navigate', ({ destination, downloadRequest, hashChange }) => {
+    const { url, sameDocument } = destination;
+    if (!hashChange && !sameDocument && (downloadRequest !== null || /^https?:/.test(url))) going(url);
+  });
+  const open = window.open.bind(window);
+  Object.defineProperty(window, 'open', { value: (...given) => (going('a window'), open(...given)), writable: true, configurable: true });
+
+  // With the page's own cookies and by its rules: what another origin does not allow it is not had. The app's `auth` goes to its own origin only.
+  async function download({ url, address, headers, largest, patience }) {
+    const own = new URL(url, document.baseURI).origin === window.origin;
+    const answer = await load(own ? address : url, { headers: own ? headers : {}, signal: AbortSignal.timeout(patience) });
+    if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
+    const pieces = [];
+    let size = 0;
+    for (const reader = answer.body.getReader(); ; ) {
+      const { done, value } = await reader.read();
+      if (done) return new Blob(pieces, { type: answer.headers.get('content-type') ?? '' });
+      size += value.length;
+      if (size > largest) {
+        reader.cancel().catch(() => {});
+        throw new Error(`it is larger than ${largest} bytes`);
+      }
+      pieces.push(value);
+    }
+  }
+
   // --- the bridge calls ---
 
   const running = new Map(); // call -> AbortController
@@ -500,6 +544,8 @@
     },
 
     capabilities: (key) => deliver(key, async () => (typeof window.abp.listCapabilities === 'function' ? window.abp.listCapabilities() : [])),
+
+    download: (key, given) => deliver(key, () => download(parse(given))),
 
     shutdown: (key, reason) => deliver(key, async () => window.abp.shutdown({ reason })),
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from playwright.async_api import (
     BrowserContext,
@@ -30,17 +31,21 @@ from playwright.async_api import (
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
+from abp_bridge.apps.browser.call_files import STAYED, WINDOW, CallFiles
 from abp_bridge.apps.browser.console import Console, SecretListener, show_place, show_request
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, site, split
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
+from abp_bridge.core.capability import AppFile
 from abp_bridge.core.command_line import show_target
+from abp_bridge.core.file import guess_type
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.app import AppError, AppListener
+from abp_bridge.interfaces.app import MAX_DOWNLOAD, AppError, AppListener
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.data import UNKNOWN
 
 SCRIPT = Path(__file__).with_name("inject.js")
 BINDING = "__abpBridgePost"  # inject.js takes it away before the app's first script
@@ -51,6 +56,8 @@ MAX_RESULT = 2**27  # characters of one result, in all its parts
 MAX_NOTES = 10  # of what JSON could not hold in a result
 MAX_REFUSED = 20  # places and frames of which the listener hears that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
+DOWNLOAD_GRACE = 0.5  # seconds from a request's end to the download that it is
+MAX_DOWNLOADS_KNOWN = 1_000  # whose frame is remembered
 DISMISS_LIMIT = 0.4  # seconds for the browser to close a dialog
 _GATE_FAILURE = "net::ERR_SOCKS_"
 _OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave up
@@ -111,7 +118,11 @@ class AppPage:
         self._sites: Collection[str] = ()
         self._script: JSHandle | None = None
         self._connected = False
-        self._calls = 0
+        self._calls: list[CallFiles] = []  # of those that run
+        self._downloads: dict[str, Download] = {}  # by address
+        self._printing = anyio.Lock()
+        self._too_large: set[str] = set()  # addresses of downloads that were given up
+        self._download_frames: dict[str, tuple[str, str]] = {}  # by id: the frame, the address
         self._questions: dict[str, anyio.CancelScope] = {}  # by inject.js's own ids
         self._turns: set[anyio.CancelScope] = set()  # that are waited for
         self._dialog_is_open = False
@@ -150,6 +161,8 @@ class AppPage:
         self._cdp.on("Page.frameNavigated", self._on_navigation)
         self._cdp.on("Page.javascriptDialogOpening", self._on_dialog)
         self._cdp.on("Page.javascriptDialogClosed", self._on_dialog_closed)
+        self._cdp.on("Page.downloadWillBegin", self._on_download_begin)
+        self._cdp.on("Page.downloadProgress", self._on_download_progress)
         await self._cdp.send("Page.enable")
 
     def on_refused_connection(self, host: str, port: int, problem: AppError) -> None:
@@ -306,13 +319,16 @@ class AppPage:
                 self._turns.discard(turn)
 
     @contextmanager
-    def calling(self) -> Iterator[None]:
-        """While a call runs, its page's dialogs are questions."""
-        self._calls += 1
+    def calling(self) -> Iterator[CallFiles]:
+        """While a call runs, its page's dialogs are questions, and what it prints or downloads is
+        the newest call's.
+        """
+        files = CallFiles()
+        self._calls.append(files)
         try:
-            yield
+            yield files
         finally:
-            self._calls -= 1
+            self._calls.remove(files)
 
     async def print(self) -> bytes:
         """The page as the bytes of a PDF.
@@ -320,7 +336,8 @@ class AppPage:
         Raises:
             PlaywrightError: The browser cannot print it, or is gone.
         """
-        return await self._page.pdf(print_background=True, prefer_css_page_size=True)
+        async with self._printing:  # Chromium prints one after the other, or none
+            return await self._page.pdf(print_background=True, prefer_css_page_size=True)
 
     async def _evaluate(self, expression: str, given: JsonValue) -> JsonValue:
         """In the document that was initialised, and in no other: what is handed over must not reach
@@ -400,8 +417,7 @@ class AppPage:
             if not isinstance(each, list) or len(each) != 2:
                 continue
             kind, value = each
-            if kind == "console":
-                self.console.add(value)
+            if self._report_own(kind, value):
                 continue
             notice = abp.decode_notice(value) if kind == "notice" else None
             if notice is None or notice.name == abp.PROGRESS:
@@ -410,6 +426,19 @@ class AppPage:
                     listener.on_progress(progress)
             else:
                 listener.on_notice(notice)
+
+    def _report_own(self, kind: JsonValue, value: JsonValue) -> bool:
+        """Whether it is a report of inject.js itself, and not of the app; then it is dealt with."""
+        match kind:
+            case "console":
+                self.console.add(value)
+            case "print":
+                self._on_print(value)
+            case "going":
+                self._on_going(value)
+            case _:
+                return False
+        return True
 
     async def _ask(self, request: JsonValue, id: str) -> JsonObject:
         # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours,
@@ -444,6 +473,8 @@ class AppPage:
         if self._listener is None:
             return
         kind, words = event.get("type"), message(event.get("message", ""))
+        if kind == "beforeunload":  # it is dismissed
+            self._dismiss(STAYED)
         own = (
             event.get("frameId") == self._main_frame_id
             and site(event.get("url", "")) in self._sites
@@ -492,6 +523,8 @@ class AppPage:
 
     def _on_failed_request(self, request: Request) -> None:
         reason = label(request.failure or "it failed", 80)
+        if request.is_navigation_request() and self._calls:
+            self._tasks.start_soon(self._dismiss_later, request.url)
         if reason not in _OWN_FAILURES and _place(request.url) not in self._refused:
             self.console.write(
                 "error", f"{show_request(request.method, request.url)} failed: {reason}"
@@ -502,12 +535,92 @@ class AppPage:
             asked = show_request(response.request.method, response.url)
             self.console.write("error", f"{asked} was answered with HTTP {response.status}")
 
+    # --- files that it gives by itself ---
+
+    def _on_print(self, title: JsonValue) -> None:
+        if not self._calls or not self._calls[-1].begin():
+            self._note("print() was refused: only a call prints, and not without end")
+            return
+        self._tasks.start_soon(self._print_for, self._calls[-1], label(title, 80))
+
+    async def _print_for(self, files: CallFiles, title: str) -> None:
+        given, problem = None, "its print() was not done: the page went"
+        try:
+            printed = await self.print()
+            given = AppFile(printed, "application/pdf", f"{title or 'page'}.pdf", "window.print()")
+            problem = ""
+        except PlaywrightError as failed:
+            problem = f"its print() failed: {first_line(failed)}"
+        finally:
+            files.end(given, problem)
+
+    def _on_going(self, url: JsonValue) -> None:
+        if self._calls:
+            self._calls[-1].expect(as_text(url))
+
     def _on_download(self, download: Download) -> None:
-        self._note(f"a download was refused: {label(download.suggested_filename)}")
+        name = label(download.suggested_filename, 120)
+        if self._listener is None or not self._calls or not self._calls[-1].begin(download.url):
+            self._note(f"a download was refused: {name}")
+            self._tasks.start_soon(_cancel, download)
+            return
+        self._downloads[download.url] = download
+        self._tasks.start_soon(self._take_download, download, name, self._calls[-1])
+
+    async def _take_download(self, download: Download, name: str, files: CallFiles) -> None:
+        given, problem = None, f"its download {name} did not come"
+        try:
+            if failed := await download.failure():
+                problem = f"its download {name} failed: {label(failed, 80)}"
+                if download.url in self._too_large:
+                    problem = f"its download {name} has more than {MAX_DOWNLOAD} bytes"
+            elif not self._is_own(download.url):
+                self._note(f"a download of a frame was refused: {name}")
+                problem = ""
+            else:
+                content = await anyio.to_thread.run_sync((await download.path()).read_bytes)
+                kind = guess_type(name)
+                kind = "" if kind == UNKNOWN else kind
+                given, problem = AppFile(content, kind, name, "a download"), ""
+        except PlaywrightError as failed_so:
+            problem = f"its download {name} failed: {first_line(failed_so)}"
+        finally:
+            files.end(given, problem)
+            self._downloads.pop(download.url, None)
+            self._too_large.discard(download.url)
+            with anyio.CancelScope(shield=True), suppress(PlaywrightError):
+                await download.delete()
+
+    def _dismiss(self, url: str) -> None:
+        for files in self._calls[-1:]:
+            files.dismiss(url)
+
+    async def _dismiss_later(self, url: str) -> None:
+        """A request that was given up may have become a download, of which nobody has heard yet."""
+        await anyio.sleep(DOWNLOAD_GRACE)
+        self._dismiss(url)
+
+    def _is_own(self, url: str) -> bool:
+        """Whether a download is the app's: from its origin, or begun by its main frame."""
+        begun = [frame for frame, begun in self._download_frames.values() if begun == url]
+        return self._main_frame_id in begun or site(url.removeprefix("blob:")) in self._sites
+
+    def _on_download_begin(self, event: Mapping[str, Any]) -> None:
+        self._download_frames[event["guid"]] = event["frameId"], event["url"]
+        while len(self._download_frames) > MAX_DOWNLOADS_KNOWN:
+            self._download_frames.pop(next(iter(self._download_frames)))
+
+    def _on_download_progress(self, event: Mapping[str, Any]) -> None:
+        if max(event["receivedBytes"], event["totalBytes"]) > MAX_DOWNLOAD:
+            _, url = self._download_frames.get(event["guid"], ("", ""))
+            if (download := self._downloads.get(url)) is not None:
+                self._too_large.add(url)
+                self._tasks.start_soon(_cancel, download)
 
     def _on_window(self, other: Page) -> None:
         if self._listener is None or other == self._page:
             return
+        self._dismiss(WINDOW)
         self._note(
             f"the app opened a window ({label(other.url, 200) or 'empty'}), which was closed"
         )
@@ -534,6 +647,8 @@ class AppPage:
             return
         self.lost = reason
         self._left.set()
+        for files in self._calls:
+            files.close()
         if self._connected and self._listener is not None:
             self._listener.on_disconnect(reason)
 
@@ -557,6 +672,11 @@ def _is_console(kind: JsonValue, text: JsonValue) -> bool:
 def first_line(problem: PlaywrightError) -> str:
     """What Playwright says, without its log of what it tried."""
     return label(str(problem).split("\n", 1)[0])
+
+
+async def _cancel(download: Download) -> None:
+    with suppress(PlaywrightError):
+        await download.cancel()
 
 
 async def _close(page: Page) -> None:

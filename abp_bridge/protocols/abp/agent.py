@@ -4,12 +4,14 @@ calls. The counterpart of `calls` and `notices`.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.capability import CallResult, Capability, Failure
+from abp_bridge.core.capability import AppFile, CallResult, Capability, Failure
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, as_texts
+from abp_bridge.core.magic import sniff
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.schema import is_number
 from abp_bridge.errors import RemoteProtocolError
@@ -141,6 +143,8 @@ def encode_result(result: CallResult, summary: Sequence[str] = ()) -> dict[str, 
     `summary` is what the app told, a line each, for an agent that did not hear of it.
     """
     metadata = {**result.metadata, **({"summary": list(summary)} if summary else {})}
+    if result.files:
+        metadata["files"] = [_encode_file(file) for file in result.files]
     made: dict[str, JsonValue] = {"success": result.failure is None}
     if result.failure is None or result.data is not None:
         made["data"] = result.data
@@ -149,6 +153,18 @@ def encode_result(result: CallResult, summary: Sequence[str] = ()) -> dict[str, 
     if result.cancelled:
         made["cancelled"] = True
     return made | ({"metadata": metadata} if metadata else {})
+
+
+def _encode_file(file: AppFile) -> dict[str, JsonValue]:
+    """A BinaryData of what the app gave beside its data."""
+    return {
+        "content": base64.b64encode(file.content).decode(),
+        "mimeType": file.mime_type or sniff(file.content) or "application/octet-stream",
+        "encoding": "base64",
+        "size": len(file.content),
+        "filename": file.name,
+        "source": file.source,
+    }
 
 
 def encode_failure(failure: Failure) -> dict[str, JsonValue]:

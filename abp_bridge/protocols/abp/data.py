@@ -1,9 +1,9 @@
-"""Binary data inside an app's result: found wherever ABP's documents put it (X17), and taken out as
-bytes.
+"""Binary data inside an app's result: found wherever ABP's documents put it (X17) and wherever else
+apps do, and taken out as bytes.
 
-Nothing is guessed from content alone: a member counts as binary when its neighbours say so
-(`mimeType` with `encoding` or a binary type), when it is a data URL, or when it is a reference to
-download.
+A member counts as binary when its neighbours say so (`mimeType` with `encoding` or a binary type),
+when it is a data URL or a reference to download, or when it is base64 of what begins as only one
+kind of file does. That a type was read from the bytes is said.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_count
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_object, as_text
+from abp_bridge.core.magic import HEAD, sniff
 
+UNKNOWN = "application/octet-stream"
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.-]+)*?)(;base64)?,", re.IGNORECASE)
+_INNER_DATA_URL = re.compile(r";base64,[A-Za-z0-9+/]{160}", re.IGNORECASE)
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{32}")
+_HEADER = re.compile(r"[A-Za-z0-9-]+")
 _TEXT_TYPES = (
     "text/",
     "application/json",
@@ -25,25 +31,41 @@ _TEXT_TYPES = (
     "image/svg+xml",
 )
 _LONG = 160  # longer than any digest, which is base64 too by its looks
+_VERY_LONG = 4_096  # characters of base64 that are a file though nobody knows of which kind
+_DEEPEST = 100  # levels that are looked at; a page's results have no more
+_HEAD = 4 * -(-HEAD // 3)  # characters of base64 that are the first `HEAD` bytes
+_PIECE = 2**20  # characters that are decoded at once: a multiple of four
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes found in a result, with the type and the file name that the app gave them."""
+    """Bytes found in a result, with the type and the file name that the app gave them.
+
+    Attributes:
+        sniffed: Nobody named the type: it is by the first bytes.
+        stated_size: The size that the app gave, whatever there is.
+        readable: Whether a model may read it, where its type is text: not if it holds base64.
+    """
 
     content: bytes
     mime_type: str
     name: str = ""
+    sniffed: bool = False
+    stated_size: int | None = None
+    readable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A BinaryDataReference: bytes to be fetched. `size` is what the app promised."""
+    """A BinaryDataReference: bytes to be fetched. `size` is what the app promised, `auth` as it
+    came.
+    """
 
     url: str
     mime_type: str
     name: str = ""
     size: int | None = None
+    auth: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,50 +73,82 @@ class Place:
     """Where the `index`th item was taken from; `beside` is what stood next to it and stays."""
 
     index: int
-    beside: JsonObject
+    beside: Mapping[str, Extracted]
 
 
-Member = JsonValue | Place
-Extracted = Member | list[Member] | Mapping[str, Member]
+Extracted = JsonValue | Place | list["Extracted"] | Mapping[str, "Extracted"]
+Found = list[Blob | Reference]
 
 
-def extract(data: JsonValue) -> tuple[Extracted, list[Blob | Reference]]:
+def extract(data: JsonValue) -> tuple[Extracted, Found]:
     """`data` -> (the same with a `Place` where binary content was, what was taken out).
 
-    `fill` puts something back.
-
-    Looked for at the top level and one level down (DF2, DF3).
+    `fill` puts something back. Looked for at every level (DF2 and DF3 have the first two): what
+    stays is read by a model.
     """
-    found: list[Blob | Reference] = []
-    whole = _take(data, found)
-    if whole is not None:
-        return whole, found
-    if isinstance(data, Mapping):
-        return {name: _member(data, name, value, found) for name, value in data.items()}, found
-    if isinstance(data, list):
-        return [
-            taken if (taken := _take(value, found)) is not None else value for value in data
-        ], found
-    return data, found
+    found: Found = []
+    return _replace(data, found, 0), found
 
 
 def fill(data: Extracted, items: Sequence[JsonObject]) -> JsonValue:
     """`data` with `items[n]` and what stood beside it in each nth `Place`."""
-
-    def filled(value: Member) -> JsonValue:
-        return {**value.beside, **items[value.index]} if isinstance(value, Place) else value
-
+    if isinstance(data, Place):
+        beside = {name: fill(each, items) for name, each in data.beside.items()}
+        return {**beside, **items[data.index]}
     if isinstance(data, Mapping):
-        return {name: filled(value) for name, value in data.items()}
-    return [filled(value) for value in data] if isinstance(data, list) else filled(data)
+        return {name: fill(each, items) for name, each in data.items()}
+    return [fill(each, items) for each in data] if isinstance(data, list) else data
 
 
-def _member(
-    parent: JsonObject, name: str, value: JsonValue, found: list[Blob | Reference]
-) -> Member:
-    taken = _take(value, found)
-    if taken is not None:
-        return taken
+def authorize(url: str, auth: JsonObject) -> tuple[str, list[tuple[str, str]]]:
+    """What a BinaryDataReference's `auth` makes of a request -> its address, and more headers.
+
+    `header` of a `bearer` is read as `Name: value`, as the name beside a `token`, or as the value.
+    """
+    token, header = as_text(auth.get("token")), as_text(auth.get("header"))
+    if auth.get("type") == "query" and token:
+        address, mark, fragment = url.partition("#")
+        join = "&" if "?" in address else "?"
+        return f"{address}{join}token={quote(token, safe='')}{mark}{fragment}", []
+    if auth.get("type") != "bearer" or not (token or header):
+        return url, []
+    name, colon, value = header.partition(":")
+    if not colon:
+        value = f"Bearer {token}" if token else header
+        name = header if token and header else "Authorization"
+        value = value if " " in value else f"Bearer {value}"
+    sent = name.strip(), value.strip()
+    return url, [sent] if _HEADER.fullmatch(sent[0]) and _is_header_value(sent[1]) else []
+
+
+def _is_header_value(value: str) -> bool:
+    return value.isascii() and value.isprintable()
+
+
+def _replace(value: JsonValue, found: Found, depth: int) -> Extracted:
+    if depth > _DEEPEST:
+        return value
+    if isinstance(value, str):
+        blob = _from_text(value)
+        return value if blob is None else _add(blob, {}, found)
+    if isinstance(value, Mapping):
+        taken = _take(value, found, depth)
+        return _members(value, found, depth) if taken is None else taken
+    return (
+        [_replace(each, found, depth + 1) for each in value] if isinstance(value, list) else value
+    )
+
+
+def _members(parent: JsonObject, found: Found, depth: int, *taken: str) -> dict[str, Extracted]:
+    """What is in an object, without the members that were `taken` out of it."""
+    return {
+        name: _member(parent, name, value, found, depth)
+        for name, value in parent.items()
+        if name not in taken
+    }
+
+
+def _member(parent: JsonObject, name: str, value: JsonValue, found: Found, depth: int) -> Extracted:
     declared = parent.get("mimeType")
     if (
         isinstance(value, str)
@@ -102,67 +156,83 @@ def _member(
         and isinstance(declared, str)
         and name != "mimeType"
         and not _is_textual(declared)
+        and (content := _decode_base64(value)) is not None
     ):
-        content = _decode_base64(value)
-        if content is not None:
-            return _add(Blob(content, _type(declared), _file_name(parent)), {}, found)
-    return value
+        return _add(Blob(content, _type(declared), _file_name(parent)), {}, found)
+    return _replace(value, found, depth + 1)
 
 
-def _take(value: JsonValue, found: list[Blob | Reference]) -> Place | None:
-    if isinstance(value, str):
-        blob = _from_data_url(value)
-        return None if blob is None else _add(blob, {}, found)
-    if not isinstance(value, Mapping) or not isinstance(mime_type := value.get("mimeType"), str):
+def _take(value: JsonObject, found: Found, depth: int) -> Place | None:
+    declared = value.get("mimeType")
+    mime_type = _type(declared) if isinstance(declared, str) else ""
+    name, size = _file_name(value), as_count(value.get("size"))
+    if mime_type and isinstance(url := value.get("downloadUrl"), str):
+        reference = Reference(url, mime_type, name, size, as_object(value.get("auth")))
+        return _add(reference, _members(value, found, depth, "downloadUrl", "auth"), found)
+    content, encoding = value.get("content"), value.get("encoding")
+    if not isinstance(content, str) or encoding == "utf-8":
         return None
-    if isinstance(url := value.get("downloadUrl"), str):
-        size = as_count(value.get("size"))
-        return _add(
-            Reference(url, _type(mime_type), _file_name(value), size),
-            _without(value, "downloadUrl", "auth"),
-            found,
-        )
-    content = value.get("content")
-    if not isinstance(content, str) or (
-        value.get("encoding") != "base64" and _is_textual(mime_type)
-    ):
+    if encoding != "base64" and (not mime_type or _is_textual(mime_type)):
         return None
-    raw = _decode_base64(content)
-    return (
-        None
-        if raw is None
-        else _add(
-            Blob(raw, _type(mime_type), _file_name(value)),
-            _without(value, "content", "encoding"),
-            found,
-        )
-    )
+    if (raw := _decode_base64(content)) is None:
+        return None
+    blob = Blob(raw, mime_type or sniff(raw) or UNKNOWN, name, not mime_type, size)
+    return _add(blob, _members(value, found, depth, "content", "encoding"), found)
 
 
-def _without(value: JsonObject, *taken: str) -> dict[str, JsonValue]:
-    return {name: each for name, each in value.items() if name not in taken}
-
-
-def _add(item: Blob | Reference, beside: JsonObject, found: list[Blob | Reference]) -> Place:
+def _add(item: Blob | Reference, beside: Mapping[str, Extracted], found: Found) -> Place:
     found.append(item)
     return Place(len(found) - 1, beside)
 
 
-def _from_data_url(value: str) -> Blob | None:
-    match = _DATA_URL.match(value) if value[:5].lower() == "data:" else None
-    if match is None or match[3] is None:
+def _from_text(value: str) -> Blob | None:
+    """What a text is that nothing beside it speaks of."""
+    if value[:5].lower() == "data:" and (match := _DATA_URL.match(value)) and match[3] is not None:
+        content = _decode_base64(value[match.end() :])
+        return None if content is None else _typed(content, match[1] or "", "text/plain")
+    if _BASE64.match(value):
+        return _from_base64(value)
+    if ";base64," in value and _INNER_DATA_URL.search(value):
+        return Blob(value.encode(errors="replace"), _markup(value), readable=False)
+    return None
+
+
+def _typed(content: bytes, declared: str, otherwise: str) -> Blob:
+    kind = "" if declared else sniff(content)
+    return Blob(content, _type(declared) or kind or otherwise, sniffed=bool(kind))
+
+
+def _from_base64(value: str) -> Blob | None:
+    head = _decode_base64("".join(value[: 4 * HEAD].splitlines())[:_HEAD])
+    kind = sniff(head or b"")
+    if not kind and (len(value) < _VERY_LONG or not _is_mixed(value[:_VERY_LONG])):
         return None
-    content = _decode_base64(value[match.end() :])
-    return None if content is None else Blob(content, _type(match[1] or "text/plain"))
+    content = _decode_base64(value)
+    return None if content is None else Blob(content, kind or UNKNOWN, sniffed=True)
+
+
+def _is_mixed(text: str) -> bool:
+    """Whether it has letters of both sizes and digits, as files have and words have not."""
+    return text != text.lower() and text != text.upper() and any(map(str.isdecimal, text))
+
+
+def _markup(text: str) -> str:
+    begins = text[:HEAD].lstrip().lower()
+    return "text/html" if begins.startswith(("<!doctype html", "<html")) else "text/plain"
 
 
 def _decode_base64(content: str) -> bytes | None:
     """Base64, in lines or not.
 
-    Spaces are not base64: without them, words in a row would pass for it.
+    Spaces are not base64: without them, words in a row would pass for it. It is decoded in pieces,
+    between which others may run.
     """
+    text = "".join(content.splitlines())
+    if "=" in text[:-2]:
+        return None
     try:
-        return base64.b64decode("".join(content.splitlines()), validate=True)
+        pieces = range(0, len(text), _PIECE)
+        return b"".join(base64.b64decode(text[at : at + _PIECE], validate=True) for at in pieces)
     except ValueError:
         return None
 

@@ -8,6 +8,7 @@ the same.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -210,23 +211,29 @@ def encode_ended(
 ) -> dict[str, JsonValue]:
     """The update that a call has ended, with its result and links to its files."""
     links: list[JsonValue] = [
-        {
-            "type": "content",
-            "content": {
-                "type": "resource_link",
-                "uri": Path(file.path).as_uri(),
-                "name": file.name,
-                "mimeType": file.mime_type,
-                "size": file.size,
-            },
-        }
+        {"type": "content", "content": _encode_file(file)}
         for file in files
+        if file.path or file.content is not None
     ]
     return {
         "sessionUpdate": "tool_call_update",
         "toolCallId": call,
         "status": "failed" if failed else "completed",
         "content": [*(_encode_content(line) for line in lines if line), *links],
+    }
+
+
+def _encode_file(file: SavedFile) -> dict[str, JsonValue]:
+    if not file.path:
+        blob = base64.b64encode(file.content or b"").decode()
+        resource: JsonValue = {"uri": file.uri, "mimeType": file.mime_type, "blob": blob}
+        return {"type": "resource", "resource": resource}
+    return {
+        "type": "resource_link",
+        "uri": Path(file.path).as_uri(),
+        "name": file.name,
+        "mimeType": file.mime_type,
+        "size": file.size,
     }
 
 

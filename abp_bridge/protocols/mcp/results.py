@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.capability import CallResult, Capability, SavedFile, describe_place
 from abp_bridge.core.json_value import Json, JsonValue, well_formed
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2025_03_26, V2025_06_18, V2026_07_28
@@ -180,8 +180,10 @@ def _encode_embedded(file: SavedFile, version: str) -> list[Json]:
     if file.content is None:
         return []
     resource: dict[str, Json] = {"uri": file.uri, "mimeType": kind}
+    if not file.path:  # nowhere else to be had
+        return [{"type": "resource", "resource": resource | {"blob": _base64(file.content)}}]
     if kind in _PICTURES or kind.startswith("audio/"):
-        data = base64.b64encode(file.content).decode()
+        data = _base64(file.content)
         if kind in _PICTURES or version >= V2025_03_26:
             return [{"type": kind.partition("/")[0], "data": data, "mimeType": kind}]
         return [{"type": "resource", "resource": resource | {"blob": data}}]
@@ -200,7 +202,7 @@ def _read(content: bytes, mime_type: str) -> str | None:
 
 
 def _encode_link(file: SavedFile, version: str) -> dict[str, Json]:
-    saved = f"Saved to {file.path}"
+    saved = describe_place(file)
     if version < V2025_06_18:
         return _encode_text_block(
             f"{saved} ({file.mime_type}, {file.size} bytes), as the resource {file.uri}"
@@ -213,6 +215,10 @@ def _encode_link(file: SavedFile, version: str) -> dict[str, Json]:
         "size": file.size,
         "description": saved,
     }
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _json(value: JsonValue) -> str:

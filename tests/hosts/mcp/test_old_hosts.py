@@ -1,75 +1,25 @@
 """Hosts of the first two revisions of MCP: they get what their revision has, and no more.
 
-The referee is each revision's own schema (tests/support/schemas: as published, without its prose),
-read strictly: what it does not name is not allowed.
+The referee is each revision's own schema, read strictly (support/old_schemas.py).
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 from support.harness import RawHost
-from support.paths import TESTS
+from support.old_schemas import Referee
 from support.puppets import scripted
 
 Json = Any
 
 OLDEST, OLD = "2024-11-05", "2025-03-26"
 VERSIONS = (OLDEST, OLD)
-RESULTS = {
-    "initialize": "InitializeResult",
-    "ping": "EmptyResult",
-    "logging/setLevel": "EmptyResult",
-    "resources/subscribe": "EmptyResult",
-    "tools/list": "ListToolsResult",
-    "tools/call": "CallToolResult",
-    "resources/list": "ListResourcesResult",
-    "resources/templates/list": "ListResourceTemplatesResult",
-    "resources/read": "ReadResourceResult",
-}
 STATE = "notifications/state/changed"
-
-
-def closed(schema: Json) -> Json:
-    """`schema`, where an object that names its members has no others."""
-    if isinstance(schema, list):
-        return list(map(closed, schema))
-    if not isinstance(schema, Mapping):
-        return schema
-    parts = {name: closed(part) for name, part in schema.items()}
-    if isinstance(parts.get("properties"), Mapping) and "type" in parts:
-        parts.setdefault("additionalProperties", False)
-    return parts
-
-
-class Referee:
-    """What one revision allows."""
-
-    def __init__(self, version: str) -> None:
-        path = TESTS / "support" / "schemas" / f"mcp-{version}.json"
-        self._schema = closed(json.loads(path.read_text()))
-        self._by_method = {
-            one["properties"]["method"].get("const"): name
-            for name, one in self._schema["definitions"].items()
-            if "method" in one.get("properties", {}) and name.endswith(("Request", "Notification"))
-        }
-
-    def check_result(self, method: str, result: Json) -> None:
-        self._check(RESULTS[method], result)
-
-    def check_message(self, message: Json) -> None:
-        body = {word: value for word, value in message.items() if word not in ("jsonrpc", "id")}
-        self._check(self._by_method[message["method"]], body)
-
-    def _check(self, name: str, value: Json) -> None:
-        reference = {"$ref": f"#/definitions/{name}"}
-        Draft7Validator({**self._schema, **reference}).validate(value)
 
 
 class OldHost(RawHost):

@@ -46,10 +46,27 @@ def _answer(request: Request) -> Reply:
         return Reply(b" " * int(asked["size"]), asked.get("type", "text/html"))
     if path == "/gzip":
         return Reply(b"\x1f\x8b", "text/html", headers={"Content-Encoding": "gzip"})
+    if path == "/file":
+        return _file(request)
     file = HERE / path.removeprefix("/")
     if file.suffix in TYPES and file.is_file():
         return Reply(file.read_bytes(), TYPES[file.suffix])
     return Reply(kind="text/plain", status=404)
+
+
+def _file(request: Request) -> Reply:
+    """A file as its address says: its `body` or `size`, `type`, `status`, its `name` where it is to
+    be saved, and the headers that who asks must have sent.
+    """
+    asked = request.query
+    for header in ("cookie", "authorization"):
+        if asked.get(header, request.headers.get(header)) != request.headers.get(header):
+            return Reply(kind="text/plain", status=401)
+    body = asked.get("body", "").encode() or b" " * int(asked.get("size", 0))
+    named = (
+        {"Content-Disposition": f"attachment; filename={asked['name']}"} if "name" in asked else {}
+    )
+    return Reply(body, asked.get("type", "text/plain"), int(asked.get("status", 200)), named)
 
 
 @contextmanager

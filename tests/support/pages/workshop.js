@@ -59,6 +59,19 @@ const WORKS = {
     location.assign(to);
   },
   open: ({ url }) => void window.open(url),
+  save: ({ url, name }) => void Object.assign(document.createElement('a'), { href: url, download: name }).click(),
+  saveLater: (given) => void setTimeout(() => WORKS.save(given), 200),
+  print: async () => {
+    const heard = [];
+    addEventListener('beforeprint', () => heard.push('before'), { once: true });
+    const printed = new Promise((resolve) => addEventListener('afterprint', resolve, { once: true }));
+    window.print();
+    await printed;
+    return [...heard, 'after'];
+  },
+  printOften: ({ times }) => { for (let time = 0; time < times; time++) window.print(); },
+  sign: ({ cookie }) => void (document.cookie = cookie),
+  give: ({ kind }) => GIFTS[kind](),
   download: () => Object.assign(document.createElement('a'), { href: 'data:application/x-test,x', download: 'x.bin' }).click(),
   large: ({ size }) => '👍'.repeat(size / 2),
   spin: () => { for (;;); },
@@ -89,6 +102,8 @@ const WORKS = {
     blob: new Blob(['hi'], { type: 'text/plain' }),
     file: new File(['hi'], 'hi.txt'),
     typed: { mimeType: 'image/png', content: new Uint8Array([9]) },
+    typedBlob: { mimeType: 'text/csv', content: new Blob(['hi'], { type: 'text/plain' }) },
+    typedFile: { content: new File(['hi'], 'hi.csv'), size: 9, mimeType: 'text/csv' },
     beside: { mimeType: 'image/png', data: new Uint8Array([9]) },
     empty: new ArrayBuffer(0),
   }),
@@ -117,6 +132,35 @@ const WORKS = {
   deep: () => { let value = 'bottom'; for (let level = 0; level < 5000; level++) value = [value]; return value; },
   undefined: () => undefined,
   broken: () => { JSON.stringify = () => 'tampered'; JSON.parse = () => 'tampered'; Array.prototype.toJSON = () => 'tampered'; return [1, { a: ['b'] }]; },
+};
+
+// Results as pages give them: what tests/apps/test_results.py calls them.
+const range = (size) => Uint8Array.from({ length: size }, (_, at) => at);
+const joined = (head, size) => new Uint8Array([...head, ...range(size)]);
+const PNG = joined([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10], 128);
+const PDF = joined(new TextEncoder().encode('%PDF-1.4\n'), 256);
+const NOISE = new Uint8Array(4096).map((_, at) => at);
+const base64 = (bytes) => btoa(String.fromCharCode(...bytes));
+const GIFTS = {
+  blob: () => new Blob(['a,b'], { type: 'text/csv' }),
+  file: () => ({ notes: new File(['hello'], 'notes.txt', { type: 'text/plain' }) }),
+  buffer: () => range(4).buffer,
+  'typed array': () => range(3).subarray(1),
+  'blob with a type beside it': () => ({ content: new Blob([PDF]), mimeType: 'application/pdf' }),
+  BinaryData: () => ({ content: base64(PNG), mimeType: 'image/png', encoding: 'base64' }),
+  'base64 without a type': () => ({ pdf: base64(PDF) }),
+  'base64 of no known kind': () => base64(NOISE),
+  'data URL': () => `data:image/png;base64,${base64(PNG)}`,
+  'deep inside': () => ({ parts: [{ pages: 2, thumb: { content: PNG, mimeType: 'image/png' } }] }),
+  'another size than it says': () => ({ content: PNG, mimeType: 'image/png', size: 9 }),
+  'text with a picture in it': () => `# T ![](data:image/png;base64,${base64(PNG)})`,
+  'a long text': () => 'words '.repeat(10_000),
+  downloadUrl: () => ({ downloadUrl: '/file?body=mine&type=text/csv', mimeType: 'text/csv', size: 4 }),
+  'downloadUrl of another type': () => ({ downloadUrl: '/file?body=login&type=text/html', mimeType: 'application/pdf', size: 7 }),
+  'downloadUrl that is not there': () => ({ downloadUrl: '/file?status=404', mimeType: 'application/pdf' }),
+  print: () => window.print(),
+  download: () => WORKS.download() && null,
+  'ten megabytes': () => new Blob([new Uint8Array(10 * 2 ** 20)]),
 };
 
 const CANCELS = {
