@@ -17,6 +17,7 @@ from abp_bridge.core.capability import CallResult, failed
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
+from abp_bridge.core.ways import UnaskedQuestion
 from abp_bridge.errors import describe_bug
 from abp_bridge.interfaces.host import CallOutcome
 
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 MAX_CONSOLE_LINES = 10  # the last ones of a page's console, in a call that failed
+MAX_UNASKED = 1_000  # questions that are counted of those that nobody was asked
 MAX_SUMMARY_LINES = 50  # different lines of a summary: more would bury the result
 _SESSION_ENDED = CallOutcome(failed("CANCELLED", "The session ended.", cancelled=True))
 
@@ -86,6 +88,7 @@ class Call:
         self._disconnect_reason = ""
         self._questions: dict[str, Question] = {}
         self._refused: set[Kind] = set()
+        self._unasked: list[UnaskedQuestion] = []
         self._progress: Progress | None = None
         self._count_lost = count_lost
         self._lost_before = count_lost()
@@ -129,7 +132,9 @@ class Call:
             result = kept.result
             said = [*self.summary(), *kept.told]
             said += self._console if result.failure is not None else ()
-            self._ended = CallOutcome(result, said, kept.files, frozenset(self._refused))
+            self._ended = CallOutcome(
+                result, said, kept.files, frozenset(self._refused), tuple(self._unasked)
+            )
         except Exception as problem:
             logger.exception("call %s of %s failed", self.id, self.capability)
             self._ended = CallOutcome(
@@ -179,6 +184,11 @@ class Call:
         """The question has ended, and the app's clock goes on when it was the last."""
         if answer is not None and answer.outcome is Outcome.UNSUPPORTED and not question.secret:
             self._refused.add(question.kind)
+        if answer is not None and answer.unasked and len(self._unasked) < MAX_UNASKED:
+            tried = answer.tried or (answer.reason,)
+            self._unasked.append(
+                UnaskedQuestion(question.summary, question.asker, tried, answer.ways)
+            )
         self._questions.pop(question.id, None)
         self._asked.discard(question.id)
         if not self._asked:

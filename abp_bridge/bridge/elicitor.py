@@ -29,6 +29,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.person_time import PersonTime, person_time
 from abp_bridge.interfaces.surface import (
+    Advising,
     HostDisconnectedError,
     HostTimeoutError,
     InputProvider,
@@ -176,7 +177,14 @@ class Elicitor:
             if routing.conclude(answer):
                 return answer
             question = entry.question.with_note(f"{_AGAIN} {answer.reason}".rstrip())
-        return routing.fallback or _unanswered(entry, Outcome.UNSUPPORTED, routing.reason())
+        answer = routing.fallback or _unanswered(entry, Outcome.UNSUPPORTED, routing.reason())
+        return self._advise(question, answer, routing) if answer.unasked else answer
+
+    def _advise(self, question: Question, answer: Answer, routing: Routing) -> Answer:
+        """Where no person was asked: what was tried, and how one would be."""
+        providers = self._providers
+        ways = providers.ways(question) if isinstance(providers, Advising) else ()
+        return replace(answer, tried=tuple(routing.tried()), ways=tuple(ways))
 
 
 class _PersonTime:

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import HOST, ORDER, Surface, SurfaceVariant
 from abp_bridge.core.question import Question
+from abp_bridge.core.ways import find_ways
 from abp_bridge.interfaces.surface import (
+    Advising,
     InputProvider,
     Locatable,
     Startable,
@@ -24,6 +26,7 @@ from abp_bridge.interfaces.surface import (
 Own = Mapping[Surface, InputProvider]
 
 _MODEL = Surface.MODEL.value
+_BESIDE = (Surface.PAGE, Surface.TERMINAL, Surface.AGENT, Surface.QUESTIONS_API)
 
 
 class Providers:
@@ -78,6 +81,12 @@ class Providers:
             elif (provider := self._own.get(name)) is not None:
                 found += [(name, column) for column in provider.variants(calls)]
         return found
+
+    def ways(self, question: Question) -> Sequence[str]:
+        """The host's own ways first, then those beside it (`Advising`)."""
+        hosts = self._host.ways(question) if isinstance(self._host, Advising) else ()
+        there = {variant.surface for variant in self.variants(question.calls)}
+        return (*hosts, *find_ways(question, there, _BESIDE))
 
     async def ask(
         self,

@@ -90,11 +90,19 @@ class Routing:
         reason = f"{self._fallback.reason} To be asked yourself, set up {' or '.join(ways)}."
         return replace(self._fallback, reason=reason)
 
+    def tried(self) -> list[str]:
+        """Each of the surfaces with the reason why nobody was asked there; one line where there is
+        none.
+        """
+        by_itself = self._fallback
+        said = [] if by_itself is None else [f"{by_itself.route}: {by_itself.reason}"]
+        return [*said, *self._problems, *refusals(self._question, self._variants)] or [NOBODY]
+
     def reason(self) -> str:
         """Why nobody could be asked, for the app's developer: each surface with its reason, and the
         one that the person could set up.
         """
-        reasons = [*self._problems, *refusals(self._question, self._variants)] or [NOBODY]
+        reasons = self.tried()
         there = {variant.surface for variant in self._variants}
         for surface in (Surface.PAGE, Surface.AGENT):
             missing = SurfaceVariant(surface)

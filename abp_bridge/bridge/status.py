@@ -46,6 +46,7 @@ def describe_questions(ledger: Ledger) -> dict[str, JsonValue]:
                 "route": each.route,
                 "seconds": round(each.latency, 3),
                 "reason": each.reason,
+                **({"ways": list(each.ways)} if each.ways else {}),
             }
             for each in ledger.ended
         ],

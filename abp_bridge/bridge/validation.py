@@ -145,7 +145,7 @@ async def ask_on(
         evidence=verdict.evidence,
         route=route,
         latency=now() - started,
-        reason=response.reason or verdict.reason or _REASONS.get(response.outcome, ""),
+        reason=_reason(response, verdict),
         unchecked=_unsupported_keywords(question),
         metadata=response.metadata,
     )
@@ -155,6 +155,14 @@ async def ask_on(
         return answer
     reason = f"{verdict.reason} So it is not accepted."
     return replace(answer, outcome=Outcome.UNSUPPORTED, content={}, reason=reason)
+
+
+def _reason(response: SurfaceResponse, verdict: Verdict) -> str:
+    """Why it ended so: ours, and what the host says of it itself, marked as its own."""
+    ours = response.reason or verdict.reason or _REASONS.get(response.outcome, "")
+    theirs = response.host_words
+    said = f'The host says: "{theirs}".' if theirs and theirs not in ours else ""
+    return " ".join(filter(None, (ours, said)))
 
 
 class _Exchange:

@@ -87,6 +87,7 @@ class ClosedQuestion:
     route: str
     latency: float
     reason: str
+    ways: tuple[str, ...] = ()
 
 
 class Ledger:
@@ -177,5 +178,6 @@ class Ledger:
                 answer.route,
                 answer.latency,
                 answer.reason,
+                answer.ways,
             )
         )

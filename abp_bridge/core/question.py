@@ -284,7 +284,8 @@ class Answer:
     `evidence` is the row of `evidence.EVIDENCE` that says who answered; `route` names the surface
     and what it did (`mcp-form`, `mcp-form (as text)`); `latency` is in seconds from asking to
     answering; `reason` is for the app's developer; `unchecked` names schema keywords that nobody
-    checked; `metadata` is what the surface has to say of it besides.
+    checked; `metadata` is what the surface has to say of it besides. Where no person was
+    asked, `tried` has each surface with its reason, and `ways` how one would be.
     """
 
     outcome: Outcome
@@ -296,6 +297,17 @@ class Answer:
     reason: str = ""
     unchecked: tuple[str, ...] = ()
     metadata: JsonObject = field(default_factory=dict)
+    tried: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()
+
+    @property
+    def unasked(self) -> bool:
+        """Whether it says that no person was asked: no surface could, or a host answered by itself
+        what is no accept.
+        """
+        by_itself = self.answered_by is AnsweredBy.HOST_POLICY
+        refused = by_itself and self.outcome is not Outcome.ACCEPTED
+        return refused or self.outcome is Outcome.UNSUPPORTED
 
 
 def validate_answer(

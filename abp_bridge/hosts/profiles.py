@@ -30,6 +30,7 @@ class Profile:
             nobody knows.
         may_dismiss_unattended: Where nobody sits at it, it dismisses a question by itself, and may
             take as long as a person: its `cancel` is no proof of one.
+        ways: What its person can do in it to be asked, in words for them.
         shows: Its surfaces as it declares them, for people who look it up; a session goes by what
             is declared in it.
     """
@@ -43,6 +44,7 @@ class Profile:
     titles: bool = True
     interactive: bool | None = True
     may_dismiss_unattended: bool = False
+    ways: tuple[str, ...] = ()
     shows: tuple[str, ...] = ("acp-permission", "acp-chat")
 
 
@@ -57,6 +59,11 @@ PROFILES: dict[str, Profile] = {
         loopback=False,
         tool_timeout=300.0,
         paused_while_asking=True,
+        ways=(
+            "codex in a terminal: it shows what is asked, which codex exec declines by itself",
+            'env_vars = ["DISPLAY", "WAYLAND_DISPLAY"] of this server in config.toml, and --page'
+            " open: Codex passes neither on, and without them no browser is found",
+        ),
         shows=("mcp-form", "mcp-url"),
     ),
     # Its terminal has a bare text line for everything but yes or no and one choice; a list comes
@@ -66,17 +73,29 @@ PROFILES: dict[str, Profile] = {
         plain=True,
         titles=False,
         tool_timeout=300.0,
+        ways=("goose session: it shows forms, where goose run ends with an error",),
         shows=("mcp-form", "mcp-sampling"),
     ),
-    "claude-code": Profile("Claude Code", shows=("mcp-form", "mcp-url")),
+    "claude-code": Profile(
+        "Claude Code",
+        ways=("claude in a terminal: it shows what is asked, which claude -p dismisses by itself",),
+        shows=("mcp-form", "mcp-url"),
+    ),
     # Its headless mode starts a terminal's form, which fails: 26 ms to 1 s, by how busy the machine
     # is. Who is shown a link accepts it at once, in either mode.
     "fast-agent-mcp": Profile(
-        "fast-agent", may_dismiss_unattended=True, shows=("mcp-form", "mcp-url")
+        "fast-agent",
+        may_dismiss_unattended=True,
+        ways=("fast-agent in a terminal: it shows forms there, and dismisses them elsewhere",),
+        shows=("mcp-form", "mcp-url"),
     ),
     # As ACP clients: acpx asks y or n (a program on its runtime may declare forms), Goose shows
     # buttons of its own and answers by kind, OpenHands takes the first option there is.
-    "acpx": Profile("acpx", buttons=2),
+    "acpx": Profile(
+        "acpx",
+        buttons=2,
+        ways=("acpx in a terminal, without --approve-all and --deny-all: it asks y or n",),
+    ),
     "goose": Profile("Goose as an ACP client", plain=True, buttons=2),
     "openhands": Profile("OpenHands", buttons=2, interactive=False, shows=("acp-permission",)),
     "zed": Profile("Zed", shows=("acp-form", "acp-url", "acp-permission")),

@@ -13,6 +13,7 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Kind, Question
+from abp_bridge.core.ways import UnaskedQuestion
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.surface import InputProvider, PageLink, SurfaceResponse
 
@@ -89,12 +90,14 @@ class CallOutcome:
         summary: What the app told meanwhile, a line each, safe to show.
         files: The files that its data was saved to.
         refused: The kinds of its questions that no surface could ask.
+        unasked: Those of its questions that no person was asked.
     """
 
     result: CallResult
     summary: Sequence[str] = ()
     files: Sequence[SavedFile] = ()
     refused: frozenset[Kind] = frozenset()
+    unasked: Sequence[UnaskedQuestion] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class SurfaceResponse:
         answered_by: Who answered, as the host itself says, where that was no person.
         metadata: What the surface has to say of the answer, for who asked.
         reason: Why there is none, where the surface can say more than the outcome does.
+        host_words: Why, in the host's own words, where it gave any; safe to show.
     """
 
     outcome: Outcome
@@ -41,6 +42,7 @@ class SurfaceResponse:
     answered_by: AnsweredBy | None = None
     metadata: JsonObject = field(default_factory=dict)
     reason: str = ""
+    host_words: str = ""
 
 
 def median(seconds: Sequence[float]) -> float:
@@ -269,6 +271,15 @@ class Locatable(Protocol):
     @property
     def place(self) -> str:
         """Those words; empty where there is nothing to say."""
+        ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """Who knows how a person comes to be asked where nobody was."""
+
+    def ways(self, question: Question) -> Sequence[str]:
+        """The ways to have `question` asked that are not switched on yet, in words for a person."""
         ...
 
 

@@ -10,13 +10,29 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from abp_bridge.bridge import result_store
+from abp_bridge.core.ways import WAYS
+from abp_bridge.hosts.profiles import PROFILES
 from abp_bridge.settings import markdown_table
+
+
+def ways_table() -> Iterable[str]:
+    """Every way to have a person asked: an option of the bridge's, or a setting of a host's."""
+    yield "| where | what you do | what happens |"
+    yield "|---|---|---|"
+    for way in WAYS.values():
+        yield f"| any host | `{way.give}` | {way.then} |"
+    for row in PROFILES.values():
+        for words in row.ways:
+            give, _, then = words.partition(": ")
+            yield f"| {row.name} | {give} | {then} |"
+
 
 ROOT = Path(__file__).parents[2]
 # (file, name of the table): what prints its lines
 TABLES: dict[tuple[str, str], Callable[[], Iterable[str]]] = {
     ("README.md", "settings"): markdown_table,
     ("docs/results.md", "results"): result_store.markdown_table,
+    ("docs/asking.md", "ways"): ways_table,
 }
 
 

@@ -130,6 +130,9 @@ class Person:
     async def ask(self, question: Question) -> Answer:
         """Ask on the first surface that can (`QuestionListener.ask`)."""
         answer = await self._elicitor.ask(question)
+        if answer.unasked:
+            for way in answer.ways:
+                print_message(f"nobody was asked; to be asked: {way}")
         return _mask_secrets(question, answer) if self._mask else answer
 
     def on_notice(self, notice: Notice) -> None:

@@ -17,6 +17,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.ways import describe_unasked
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.host import AppCapability, Call, Host, SessionApi, SessionError
@@ -29,6 +30,7 @@ from abp_bridge.interfaces.surface import (
 )
 from abp_bridge.protocols.abp import PREFIX, PROGRESS, agent
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
+from abp_bridge.protocols.host_words import LONGEST
 from abp_bridge.protocols.mcp.model_messages import encode_address
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
@@ -125,7 +127,11 @@ class AbpSession:
         if answer.outcome is Outcome.WITHDRAWN:
             raise HostDisconnectedError(reason)
         return SurfaceResponse(
-            answer.outcome, answer.content, reply.seconds, answered_by=answer.answered_by
+            answer.outcome,
+            answer.content,
+            reply.seconds,
+            answered_by=answer.answered_by,
+            host_words=label(answer.reason, LONGEST),
         )
 
     async def _request(self, method: str, params: JsonObject) -> Reply:
@@ -237,7 +243,8 @@ class AbpSession:
             del self._running[name]
             running.ended.set()
         heard = self._info.notices and lost == self.lost_notifications()
-        return agent.encode_result(ended.result, () if heard else ended.summary)
+        unasked = describe_unasked(ended.unasked)
+        return agent.encode_result(ended.result, [*(() if heard else ended.summary), *unasked])
 
     async def _start(self, name: str, request: agent.CallRequest) -> Call:
         def on_progress(progress: Progress) -> None:

@@ -29,7 +29,8 @@ from abp_bridge.interfaces.surface import (
     median,
 )
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.mcp.elicitation import OUTCOMES, decode_reply
+from abp_bridge.protocols.host_words import LONGEST, read_host_words
+from abp_bridge.protocols.mcp.elicitation import OUTCOMES, Action, decode_reply
 from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -87,6 +88,7 @@ class ClientSurfaces:
         self._connection = connection
         self._info = as_object(client.get("clientInfo"))
         row = profile(self._info.get("name"), client.get("clientCapabilities"))
+        self._ways = row.ways
         self._permission_variant = SurfaceVariant(
             Surface.ACP_PERMISSION, buttons=row.buttons, interactive=row.interactive
         )
@@ -119,6 +121,10 @@ class ClientSurfaces:
         there = [each for each in self._variants if each.surface not in self._refused]
         forms = any(each.surface is Surface.ACP_FORM for each in there)
         return [each for each in there if not (forms and each.surface is Surface.ACP_CHAT)]
+
+    def ways(self, question: Question) -> Sequence[str]:
+        """What its person can do in this client to be asked (`Advising.ways`)."""
+        return self._ways
 
     async def ask(
         self,
@@ -209,7 +215,8 @@ class ClientSurfaces:
         if isinstance(error, ConnectionClosedError):
             raise HostDisconnectedError from None
         if error.code == acp.REQUEST_CANCELLED:
-            return SurfaceResponse(Outcome.CANCELLED, seconds=error.seconds)
+            words = label(error, LONGEST)
+            return SurfaceResponse(Outcome.CANCELLED, seconds=error.seconds, host_words=words)
         lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
         if lasting and variant.surface is not Surface.ACP_PERMISSION:
             self._refused.add(variant.surface)
@@ -254,7 +261,8 @@ class ClientSurfaces:
     async def _elicit(self, question: Question, params: JsonObject, card: _Card) -> SurfaceResponse:
         reply = await self._request("elicitation/create", params, card)
         action, content = decode_reply(reply.result, question)
-        return SurfaceResponse(OUTCOMES[action], content, reply.seconds)
+        words = "" if action is Action.ACCEPT else read_host_words(reply.result)
+        return SurfaceResponse(OUTCOMES[action], content, reply.seconds, host_words=words)
 
     async def _ask_on_the_page(self, question: Question, card: _Card) -> SurfaceResponse:
         elicitation = f"abp-{question.id}"

@@ -124,6 +124,10 @@ class AcpSession:
         """The surfaces this client has, whatever the calls (`Host.variants`)."""
         return self._surfaces.variants()
 
+    def ways(self, question: Question) -> Sequence[str]:
+        """What its person can do in this client to be asked (`Advising.ways`)."""
+        return self._surfaces.ways(question)
+
     async def ask(
         self,
         question: Question,
@@ -437,5 +441,5 @@ def _parameters(capability: Capability, text: str) -> JsonObject:
 
 def _lines(ended: CallOutcome) -> list[str]:
     """The same words that an MCP host gets for a result."""
-    blocks = encode_result(ended.result, summary=ended.summary)["content"]
+    blocks = encode_result(ended.result, summary=ended.summary, unasked=ended.unasked)["content"]
     return [block["text"] for block in blocks]

@@ -116,6 +116,7 @@ class ParkedCall:
         self.pending: dict[str, Pending] = {}
         self.pending_progress: Progress | None = None
         self.model_messages: dict[str, ModelMessage] = {}  # by question
+        self.links: dict[str, Callable[[], str]] = {}  # how their pages are, by question
         self.asking = 0  # questions that are in front of the person, however they got there
         self.asked = 0  # questions that were ever to go with a round
         self.ended: EncodeResult | None = None
@@ -236,6 +237,16 @@ class ParkedCall:
             finally:
                 if self.model_messages.get(question) is message:
                     del self.model_messages[question]
+
+    def note_link(self, question: str, describe: Callable[[], str]) -> None:
+        """The host has taken its link down, and the page has no answer: results that say that the
+        call goes on say that too, until `forget_link`.
+        """
+        self.links[question] = describe
+
+    def forget_link(self, question: str) -> None:
+        """The question has ended."""
+        self.links.pop(question, None)
 
     def deliver_model_answer(self, question: str, answer: JsonObject) -> bool:
         """The model came back with its user's answer; False when it was not to ask that, or has

@@ -8,10 +8,13 @@ is asked, `surfaces`'.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.matrix import Surface
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
+from abp_bridge.core.question import Question
+from abp_bridge.core.ways import find_ways
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
@@ -59,6 +62,11 @@ class McpSession(McpSurfaces):
         super().__init__(connection, page, self._calls.find_parked, ask_model=ask_model)
         self._api = begin(self)
         self._toolbox = McpTools(self._api, self._calls, asks_model=ask_model)
+
+    def ways(self, question: Question) -> Sequence[str]:
+        """Those in the host, and its model, which can bring an answer (`Advising.ways`)."""
+        there = {variant.surface for variant in self.variants(question.calls)}
+        return (*super().ways(question), *find_ways(question, there, (Surface.MODEL,)))
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         """Log a notice for the host, and tell those who subscribed to the state that it changes

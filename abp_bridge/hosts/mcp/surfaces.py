@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 
@@ -29,6 +30,7 @@ from abp_bridge.interfaces.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
+from abp_bridge.protocols.host_words import read_host_words
 from abp_bridge.protocols.mcp import elicitation, model_messages, sampling
 from abp_bridge.protocols.mcp.client import (
     HostCapabilities,
@@ -37,6 +39,7 @@ from abp_bridge.protocols.mcp.client import (
 )
 from abp_bridge.protocols.mcp.elicitation import (
     OUTCOMES,
+    Action,
     decode_roots,
     form_version,
 )
@@ -97,6 +100,10 @@ class McpSurfaces:
             if has and _NEEDED.get(variant.surface) not in self._not_supported
         ]
 
+    def ways(self, question: Question) -> Sequence[str]:
+        """What its person can do in this host to be asked (`Advising.ways`)."""
+        return self._find_delivery(question.calls).profile.ways
+
     async def ask(
         self,
         question: Question,
@@ -139,11 +146,16 @@ class McpSurfaces:
                 question.with_note(page.directions), page.url, elicitation_id
             )
             reply = await self._request(delivery, URL, "elicitation/create", params)
-            return _decode_response(reply, question)
+            response = _decode_response(reply, question)
+            if response.outcome is Outcome.ACCEPTED and delivery.parked is not None:
+                delivery.parked.note_link(question.id, partial(_describe_link, question, page))
+            return response
 
         try:
             return await self._page.ask(question, send_link)
         finally:
+            if delivery.parked is not None:
+                delivery.parked.forget_link(question.id)
             if delivery.client.version == V2025_11_25:  # it alone has a word for it
                 self._connection.rpc.notify(
                     "notifications/elicitation/complete", {"elicitationId": elicitation_id}
@@ -247,6 +259,16 @@ class _Delivery:
         return nullcontext() if self.parked is None else self.parked.ask_person()
 
 
+def _describe_link(question: Question, page: PageQuestion) -> str:
+    """What is true of a link that the host has taken down, before there is an answer."""
+    seen = "it was opened, and is not answered" if page.opened else "nobody has been at it yet"
+    asked = f'{label(question.origin)} asked: "{label(question.summary, 300)}"'
+    return (
+        f"{asked}. This host's card with the link to its page is closed, and there is no answer"
+        f" yet: {seen}. The question is still open, at that page and in abp-bridge inbox."
+    )
+
+
 async def _ask_through_model(
     parked: ParkedCall | None, question: Question, problem: str
 ) -> SurfaceResponse:
@@ -304,4 +326,5 @@ def _encode(
 
 def _decode_response(reply: Reply, question: Question) -> SurfaceResponse:
     action, content = elicitation.decode_reply(reply.result, question)
-    return SurfaceResponse(OUTCOMES[action], content, reply.seconds, reply.exact)
+    words = "" if action is Action.ACCEPT else read_host_words(reply.result)
+    return SurfaceResponse(OUTCOMES[action], content, reply.seconds, reply.exact, host_words=words)

@@ -22,6 +22,7 @@ import anyio.lowlevel
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
+from abp_bridge.core.ways import describe_unasked
 from abp_bridge.hosts.mcp.parked_call import ParkableCall, ParkedCall, Pending
 from abp_bridge.hosts.mcp.request_state import (
     InvalidRequestStateError,
@@ -393,7 +394,8 @@ def _encode_unfinished(parked: ParkedCall) -> JsonObject:
         f'The call {parked.call.id} {state}; nothing is lost. {after} abp_wait with {{"call":'
         f' "{parked.call.id}"}} to go on waiting for its result. Do not call the tool again.'
     )
-    return encode_text("\n\n".join([*(each.text for each in messages), goes_on]))
+    links = [describe() for describe in parked.links.values()]
+    return encode_text("\n\n".join([*(each.text for each in messages), *links, goes_on]))
 
 
 def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
@@ -403,11 +405,15 @@ def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
         RpcError: A modern client did not declare what the call needs.
     """
     if request.client.modern and (missing := _missing(ended, request)):
-        raise RpcError(
-            MISSING_CAPABILITY, str(ended.result.failure), {"requiredCapabilities": missing}
-        )
-    version = request.client.version
-    return encode_result(ended.result, summary=ended.summary, files=ended.files, version=version)
+        words = "\n".join([str(ended.result.failure), *describe_unasked(ended.unasked)])
+        raise RpcError(MISSING_CAPABILITY, words, {"requiredCapabilities": missing})
+    return encode_result(
+        ended.result,
+        summary=ended.summary,
+        files=ended.files,
+        unasked=ended.unasked,
+        version=request.client.version,
+    )
 
 
 def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:

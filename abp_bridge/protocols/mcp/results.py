@@ -13,6 +13,7 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, SavedFile, describe_place
 from abp_bridge.core.json_value import Json, JsonValue, well_formed
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
+from abp_bridge.core.ways import UnaskedQuestion, describe_unasked
 from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2025_03_26, V2025_06_18, V2026_07_28
 
 # Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
@@ -96,6 +97,7 @@ def encode_result(
     *,
     summary: Sequence[str] = (),
     files: Sequence[SavedFile] = (),
+    unasked: Sequence[UnaskedQuestion] = (),
     version: str = V2026_07_28,
 ) -> dict[str, Json]:
     """How a call ended -> CallToolResult.
@@ -104,6 +106,7 @@ def encode_result(
         result: The app's own.
         summary: What the app told while it ran, a line each.
         files: What was saved.
+        unasked: What no person was asked.
         version: The revision of MCP that the host speaks.
     """
     if result.failure is not None:
@@ -127,6 +130,8 @@ def encode_result(
                 "While it ran, the app told:\n" + "\n".join(f"- {line}" for line in summary)
             )
         )
+    if lines := describe_unasked(unasked):
+        content.append(_encode_text_block("\n".join(lines)))
     return {"content": content, "isError": result.failure is not None}
 
 

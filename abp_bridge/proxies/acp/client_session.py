@@ -58,6 +58,10 @@ class ProxiedHost:
         models = [each for each in self._agent.variants(calls) if each.surface in _AGENT_SURFACES]
         return [*self._client.surfaces.variants(), *models]
 
+    def ways(self, question: Question) -> Sequence[str]:
+        """What its person can do in this client to be asked (`Advising.ways`)."""
+        return self._client.surfaces.ways(question)
+
     async def ask(
         self,
         question: Question,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.core.question import Answer, Question
+    from abp_bridge.core.ways import UnaskedQuestion
     from abp_bridge.proxies.elicitor import ElicitorApi
     from abp_bridge.proxies.mcp.calls import Calls
     from abp_bridge.proxies.multiplex import SharedWriter
@@ -182,7 +183,7 @@ class ServerQuestions:
         except RemoteProtocolError as problem:
             return self._refuse(asked.method, f"{problem}")
         answer = await self._elicitor.ask(replace(question, tools=tuple(asked.tools)))
-        self._note(asked.method, answer)
+        self._note(asked.method, question, answer)
         return _encode_answer(asked.method, question, answer)
 
     def _decode(self, params: JsonObject, asked: _OpenQuestion) -> Question:
@@ -204,14 +205,16 @@ class ServerQuestions:
         self._calls.note(_tell(method, problem))
         return _ended(method, problem)
 
-    def _note(self, method: str, answer: Answer) -> None:
+    def _note(self, method: str, question: Question, answer: Answer) -> None:
         """Who called is told where nobody answered: else it takes the cancel for a person's."""
         from abp_bridge.core.question import AnsweredBy, Outcome
+        from abp_bridge.core.ways import describe_unasked
 
         nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
         if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
             logger.warning("nobody answered what the server asked: %s", answer.reason)
-            self._calls.note(_tell(method, answer.reason or "What came back did not fit."))
+            words = _tell(method, answer.reason or "What came back did not fit.")
+            self._calls.note("\n".join([words, *describe_unasked(_unasked(question, answer))]))
 
     async def _show_life(self, token: Id, beating: anyio.CancelScope) -> None:
         with beating:
@@ -219,6 +222,14 @@ class ServerQuestions:
                 await anyio.sleep(self._beat)
                 params: JsonObject = {"progressToken": token, "progress": beats}
                 self._connection.notify("notifications/progress", params, key=("progress", token))
+
+
+def _unasked(question: Question, answer: Answer) -> list[UnaskedQuestion]:
+    from abp_bridge.core.ways import UnaskedQuestion  # once needed
+
+    tried = answer.tried or (answer.reason,)
+    asked = UnaskedQuestion(question.summary, question.asker, tried, answer.ways)
+    return [asked] if answer.unasked else []
 
 
 def _encode(id: Id, response: JsonObject) -> bytes:

@@ -1,0 +1,74 @@
+"""What is said where no person was asked, and the table of ways to have one asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from abp_bridge.core.matrix import Surface
+from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.ways import MAX_LISTED, WAYS, UnaskedQuestion, describe_unasked, find_ways
+
+EVERY = frozenset(WAYS)
+
+
+def asked(*, kind: Kind = Kind.INPUT, secret: bool = False) -> Question:
+    field = Field("it", FieldType.TEXT, {"type": "string"}, secret=secret)
+    return Question("q1", kind, "Which?", () if kind is Kind.SAMPLING else (field,), "app")
+
+
+@pytest.mark.parametrize(
+    ("question", "surfaces"),
+    [
+        (asked(), {"PAGE", "TERMINAL", "MODEL", "QUESTIONS_API"}),
+        (asked(secret=True), {"PAGE", "TERMINAL"}),
+        (asked(kind=Kind.SAMPLING), {"AGENT"}),
+    ],
+)
+def test_only_a_way_that_leads_somewhere_is_named(question: Question, surfaces: set[str]) -> None:
+    found = set(find_ways(question, (), EVERY))
+    assert found == {str(WAYS[Surface[name]]) for name in surfaces}
+
+
+def test_what_is_there_already_is_no_way_and_neither_is_what_cannot_be() -> None:
+    found = list(find_ways(asked(), [Surface.PAGE], EVERY - {Surface.MODEL}))
+    assert [way.split(" ")[0] for way in found] == ["--tty", "--questions-api"]
+
+
+def test_each_question_is_told_with_what_was_tried_and_each_way_once() -> None:
+    told = describe_unasked(
+        [
+            UnaskedQuestion("Which\nseat?", "app", ["mcp-form: gone", "page: no"], ["a", "b"]),
+            UnaskedQuestion("Meal?", "app", ["mcp-form: gone"], ["b", "c"]),
+        ]
+    )
+    assert told[1:4] == [
+        '- app asked: "Which seat?"',
+        "  tried: mcp-form: gone",
+        "  tried: page: no",
+    ]
+    assert told[-3:] == ["- a", "- b", "- c"]
+
+
+def test_many_are_counted_and_none_says_nothing() -> None:
+    one = UnaskedQuestion("Which?", "app", [], [])
+    assert describe_unasked([]) == []
+    told = describe_unasked([one] * (MAX_LISTED + 2))
+    assert told[-1] == "- and 2 more"
+    assert len(told) == MAX_LISTED + 2
+
+
+@pytest.mark.parametrize(
+    ("outcome", "by", "unasked"),
+    [
+        (Outcome.UNSUPPORTED, AnsweredBy.NOBODY, True),
+        (Outcome.DECLINED, AnsweredBy.HOST_POLICY, True),
+        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, False),
+        (Outcome.DECLINED, AnsweredBy.PERSON, False),
+        (Outcome.CANCELLED, AnsweredBy.UNKNOWN, False),
+        (Outcome.TIMED_OUT, AnsweredBy.NOBODY, False),
+    ],
+)
+def test_what_no_person_was_asked_is_known_by_the_answer(
+    outcome: Outcome, by: AnsweredBy, unasked: bool
+) -> None:
+    assert Answer(outcome, by).unasked is unasked

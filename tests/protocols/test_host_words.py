@@ -1,0 +1,36 @@
+"""A host's own reason for no answer, wherever it puts it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from abp_bridge.protocols.host_words import LONGEST, read_host_words
+
+Json = Any
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"action": "cancel", "_meta": {"message": "not supported"}}, "not supported"),
+        ({"action": "cancel", "_meta": {"acme/why": {"reason": "busy", "code": 7}}}, "busy (7)"),
+        ({"action": "decline", "message": "headless", "code": "E1"}, "headless (E1)"),
+        ({"action": "cancel", "error": {"code": -32601, "message": "No"}}, "No (-32601)"),
+        ({"action": "cancel", "error": "no terminal"}, "no terminal"),
+        ({"outcome": {"outcome": "cancelled", "reason": "turn over", "code": True}}, "turn over"),
+        ({"action": "cancel", "_meta": {"message": "a\x1b[31m\nb"}}, "a[31m b"),
+        ({"action": "cancel", "content": {"message": "typed"}}, ""),
+        ({"action": "cancel", "_meta": {"message": 7}, "reason": ["x"]}, ""),
+        ({"action": "cancel"}, ""),
+        (None, ""),
+    ],
+)
+def test_the_words_of_a_host(result: Json, words: str) -> None:
+    assert read_host_words(result) == words
+
+
+def test_they_are_bounded() -> None:
+    said = read_host_words({"reason": "x" * 10_000})
+    assert said == "x" * LONGEST + " … [9700 more characters not shown]"
