@@ -228,7 +228,8 @@
     }
 
     unreadable(error) {
-      this.odd(quote(`[Unreadable: ${wordsOf(error).slice(0, 200)}]`), 'values that could not be read were replaced');
+      const why = wordsOf(error);
+      this.odd(quote(`[Unreadable${why.length > 200 ? '' : `: ${why}`}]`), 'values that could not be read were replaced');
     }
 
     binary(size, type, content, name = '') {
@@ -378,7 +379,7 @@
   // --- what its console says ---
 
   const MOST_LINES = 50; // that wait: a page that logs in a loop must not fill the bridge
-  const LONGEST_LINE = 2000;
+  const LONGEST_LINE = 1 << 16; // page.py shows less of it, after it has looked there for secrets
   let lostLines = 0;
 
   // Where in a script of the page's: this one has no address.
@@ -393,7 +394,7 @@
   function line(level, message, at) {
     if (lines >= MOST_LINES) return (lostLines += 1);
     lines += 1;
-    send('console', { level, message: message.slice(0, LONGEST_LINE), at, lost: lostLines });
+    send('console', { level, message: message.slice(0, LONGEST_LINE), cut: Math.max(0, message.length - LONGEST_LINE), at, lost: lostLines });
     lostLines = 0;
   }
 
@@ -412,6 +413,7 @@
     const said = console[name].bind(console);
     console[name] = (...words) => {
       said(...words);
+      if (lines >= MOST_LINES) return void (lostLines += 1);
       const thrown = words.find((each) => each instanceof Error);
       line(level, words.map(shown).join(' '), placeOf(thrown ?? new Error()));
     };
