@@ -24,7 +24,8 @@ from abp_bridge.core.event import (
     no_observer,
 )
 from abp_bridge.core.ledger import Entry, Ledger, LedgerEvent
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.matrix import Attempt, limit
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, answer_errors
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.person_time import PersonTime, person_time
@@ -46,6 +47,8 @@ MAX_TIME = 3_600.0  # seconds that an app may give the person
 MAX_EXTENSION = 86_400.0  # seconds that a person may make of it, who says that they are there
 
 _AGAIN = "You are asked here because what was answered elsewhere does not count as a person's."
+
+_NEEDED = "what cannot be asked there is needed with what was answered"
 
 # Cancelled where it is asked: with the session, or with the question that it is part of.
 _ABANDONED = "nobody waits for its answer any more"
@@ -168,8 +171,13 @@ class Elicitor:
             self._observe(AttemptEvent(now(), question.id, name))
             try:
                 answer = await ask_on(
-                    self._providers, question, attempt, self._attribution, self._observe
+                    self._providers,
+                    limit(question, attempt),
+                    attempt,
+                    self._attribution,
+                    self._observe,
                 )
+                answer = _checked(question, attempt, answer)
             except (SurfaceUnsupportedError, RemoteProtocolError) as problem:
                 logger.debug("%s: %s could not ask (%s)", question.id, name, type(problem).__name__)
                 routing.refuse(attempt, problem)
@@ -214,6 +222,18 @@ class _PersonTime:
             self._around.extend()
         wanted = min(now() + self._limit, self._latest)
         self._scope.deadline = max(self._scope.deadline, wanted)
+
+
+def _checked(question: Question, attempt: Attempt, answer: Answer) -> Answer:
+    """The answer to a question of which some was left out; it names that.
+
+    Raises SurfaceUnsupportedError where all of it together does not fit so.
+    """
+    if not attempt.left_out:
+        return answer
+    if answer.outcome is Outcome.ACCEPTED and answer_errors(question, answer.content):
+        raise SurfaceUnsupportedError(_NEEDED, lasting=False)
+    return replace(answer, metadata={**answer.metadata, "notAsked": list(attempt.left_out)})
 
 
 def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:

@@ -129,10 +129,14 @@ class SurfaceVariant:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One place where a question can be asked, and how."""
+    """One place where a question can be asked, and how.
+
+    `left_out` are the names of its fields that cannot be asked there, and may stay empty.
+    """
 
     variant: SurfaceVariant
     cell: Cell
+    left_out: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -425,13 +429,40 @@ _HARDNESS = list(Support)
 
 def candidate_attempts(question: Question, variants: Sequence[SurfaceVariant]) -> list[Attempt]:
     """Where `question` can be asked, best first: the host's order without what the matrix
-    refuses.
+    refuses. Where all of it can be asked comes before where some of it has to stay empty.
     """
-    return [
-        Attempt(variant, cell)
-        for variant in variants
-        if (cell := question_cell(question, variant)).asks
+    cells = [(variant, question_cell(question, variant)) for variant in variants]
+    whole = [Attempt(variant, cell) for variant, cell in cells if cell.asks]
+    refused = (variant for variant, cell in cells if not cell.asks)
+    return whole + [found for each in refused if (found := _part(question, each)) is not None]
+
+
+def _part(question: Question, variant: SurfaceVariant) -> Attempt | None:
+    """How the rest of `question` is asked there without the fields that cannot be and may stay
+    empty; None where nothing is left, or the rest cannot be asked either.
+    """
+    left_out = [
+        each.name
+        for each in question.fields
+        if not each.required and not question_cell(replace(question, fields=(each,)), variant).asks
     ]
+    if question.link or not 0 < len(left_out) < len(question.fields):
+        return None
+    rest = Attempt(variant, NATIVE, tuple(left_out))
+    cell = question_cell(limit(question, rest), variant)
+    return replace(rest, cell=cell) if cell.asks else None
+
+
+def limit(question: Question, attempt: Attempt) -> Question:
+    """What of `question` is asked there, with a remark on what is not."""
+    if not attempt.left_out:
+        return question
+    out = [each for each in question.fields if each.name in attempt.left_out]
+    kept = tuple(each for each in question.fields if each not in out)
+    titles = ", ".join(dict.fromkeys(each.label for each in out))
+    by_buttons = attempt.variant.surface is Surface.ACP_PERMISSION
+    why = "Here there are only buttons." if by_buttons else "Not all of it can be asked here."
+    return replace(question, fields=kept).with_note(f"({why} What stays empty: {titles})")
 
 
 def refusals(question: Question, variants: Iterable[SurfaceVariant]) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from abp_bridge.bridge.routing import Routing
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant, limit
 from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 
@@ -34,6 +36,29 @@ def test_a_question_goes_to_each_surface_that_can_ask_it() -> None:
         "mcp-url",
         "terminal",
     ]
+
+
+def test_one_field_that_may_stay_empty_refuses_no_form() -> None:
+    key = Field("key", FieldType.TEXT, {"type": "string"}, secret=True, required=False)
+    file = Field("proof", FieldType.FILE, {}, title="A proof", required=False)
+    name = Field("name", FieldType.TEXT, {"type": "string"})
+    question = Question("q1", Kind.INPUT, "Who?", (name, key, file), "app", wrapped=False)
+    form = SurfaceVariant(Surface.ACP_FORM)
+    found = [*Routing(question, [form, BUTTONS, PAGE]).attempts()]
+    assert [(each.variant, each.left_out) for each in found] == [
+        (PAGE, ()),
+        (form, ("key", "proof")),
+    ]
+    asked_there = limit(question, found[1])
+    assert asked_there.fields == (name,)
+    assert asked_there.note == "(Not all of it can be asked here. What stays empty: key, A proof)"
+    assert limit(question, found[0]) is question
+    buttons = Attempt(BUTTONS, found[1].cell, ("key",))
+    assert limit(question, buttons).note == "(Here there are only buttons. What stays empty: key)"
+    nothing_else = replace(question, fields=(key, file))
+    assert [*Routing(nothing_else, [form]).attempts()] == []
+    needed = replace(question, fields=(name, replace(key, required=True)))
+    assert [*Routing(needed, [form]).attempts()] == []
 
 
 def test_what_a_person_said_ends_it() -> None:

@@ -378,6 +378,16 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
         [PERMISSION, SAID],
         ["acp-permission (as options)"],
     ),
+    "a field that may stay empty is left out where it cannot be asked, after where it can": (
+        asked(YES, replace(TEXT, required=False)),
+        [PERMISSION, SAID],
+        ["acp-chat (a prompt for each field, as the next prompt)", "acp-permission (as options)"],
+    ),
+    "what is left has to be askable too": (
+        replace(asked(NESTED, replace(TEXT, required=False)), destructive=True),
+        [PERMISSION, SurfaceVariant(Surface.MODEL)],
+        [],
+    ),
     "nothing to fill in is nothing to type": (asked(), [SAID], []),
     "a list among other fields": (
         asked(TEXT, LIST),

@@ -143,9 +143,12 @@ class AcpServer:
     def _resume(self, params: JsonObject) -> JsonObject:
         """A session of this process goes on where it is: its apps are still connected.
 
-        Of another process's nothing is left.
+        Of another process's nothing is left: the error says so, by ACP's own code for it.
         """
-        self._session(params)
+        try:
+            self._session(params)
+        except RpcError as problem:
+            raise RpcError(acp.RESOURCE_NOT_FOUND, str(problem)) from None
         return {"modes": _MODES}
 
     def _set_mode(self, params: JsonObject) -> JsonObject:

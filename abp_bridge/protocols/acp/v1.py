@@ -34,6 +34,7 @@ from abp_bridge.protocols.mcp.versions import V2025_11_25
 
 VERSION = 1
 REQUEST_CANCELLED = -32800
+RESOURCE_NOT_FOUND = -32002
 CANCEL_REQUEST = "$/cancel_request"
 
 

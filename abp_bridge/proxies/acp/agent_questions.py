@@ -6,15 +6,13 @@ apps ask goes another way (`mcp_endpoint`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, as_object
-from abp_bridge.core.menu import obstacle
-from abp_bridge.core.question import AnsweredBy, Outcome, Question
+from abp_bridge.core.question import AnsweredBy, Outcome
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols.acp import v1 as acp
@@ -147,9 +145,7 @@ class AgentQuestions:
         if session is None:
             return _encode_cancelled(OUTSIDE)
         self._serial += 1
-        question, left_out = _limit_to_buttons(
-            decode_form(params, id=f"own-{self._serial}", origin=self.agent_name)
-        )
+        question = decode_form(params, id=f"own-{self._serial}", origin=self.agent_name)
         session.elicitor = session.elicitor or self._make_elicitor(session.surfaces)
         answer = await session.elicitor.ask(question)
         outcome = answer.outcome
@@ -160,27 +156,10 @@ class AgentQuestions:
             "answeredBy": answer.answered_by.value,
             "route": answer.route,
             "reason": answer.reason,
-            "notAsked": left_out,
+            "notAsked": answer.metadata.get("notAsked"),
         }
         meta = {"_meta": {"abp": {word: value for word, value in account.items() if value}}}
         return encode_reply(question, outcome, answer.content) | meta
-
-
-def _limit_to_buttons(question: Question) -> tuple[Question, list[str]]:
-    """A question without the fields that may stay empty and that buttons cannot fill: (what is
-    asked, the names of what is not).
-    """
-    left_out = [
-        field
-        for field in question.fields
-        if not field.required and obstacle(replace(question, fields=(field,)))
-    ]
-    kept = tuple(field for field in question.fields if field not in left_out)
-    if not kept or not left_out:
-        return question, []
-    titles = ", ".join(dict.fromkeys(field.label for field in left_out))
-    note = f"(Here there are only buttons. What stays empty: {titles})"
-    return replace(question, fields=kept, note=note), [field.name for field in left_out]
 
 
 def _encode_cancelled(reason: str) -> JsonObject:

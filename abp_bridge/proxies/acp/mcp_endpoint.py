@@ -68,6 +68,7 @@ class McpEndpoint:
         self._modern = modern
         self._make_tap = make_tap
         self._sessions: dict[str, ClientSession] = {}
+        self._launched: set[str] = set()  # of the tokens of those, who have been here
         self._folder = ""
         self._socket: socket.socket | None = None
         self._opened = anyio.Event()
@@ -92,6 +93,13 @@ class McpEndpoint:
             "args": args,
             "env": [{"name": relay.TOKEN, "value": token}],
         }
+
+    def is_launched(self, session: ClientSession) -> bool:
+        """Whether the agent has ever launched a server of this session."""
+        tokens = (
+            token for token, known in self._sessions.items() if known.surfaces is session.surfaces
+        )
+        return not self._launched.isdisjoint(tokens)
 
     def revoke(self, session: str) -> None:
         """Nobody is let in to this session any more."""
@@ -145,10 +153,11 @@ class McpEndpoint:
     async def _admit(self, source: StreamReader, sink: StreamWriter, borrower: object) -> None:
         try:
             try:
-                session = self._sessions.get(await _token(source))
+                session = self._sessions.get(token := await _token(source))
             finally:
                 self._unauthenticated.release_on_behalf_of(borrower)
             if session is not None and sink.write_nowait(relay.WELCOME):
+                self._launched.add(token)
                 await self._serve(session, source, sink)
         # of one connection: the others, and the lines that pass, have nothing to do with it
         except Exception:

@@ -39,6 +39,10 @@ class EndpointRegistry(Protocol):
         """An item for `mcpServers` that belongs to `session`, under a name not in `taken`."""
         ...
 
+    def is_launched(self, session: ClientSession) -> bool:
+        """Whether the agent has ever launched a server of this session."""
+        ...
+
     def revoke(self, session: str) -> None:
         """Nobody is let in to the session of this name any more."""
         ...
@@ -67,6 +71,7 @@ class Router:
         self._sessions = sessions
         self._questions = questions
         self._endpoints = endpoints
+        self._is_told = False  # that the agent has none of the tools
         self._needles: tuple[bytes, ...] = (b'"initialize"',)  # of the client's relevant lines
         # The client's requests whose response is looked at before it passes.
         self._on_response: dict[Id, Callable[[JsonObject], Awaitable[None]]] = {}
@@ -153,10 +158,21 @@ class Router:
 
             async def on_end(response: JsonObject) -> None:
                 await self._sessions.end_prompt(prompt)
+                self._check_launched(session)
 
             self._sessions.begin_prompt(prompt, session)
             self._expect(prompt, on_end)
         return line
+
+    def _check_launched(self, session: ClientSession) -> None:
+        """Say once that an agent leaves its MCP servers alone, as `copilot --acp` does."""
+        if self._endpoints is None or self._is_told or self._endpoints.is_launched(session):
+            return
+        self._is_told = True
+        logger.warning(
+            "the agent did not start the MCP server that it was given for its session: it has none"
+            " of the apps' tools (docs/acp-clients.md)"
+        )
 
     def _cancel(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         if (session := self._sessions.find(params.get("sessionId"))) is not None:

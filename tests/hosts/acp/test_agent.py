@@ -450,6 +450,46 @@ def test_a_secret_is_never_shown_to_the_client(scene: Scene) -> None:
     assert "secrets never do" in response["error"]["message"]
 
 
+FORM_WITH_KEY: Json = {
+    "method": "elicitation/input",
+    "params": {
+        "prompt": "Your account?",
+        "schema": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "key": {"type": "string", "format": "password", "title": "API key"},
+            },
+            "required": ["name"],
+        },
+    },
+}
+
+
+async def test_what_a_form_cannot_have_is_left_out_where_it_may_and_that_is_said() -> None:
+    forms: list[Json] = []
+
+    def answer(method: str, params: Json) -> Json:
+        forms.append(params)
+        return {"action": "accept", "content": {"name": "Ann"}}
+
+    async with session(handler=answer, capabilities=FORM) as (person, id):
+        response = await ask(person, id, FORM_WITH_KEY)
+        needed = json.loads(json.dumps(FORM_WITH_KEY))
+        needed["params"]["schema"]["required"].append("key")
+        refused = await ask(person, id, needed)
+        needed["params"]["schema"]["required"] = ["name"]
+        needed["params"]["schema"]["anyOf"] = [{"required": ["key"]}]
+        together = await ask(person, id, needed)
+    assert list(forms[0]["requestedSchema"]["properties"]) == ["name"]
+    assert "(Not all of it can be asked here. What stays empty: API key)" in forms[0]["message"]
+    assert response["data"] == {"value": {"name": "Ann"}}
+    assert response["metadata"]["notAsked"] == ["key"]
+    assert refused["error"]["code"] == "NOT_SUPPORTED"
+    assert "needed with what was answered" in together["error"]["message"]
+    assert len(forms) == 2
+
+
 # --- how a permission looks -----------------------------------------------------------------------
 
 
@@ -1450,7 +1490,7 @@ BAD_REQUESTS: dict[str, tuple[str, Json, int, str]] = {
     "another process's session": (
         "session/resume",
         {"sessionId": "abp-session-1-1", "cwd": "/"},
-        -32602,
+        -32002,
         "they end with their process",
     ),
     "no folder": ("session/new", {"mcpServers": []}, -32602, "session/new needs a cwd"),

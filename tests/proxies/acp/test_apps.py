@@ -161,3 +161,17 @@ async def test_an_app_whose_client_leaves_hears_how_its_questions_ended(
             last = await app.next()
     assert (first["id"], last["id"]) == ("q", "last")
     assert {each["result"]["metadata"]["answeredBy"] for each in (first, last)} == {"nobody"}
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_leaves_its_server_alone_is_said_to_have_no_tools(
+    tmp_path: Path,
+) -> None:
+    log, words = tmp_path / "log", "did not start the MCP server"
+    async with proxied("--app", "demo", "--log-file", str(log)) as client:
+        await ask(client, await opened(client), "confirm", prompt="no")  # whatever comes of that
+        assert words not in log.read_text()
+        session = await client.new()
+        for _ in range(2):
+            await client.prompt(session, "[]")
+    assert log.read_text().count(words) == 1
