@@ -21,7 +21,7 @@ help:
 	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'
 	@echo 'make agents             real agents as models (Claude Code, Codex, Goose, opencode, Qwen Code, Gemini CLI), by their command lines and over ACP'
 	@echo 'make servers            real MCP servers (MongoDB, Supabase, everything, Azure, FastMCP, Okta'"'"'s helper) behind abp-bridge mcp'
-	@echo 'make docs               the pictures of docs/page.md, from a real Chromium, docs/capabilities.md, from the matrix, and the tables in README'
+	@echo 'make docs               the pictures of docs/page.md and docs/inbox.md, from a real Chromium, docs/capabilities.md, from the matrix, and the tables in README'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 	@echo 'make soak               32,000 whole sessions on a virtual clock, with faults by seed; ARGS="--seeds 500" for some'
@@ -131,7 +131,7 @@ fuzz: setup
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
 
 docs: setup chromium
-	$(BIN)/python docs/screenshots.py docs/page
+	$(BIN)/python docs/screenshots.py docs
 	$(BIN)/python -m abp_bridge matrix --format markdown --fixture > docs/capabilities.md
 	$(BIN)/python -m tests.docs.printed
 

@@ -1,7 +1,8 @@
-"""python docs/screenshots.py DIR: the bridge's own page as a person sees it, each of its states a
-small PNG in DIR (`make docs`): on a desktop and on a phone, light and dark.
+"""python docs/screenshots.py DIR: the bridge's own page and the inbox as a person sees them, each
+state a small PNG in DIR/page or DIR/inbox (`make docs`): on a desktop and on a phone, light and
+dark.
 
-`visit` goes through the states; a test has axe look at each of them.
+`visit` and `visit_inbox` go through the states; a test has axe look at each of them.
 """
 
 from __future__ import annotations
@@ -9,22 +10,39 @@ from __future__ import annotations
 import base64
 import os
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import anyio
+from anyio.abc import TaskGroup
 from playwright.async_api import Browser, BrowserContext, Page
 
 from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.bridge.approval import make_question
 from abp_bridge.core.capability import Capability
+from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent
 from abp_bridge.core.model_approval import make_approval
-from abp_bridge.core.question import Field, FieldType, Kind, Question
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+)
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import read_settings
+from abp_bridge.surfaces.inbox import pairing
+from abp_bridge.surfaces.inbox.app import InboxApp, Invitation
+from abp_bridge.surfaces.inbox.pairing import Pairing
+from abp_bridge.surfaces.inbox.register import Register
 from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
@@ -123,6 +141,7 @@ RTL = ask("input", prompt="מה השם המלא שלך?", schema={"type": "strin
 CALL = make_question(
     "q", "call-1", HERE, Capability("trip.cancel", destructive=True), {"trip": "Rome, 12 May"}
 )
+YES = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"value": "Station 5"})
 MODEL = make_approval(
     "q",
     Question("s", Kind.SAMPLING, "task", (), HERE, tools=("trip.plan",), agent="Codex 0.169"),
@@ -241,6 +260,58 @@ async def _end(page: LazyPageServer, person: BrowserContext, look: Look) -> None
         await tab.close()
 
 
+async def visit_inbox(browser: Browser, look: Look) -> None:
+    """Go through the states of the inbox, which knows of nothing but what is asked here."""
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"HOME": folder, "ABP_RUNTIME_DIR": f"{folder}/run"}
+        person = await browser.new_context(viewport={"width": WIDTHS["desktop"], "height": 900})
+        with mock.patch.dict(os.environ, places):
+            async with anyio.create_task_group() as tasks:
+                kept, invitation = Pairing(), Invitation()
+                pairing.save(kept)
+                inbox = InboxApp(tasks, kept, invitation)
+                tab = await person.new_page()
+                await tab.goto(await inbox.start(0))
+                await _pair(tab, invitation, look)
+                await _list(tasks, tab, Path(folder, "run"), look)
+                await tab.get_by_role("button", name="Forget this browser").click()
+                await tab.get_by_text("This browser is forgotten").wait_for()
+                await look(tab, "forgotten")
+                tasks.cancel_scope.cancel()
+        await person.close()
+
+
+async def _pair(tab: Page, invitation: Invitation, look: Look) -> None:
+    for code in ("BBBB-BBBB", invitation.shown_code):
+        await tab.get_by_label("Code").fill(code)
+        await tab.keyboard.press("Enter")
+        if code != invitation.shown_code:
+            await tab.get_by_role("alert").wait_for()
+            await look(tab, "entrance")
+    await tab.get_by_text("Nothing is open.").wait_for()
+
+
+async def _list(tasks: TaskGroup, tab: Page, runtime: Path, look: Look) -> None:
+    """Questions of a bridge, on its page and in its host, what was answered, and another bridge
+    that says nothing.
+    """
+    register = Register(tasks, 600.0)
+    tell = register.observer(lambda: "Codex 0.169")
+    for question in (STATION, SECRET):
+        tell(InputRequestEvent(0.0, question))
+        tell(InputResolvedEvent(1.0, question, YES))
+    tell(InputRequestEvent(0.0, replace(NOTE, id="host")))
+    tell(InputRequestEvent(0.0, DELETE))
+    async with register.listed(LazyPageServer(tasks)).show(DELETE):
+        await anyio.wait_all_tasks_blocked()  # till its socket, whose folder it makes, is there
+        async with await anyio.create_unix_listener(
+            runtime / f"4711-{int(datetime.now().timestamp())}.sock"
+        ):
+            await tab.reload()
+            await tab.get_by_text("process 4711").wait_for()
+            await look(tab, "list")
+
+
 class Camera:
     """Takes each state at two sizes, light and dark, as one picture."""
 
@@ -281,7 +352,8 @@ async def take_all(folder: Path) -> None:
     sandbox = "0" if os.geteuid() == 0 else "1"
     settings = read_settings({"ABP_CHROME_SANDBOX": sandbox, **os.environ})
     async with anyio.create_task_group() as tasks, run_chromium(settings) as browser:
-        await visit(LazyPageServer(tasks), browser, Camera(browser, folder).look)
+        await visit(LazyPageServer(tasks), browser, Camera(browser, folder / "page").look)
+        await visit_inbox(browser, Camera(browser, folder / "inbox").look)
         tasks.cancel_scope.cancel()
 
 

@@ -37,6 +37,7 @@ from support.visitor import Browser
 from abp_bridge.cli import inbox as cli_inbox
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.interfaces.person_time import person_time
 from abp_bridge.surfaces.inbox import (
     app,
     bridges,
@@ -53,6 +54,7 @@ from abp_bridge.surfaces.inbox.pairing import Pairing
 from abp_bridge.surfaces.inbox.places import PlaceError
 from abp_bridge.surfaces.inbox.register import Register
 from abp_bridge.surfaces.page import words as page_words
+from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
@@ -584,6 +586,25 @@ async def test_the_list_follows_what_is_asked_and_the_fixed_address_leads_to_it(
         await expect(tab.get_by_role("cell", name="accepted, person")).to_be_visible()
         await tab.get_by_role("button", name="Forget this browser").click()
         await expect(tab.get_by_text("This browser is forgotten")).to_be_visible()
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_list_in_which_nothing_happened_is_the_same(machine: Machine) -> None:
+    """Else a browser takes it for another each second, and a screen reader reads it out again."""
+    async with anyio.create_task_group() as tasks:
+
+        class Time:
+            deadline = anyio.current_time() + 600
+
+            def extend(self) -> None: ...
+
+        register = Register(tasks, 600.0)
+        register.observer(lambda: "Codex")(InputRequestEvent(0.0, QUESTION))
+        token = person_time.set(Time())
+        async with register.listed(LazyPageServer(tasks)).show(QUESTION):
+            await until_open({"Name?": "page"})
+            assert await bridges.look() == await bridges.look()
+        person_time.reset(token)
         tasks.cancel_scope.cancel()
 
 

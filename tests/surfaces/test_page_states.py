@@ -1,5 +1,6 @@
-"""The page in each of its states, as docs/screenshots.py goes through them, and what becomes of
-what was typed: through errors, Back, loading again, later, and the death of the bridge.
+"""The page and the inbox in each of their states, as docs/screenshots.py goes through them, and
+what becomes of what was typed: through errors, Back, loading again, later, and the death of the
+bridge.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ async def test_axe_finds_nothing_in_any_state_light_or_dark(browser: Browser) ->
     async with anyio.create_task_group() as tasks:
         await screenshots.visit(LazyPageServer(tasks), browser, look)
         tasks.cancel_scope.cancel()
+    await screenshots.visit_inbox(browser, look)
     assert found == {}
-    assert len(set(seen)) == 20
+    assert len(set(seen)) == 23
 
 
 def ask(**params: Json) -> Question:

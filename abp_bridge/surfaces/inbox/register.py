@@ -55,6 +55,7 @@ class _Asked:
     limit: float
     around: _Asked | None
     since: float = field(default_factory=time.time)
+    started: float = field(default_factory=anyio.current_time)  # the same, on the loop's clock
     route: str = ""
     shown: PageQuestion | None = None
     time: PersonTime | None = None
@@ -64,7 +65,7 @@ class _Asked:
         """When it closes, in seconds since 1970; its person may have had it extended."""
         if self.time is None:
             return self.since + self.limit
-        return time.time() + self.time.deadline - anyio.current_time()
+        return self.since + self.time.deadline - self.started
 
 
 class Register:
