@@ -91,6 +91,8 @@ endif
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@! grep -rnE '^.{101}' --include='*.js' --include='*.css' abp_bridge || { \
+	  echo 'longer than 100 columns' >&2; exit 1; }
 	@$(MAKE) --no-print-directory --jobs=2 mypy basedpyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/deptry abp_bridge

@@ -1,16 +1,24 @@
 // What runs in an app's page, before any script of the app's own.
 //
-// In the main frame it gives the app every name that ABP's documents use for asking and telling (X1, X2, X4), spells whatever crosses as JSON text
-// (X18, X27, X29), and keeps the desk that page.py works on. Who may ask is not decided here, where the page could change it, but in page.py.
+// In the main frame it gives the app every name that ABP's documents use for asking and telling
+// (X1, X2, X4), spells whatever crosses as JSON text (X18, X27, X29), and keeps the desk that
+// page.py works on. Who may ask is not decided here, where the page could change it, but in
+// page.py.
 (() => {
   'use strict';
 
   const post = window.__abpBridgePost; // (kind, text) -> what page.py answers
 
-  // In other frames nobody may ask: the names are not there, page.py refuses whoever finds the way to it, and dialogs are dismissed before they open
-  // (two open at once, from two frames, hang Chromium). It is told that they tried.
+  // In other frames nobody may ask: the names are not there, page.py refuses whoever finds the way
+  // to it, and dialogs are dismissed before they open (two open at once, from two frames, hang
+  // Chromium). It is told that they tried.
   if (window.top !== window) {
-    for (const [name, dismissed] of [['alert', undefined], ['confirm', false], ['prompt', null], ['print', undefined]]) {
+    for (const [name, dismissed] of [
+      ['alert', undefined],
+      ['confirm', false],
+      ['prompt', null],
+      ['print', undefined],
+    ]) {
       const refused = () => (post('dialog').catch(() => {}), dismissed);
       Object.defineProperty(window, name, { value: refused, writable: true, configurable: false });
     }
@@ -41,7 +49,8 @@
   class TooLarge extends Error {}
 
   const quote = (text) => stringify(text.toWellFormed ? text.toWellFormed() : text);
-  const skipped = (value) => value === undefined || typeof value === 'function' || typeof value === 'symbol';
+  const skipped = (value) =>
+    value === undefined || typeof value === 'function' || typeof value === 'symbol';
   const wordsOf = (error) => {
     try {
       return String(error?.message ?? error);
@@ -53,12 +62,14 @@
   function base64(bytes) {
     if (bytes.toBase64) return bytes.toBase64();
     let binary = '';
-    for (let at = 0; at < bytes.length; at += 8192) binary += String.fromCharCode.apply(null, bytes.subarray(at, at + 8192));
+    for (let at = 0; at < bytes.length; at += 8192)
+      binary += String.fromCharCode.apply(null, bytes.subarray(at, at + 8192));
     return btoa(binary);
   }
 
   function bytesOf(value) {
-    if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+    if (ArrayBuffer.isView(value))
+      return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
     return /^\[object (Shared)?ArrayBuffer\]$/.test(tagOf(value)) ? new Uint8Array(value) : null;
   }
 
@@ -91,7 +102,8 @@
 
     grow(size) {
       this.size += size;
-      if (this.size > this.largest) throw new TooLarge(`it is larger than ${this.largest} characters`);
+      if (this.size > this.largest)
+        throw new TooLarge(`it is larger than ${this.largest} characters`);
     }
 
     odd(text, note) {
@@ -109,7 +121,9 @@
         case 'bigint':
           return this.put(`"${value}"`);
         case 'number':
-          return Number.isFinite(value) ? this.put(String(value)) : this.odd('null', 'numbers that JSON does not have became null');
+          return Number.isFinite(value)
+            ? this.put(String(value))
+            : this.odd('null', 'numbers that JSON does not have became null');
         case 'object':
           return value === null ? this.put('null') : this.object(value, depth, type);
         default:
@@ -119,7 +133,8 @@
 
     object(value, depth, type) {
       if (this.above.has(value)) return this.odd('"[Circular]"', 'circular references were cut');
-      if (depth >= DEEPEST) return this.odd('"[Too deep]"', `what is nested more than ${DEEPEST} levels deep was cut`);
+      if (depth >= DEEPEST)
+        return this.odd('"[Too deep]"', `what is nested more than ${DEEPEST} levels deep was cut`);
       const [pieces, blobs, size] = [this.pieces.length, this.blobs.length, this.size];
       this.above.add(value);
       try {
@@ -149,7 +164,9 @@
         case 'Set':
           return this.list([...value], depth);
         case 'Date':
-          return Number.isNaN(value.getTime()) ? this.odd('null', 'dates that are no dates became null') : this.put(quote(value.toISOString()));
+          return Number.isNaN(value.getTime())
+            ? this.odd('null', 'dates that are no dates became null')
+            : this.put(quote(value.toISOString()));
         case 'Number':
         case 'String':
         case 'Boolean':
@@ -161,10 +178,12 @@
         case 'DOMException':
           return this.members({ name: value.name, message: value.message, ...value }, depth);
         default:
-          if (tag === 'Window' || typeof value.nodeType === 'number') return this.odd(quote(`[${tag}]`), 'objects of the page itself were left out');
+          if (tag === 'Window' || typeof value.nodeType === 'number')
+            return this.odd(quote(`[${tag}]`), 'objects of the page itself were left out');
       }
       if (typeof value.toJSON === 'function') return this.value(value.toJSON(), depth, type);
-      if (tag !== 'Object' && keys(value).length === 0) return this.odd(quote(`[${tag}]`), 'objects that hold no data were left out');
+      if (tag !== 'Object' && keys(value).length === 0)
+        return this.odd(quote(`[${tag}]`), 'objects that hold no data were left out');
       return this.members(value, depth);
     }
 
@@ -229,13 +248,19 @@
 
     unreadable(error) {
       const why = wordsOf(error);
-      this.odd(quote(`[Unreadable${why.length > 200 ? '' : `: ${why}`}]`), 'values that could not be read were replaced');
+      this.odd(
+        quote(`[Unreadable${why.length > 200 ? '' : `: ${why}`}]`),
+        'values that could not be read were replaced',
+      );
     }
 
     binary(size, type, content, name = '') {
       this.put('{"content":"');
       content();
-      this.put(`","mimeType":${quote(type || 'application/octet-stream')},"encoding":"base64","size":${size}`);
+      this.put(
+        `","mimeType":${quote(type || 'application/octet-stream')}` +
+          `,"encoding":"base64","size":${size}`,
+      );
       this.put(name ? `,"filename":${quote(name)}}` : '}');
     }
 
@@ -247,7 +272,10 @@
       this.grow(Math.ceil(blob.size / 3) * 4);
       const content = blob.arrayBuffer().then((buffer) => base64(new Uint8Array(buffer)));
       const index = this.pieces.push('') - 1;
-      this.blobs.push([index, content.catch(() => (this.notes.add('a file could not be read and is empty'), ''))]);
+      this.blobs.push([
+        index,
+        content.catch(() => (this.notes.add('a file could not be read and is empty'), '')),
+      ]);
     }
   }
 
@@ -263,12 +291,19 @@
   let sending = null;
   let lines = 0; // of the console that are in the queue
 
-  // In the order told, one batch under way at a time: a page that tells faster than it is heard waits here, not in the bridge.
+  // In the order told, one batch under way at a time: a page that tells faster than it is heard
+  // waits here, not in the bridge.
   function send(kind, value) {
     try {
       queue.push([kind, spelling(value, LARGEST_MESSAGE).text()]);
     } catch (error) {
-      const lost = { event: 'notifications/error', data: { code: 'TRANSPORT_ERROR', message: `what the app told was dropped: ${wordsOf(error)}` } };
+      const lost = {
+        event: 'notifications/error',
+        data: {
+          code: 'TRANSPORT_ERROR',
+          message: `what the app told was dropped: ${wordsOf(error)}`,
+        },
+      };
       queue.push(['notice', stringify(lost)]);
     }
     sending ??= drain();
@@ -321,14 +356,21 @@
     }
   }
 
-  const refusal = (code, message) => ({ success: false, error: { code, message, retryable: false } });
-  const tell = (notice, data) => send('notice', typeof notice === 'string' ? { event: notice, data } : notice);
+  const refusal = (code, message) => ({
+    success: false,
+    error: { code, message, retryable: false },
+  });
+  const tell = (notice, data) =>
+    send('notice', typeof notice === 'string' ? { event: notice, data } : notice);
   const progress = (report) => send('progress', report);
-  const changed = (changes) => send('notice', { event: 'notifications/capabilities/list_changed', data: changes });
+  const changed = (changes) =>
+    send('notice', { event: 'notifications/capabilities/list_changed', data: changes });
 
-  const heard = new WeakMap(); // message -> what became of it each time, and how often each name has brought it
+  // message -> what became of it each time, and how often each name has brought it
+  const heard = new WeakMap();
 
-  // An app that uses several names brings one message by each. The nth time by one name is the nth time by another.
+  // An app that uses several names brings one message by each. The nth time by one name is the nth
+  // time by another.
   function once(message, name, act) {
     if (message === null || typeof message !== 'object') return act();
     if (!heard.has(message)) heard.set(message, { outcomes: [], times: new Map() });
@@ -358,10 +400,19 @@
     __abp_capabilities_changed: changed,
     __abpOnCapabilitiesChanged: changed,
   };
-  const HOOKS = { onElicitation: ask, onNotification: tell, onProgress: progress, onCapabilitiesChanged: changed };
+  const HOOKS = {
+    onElicitation: ask,
+    onNotification: tell,
+    onProgress: progress,
+    onCapabilitiesChanged: changed,
+  };
 
   for (const [name, act] of Object.entries(CALLBACKS)) {
-    Object.defineProperty(window, name, { value: callback(name, act), writable: true, configurable: true });
+    Object.defineProperty(window, name, {
+      value: callback(name, act),
+      writable: true,
+      configurable: true,
+    });
   }
 
   function attach(abp) {
@@ -369,7 +420,8 @@
       try {
         const theirs = abp[name];
         if (typeof theirs !== 'function') abp[name] = callback(name, act);
-        else if (!ours.has(theirs)) Promise.resolve(theirs.call(abp, callback(name, act))).catch(() => {});
+        else if (!ours.has(theirs))
+          Promise.resolve(theirs.call(abp, callback(name, act))).catch(() => {});
       } catch {
         // An app that takes no handler here has the global names.
       }
@@ -385,7 +437,9 @@
   // Where in a script of the page's: this one has no address.
   const placeOf = (error) => {
     try {
-      return /(?:https?|chrome-extension):\/\/[^\s()]+:\d+:\d+/.exec(String(error.stack))?.[0] ?? '';
+      return (
+        /(?:https?|chrome-extension):\/\/[^\s()]+:\d+:\d+/.exec(String(error.stack))?.[0] ?? ''
+      );
     } catch {
       return '';
     }
@@ -394,7 +448,13 @@
   function line(level, message, at) {
     if (lines >= MOST_LINES) return (lostLines += 1);
     lines += 1;
-    send('console', { level, message: message.slice(0, LONGEST_LINE), cut: Math.max(0, message.length - LONGEST_LINE), at, lost: lostLines });
+    send('console', {
+      level,
+      message: message.slice(0, LONGEST_LINE),
+      cut: Math.max(0, message.length - LONGEST_LINE),
+      at,
+      lost: lostLines,
+    });
     lostLines = 0;
   }
 
@@ -409,7 +469,10 @@
     }
   }
 
-  for (const [name, level] of [['error', 'error'], ['warn', 'warning']]) {
+  for (const [name, level] of [
+    ['error', 'error'],
+    ['warn', 'warning'],
+  ]) {
     const said = console[name].bind(console);
     console[name] = (...words) => {
       said(...words);
@@ -422,34 +485,60 @@
   window.addEventListener('error', ({ message, filename, lineno, colno }) => {
     if (message) line('error', message, filename ? `${filename}:${lineno}:${colno}` : '');
   });
-  window.addEventListener('unhandledrejection', ({ reason }) => line('error', `Uncaught (in promise) ${shown(reason)}`, placeOf(reason)));
-  window.addEventListener('securitypolicyviolation', ({ effectiveDirective, blockedURI, sourceFile, lineNumber, columnNumber }) => {
-    const at = sourceFile ? `${sourceFile}:${lineNumber}:${columnNumber}` : '';
-    line('error', `its Content-Security-Policy (${effectiveDirective}) blocked ${blockedURI.split('?')[0]}`, at);
-  });
+  window.addEventListener('unhandledrejection', ({ reason }) =>
+    line('error', `Uncaught (in promise) ${shown(reason)}`, placeOf(reason)),
+  );
+  window.addEventListener(
+    'securitypolicyviolation',
+    ({ effectiveDirective, blockedURI, sourceFile, lineNumber, columnNumber }) => {
+      const at = sourceFile ? `${sourceFile}:${lineNumber}:${columnNumber}` : '';
+      line(
+        'error',
+        `its Content-Security-Policy (${effectiveDirective}) blocked ${blockedURI.split('?')[0]}`,
+        at,
+      );
+    },
+  );
 
   // --- files that it gives by itself ---
 
   // There is no printer here: page.py makes a PDF for the call that runs.
-  Object.defineProperty(window, 'print', { value: () => void send('print', document.title), writable: true, configurable: true });
-
-  // Where it goes during a call may be a download, and then the page stays: the result waits until that is known.
-  const going = (url) => running.size && send('going', url);
-  window.navigation?.addEventListener('navigate', ({ destination, downloadRequest, hashChange }) => {
-    const { url, sameDocument } = destination;
-    if (!hashChange && !sameDocument && (downloadRequest !== null || /^https?:/.test(url))) going(url);
+  Object.defineProperty(window, 'print', {
+    value: () => void send('print', document.title),
+    writable: true,
+    configurable: true,
   });
-  const open = window.open.bind(window);
-  Object.defineProperty(window, 'open', { value: (...given) => (going('a window'), open(...given)), writable: true, configurable: true });
 
-  // With the page's own cookies and by its rules: what another origin does not allow it is not had. The app's `auth` goes to its own origin only.
+  // Where it goes during a call may be a download, and then the page stays: the result waits until
+  // that is known.
+  const going = (url) => running.size && send('going', url);
+  window.navigation?.addEventListener(
+    'navigate',
+    ({ destination, downloadRequest, hashChange }) => {
+      const { url, sameDocument } = destination;
+      if (!hashChange && !sameDocument && (downloadRequest !== null || /^https?:/.test(url)))
+        going(url);
+    },
+  );
+  const open = window.open.bind(window);
+  Object.defineProperty(window, 'open', {
+    value: (...given) => (going('a window'), open(...given)),
+    writable: true,
+    configurable: true,
+  });
+
+  // With the page's own cookies and by its rules: what another origin does not allow it is not had.
+  // The app's `auth` goes to its own origin only.
   async function download({ url, address, headers, largest, patience }) {
     const own = new URL(url, document.baseURI).origin === window.origin;
-    const answer = await load(own ? address : url, { headers: own ? headers : {}, signal: AbortSignal.timeout(patience) });
+    const answer = await load(own ? address : url, {
+      headers: own ? headers : {},
+      signal: AbortSignal.timeout(patience),
+    });
     if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
     const pieces = [];
     let size = 0;
-    for (const reader = answer.body.getReader(); ; ) {
+    for (const reader = answer.body.getReader(); ;) {
       const { done, value } = await reader.read();
       if (done) return new Blob(pieces, { type: answer.headers.get('content-type') ?? '' });
       size += value.length;
@@ -490,7 +579,8 @@
     try {
       return await told('value', await act());
     } catch (error) {
-      if (error instanceof TooLarge) return told('thrown', { message: `the result cannot be carried: ${error.message}` });
+      if (error instanceof TooLarge)
+        return told('thrown', { message: `the result cannot be carried: ${error.message}` });
       const at = placeOf(error);
       return told('thrown', error, at).catch(() => told('thrown', { message: wordsOf(error) }, at));
     }
@@ -512,27 +602,35 @@
       for (const end = clock() + patience; ; await pause(20)) {
         const abp = window.abp;
         if (typeof abp?.initialize === 'function') return '';
-        if (clock() >= end) return abp ? 'window.abp has no initialize()' : 'window.abp not found after page load';
+        if (clock() >= end)
+          return abp ? 'window.abp has no initialize()' : 'window.abp not found after page load';
       }
     },
 
-    initialize: (key, params) => deliver(key, async () => {
-      const opened = await window.abp.initialize(parse(params));
-      attach(window.abp);
-      return opened;
-    }),
+    initialize: (key, params) =>
+      deliver(key, async () => {
+        const opened = await window.abp.initialize(parse(params));
+        attach(window.abp);
+        return opened;
+      }),
 
-    call: (key, capability, params) => deliver(key, async () => {
-      const controller = new AbortController();
-      running.set(key, controller);
-      try {
-        return await window.abp.call(capability, parse(params), { callId: key, progressToken: key, signal: controller.signal });
-      } finally {
-        running.delete(key);
-      }
-    }),
+    call: (key, capability, params) =>
+      deliver(key, async () => {
+        const controller = new AbortController();
+        running.set(key, controller);
+        try {
+          return await window.abp.call(capability, parse(params), {
+            callId: key,
+            progressToken: key,
+            signal: controller.signal,
+          });
+        } finally {
+          running.delete(key);
+        }
+      }),
 
-    // X6: each form that ABP's documents have, until one is answered as ABP says. X7: the signal, too.
+    // X6: each form that ABP's documents have, until one is answered as ABP says. X7: the signal,
+    // too.
     async cancel(key, reason) {
       rest.delete(key);
       const controller = running.get(key);
@@ -545,7 +643,10 @@
       await attempt(() => window.__abp_cancel(key, reason));
     },
 
-    capabilities: (key) => deliver(key, async () => (typeof window.abp.listCapabilities === 'function' ? window.abp.listCapabilities() : [])),
+    capabilities: (key) =>
+      deliver(key, async () =>
+        typeof window.abp.listCapabilities === 'function' ? window.abp.listCapabilities() : [],
+      ),
 
     download: (key, given) => deliver(key, () => download(parse(given))),
 

@@ -1,17 +1,29 @@
-// The apps of a bridge as one app of a page: `window.abp`, each word of which goes over a WebSocket to the bridge that served this page, and, where
-// another page shows this one, ABP's envelopes by postMessage.
+// The apps of a bridge as one app of a page: `window.abp`, each word of which goes over a WebSocket
+// to the bridge that served this page, and, where another page shows this one, ABP's envelopes by
+// postMessage.
 (() => {
   'use strict';
 
   const address = `ws://${location.host}/abp${location.search}`; // with its token
-  const failure = (code, message, retryable = false) => ({ success: false, error: { code, message, retryable } });
-  const gone = () => failure('DISCONNECTED', 'The bridge is gone, or has ended this session.', true);
+  const failure = (code, message, retryable = false) => ({
+    success: false,
+    error: { code, message, retryable },
+  });
+  const gone = () =>
+    failure('DISCONNECTED', 'The bridge is gone, or has ended this session.', true);
 
   const connect = () =>
     new Promise((resolve, reject) => {
       const socket = new WebSocket(address);
       socket.addEventListener('open', () => resolve(socket));
-      socket.addEventListener('close', () => reject(new Error('The bridge lets nobody in: this page needs the whole address that it wrote to its stderr, with the token.')));
+      socket.addEventListener('close', () =>
+        reject(
+          new Error(
+            'The bridge lets nobody in: this page needs the whole address that it wrote to its' +
+              ' stderr, with the token.',
+          ),
+        ),
+      );
     });
 
   function show(words) {
@@ -19,7 +31,7 @@
     if (state) state.textContent = words;
   }
 
-  // --- the agent's hooks, by the names that ABP's documents have for them (X1, X2, X4): the first that is there ---
+  // --- the agent's hooks, by the names that ABP's documents have for them (X1, X2, X4): the first 
 
   const HOOKS = {
     ask: ['__abp_elicitation', '__abpOnElicitation', 'onElicitation'],
@@ -38,10 +50,13 @@
 
   function tell(method, params) {
     const [listener, told] =
-      method === 'notifications/progress' ? [hook('progress'), params]
-      : hook('tell') ? [hook('tell'), { event: method, data: params }]
-      : method === 'notifications/capabilities/list_changed' ? [hook('change'), params]
-      : [];
+      method === 'notifications/progress'
+        ? [hook('progress'), params]
+        : hook('tell')
+          ? [hook('tell'), { event: method, data: params }]
+          : method === 'notifications/capabilities/list_changed'
+            ? [hook('change'), params]
+            : [];
     try {
       Promise.resolve(listener?.(told)).catch(() => {});
     } catch {
@@ -49,7 +64,8 @@
     }
   }
 
-  // ABP has no word for a question that is withdrawn: its request has a `signal`, which no JSON of it shows.
+  // ABP has no word for a question that is withdrawn: its request has a `signal`, which no JSON of
+  // it shows.
   async function ask(method, { timeout, ...params }, signal) {
     const listener = hook('ask');
     if (!listener) return failure('NOT_SUPPORTED', 'No agent on this page listens to questions.');
@@ -75,7 +91,8 @@
     }
 
     send(message) {
-      if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ jsonrpc: '2.0', ...message }));
+      if (this.socket.readyState === WebSocket.OPEN)
+        this.socket.send(JSON.stringify({ jsonrpc: '2.0', ...message }));
     }
 
     request(method, params) {
@@ -90,7 +107,8 @@
     async take({ id, method, params, result, error }) {
       if (method !== undefined) {
         if (id !== undefined) await this.answer(id, method, params ?? {});
-        else if (method === 'notifications/elicitation/withdrawn') this.asked.get(params.requestId)?.abort();
+        else if (method === 'notifications/elicitation/withdrawn')
+          this.asked.get(params.requestId)?.abort();
         else tell(method, params ?? {});
         return;
       }
@@ -120,7 +138,9 @@
   }
 
   let session = null;
-  const inSession = (method, params) => session?.request(method, params) ?? Promise.resolve(failure('NOT_INITIALIZED', 'Call initialize() first.', true));
+  const inSession = (method, params) =>
+    session?.request(method, params) ??
+    Promise.resolve(failure('NOT_INITIALIZED', 'Call initialize() first.', true));
 
   const abp = {
     protocolVersion: '0.1',
@@ -148,11 +168,18 @@
     listCapabilities: () => inSession('capabilities/list', {}),
 
     call(capability, params = {}, { signal, callId = crypto.randomUUID(), ...options } = {}) {
-      signal?.addEventListener('abort', () => abp.cancel(callId, String(signal.reason?.message ?? signal.reason)));
-      return inSession('capabilities/call', { capability, params, options: { ...options, callId } });
+      signal?.addEventListener('abort', () =>
+        abp.cancel(callId, String(signal.reason?.message ?? signal.reason)),
+      );
+      return inSession('capabilities/call', {
+        capability,
+        params,
+        options: { ...options, callId },
+      });
     },
 
-    cancel: (callId, reason) => inSession('capabilities/cancel', typeof callId === 'object' ? callId : { callId, reason }),
+    cancel: (callId, reason) =>
+      inSession('capabilities/cancel', typeof callId === 'object' ? callId : { callId, reason }),
   };
 
   Object.defineProperty(window, 'abp', { value: abp });
@@ -164,7 +191,9 @@
 
   async function pass(data, origin) {
     relay ??= connect().then((socket) => {
-      socket.addEventListener('message', (event) => window.parent.postMessage(JSON.parse(event.data), origin));
+      socket.addEventListener('message', (event) =>
+        window.parent.postMessage(JSON.parse(event.data), origin),
+      );
       socket.addEventListener('close', () => report(gone().error, origin));
       return socket;
     });
@@ -177,10 +206,19 @@
 
   function report(data, origin) {
     relay = null;
-    window.parent.postMessage({ type: 'notification', payload: { event: 'notifications/error', data } }, origin);
+    window.parent.postMessage(
+      { type: 'notification', payload: { event: 'notifications/error', data } },
+      origin,
+    );
   }
 
   window.addEventListener('message', ({ source, origin, data }) => {
-    if (window.parent !== window && source === window.parent && allowed.includes(origin) && typeof data?.type === 'string') pass(data, origin);
+    if (
+      window.parent !== window &&
+      source === window.parent &&
+      allowed.includes(origin) &&
+      typeof data?.type === 'string'
+    )
+      pass(data, origin);
   });
 })();

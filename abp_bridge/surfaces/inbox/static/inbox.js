@@ -1,17 +1,25 @@
-// The inbox without loading it again: follows what is open, and finds the way from the fixed address
-// to the list. Everything works without it.
+// The inbox without loading it again: follows what is open, and finds the way from the fixed
+// address to the list. Everything works without it.
 
 const KEY = 'abp-inbox';
 const inbox = document.querySelector('[data-inbox]');
 
 if (inbox) {
-  try { localStorage.setItem(KEY, inbox.dataset.inbox); } catch { /* it is asked for again */ }
+  try {
+    localStorage.setItem(KEY, inbox.dataset.inbox);
+  } catch {
+    /* it is asked for again */
+  }
   new EventSource(`${inbox.dataset.inbox}events`).onmessage = (event) => {
     if (event.data !== inbox.dataset.version) refresh();
   };
 } else if (document.querySelector('[data-entrance]') && !document.querySelector('form')) {
   let home = null;
-  try { home = localStorage.getItem(KEY); } catch { /* without storage its person has a bookmark */ }
+  try {
+    home = localStorage.getItem(KEY);
+  } catch {
+    /* without storage its person has a bookmark */
+  }
   if (home) location.replace(home);
 }
 
@@ -25,5 +33,7 @@ async function refresh() {
   inbox.replaceChildren(...now.childNodes);
   document.title = page.title;
   if (focused) inbox.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
-  document.querySelector('[data-past]').replaceChildren(...page.querySelector('[data-past]').childNodes);
+  document
+    .querySelector('[data-past]')
+    .replaceChildren(...page.querySelector('[data-past]').childNodes);
 }

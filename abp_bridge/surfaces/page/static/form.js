@@ -1,7 +1,7 @@
 // Comforts only: the page works without this. It sends forms without losing what is in them, keeps
 // drafts in the tab (never of a secret or a file), says when a question has ended, when its time
-// runs out and when the bridge has gone, keeps the inbox fresh, searches long lists, checks what can
-// be checked while it is filled in, and takes files that are dropped.
+// runs out and when the bridge has gone, keeps the inbox fresh, searches long lists, checks what
+// can be checked while it is filled in, and takes files that are dropped.
 'use strict';
 
 const SENTENCES = JSON.parse(document.body.dataset.words);
@@ -25,16 +25,24 @@ function make(tag, properties = {}, ...children) {
   return made;
 }
 
-const pause = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
+const pause = (milliseconds) =>
+  new Promise((done) => {
+    setTimeout(done, milliseconds);
+  });
 
-// --- what is typed: read, kept in the tab, shown to be copied ---------------------------------------
+// --- what is typed: read, kept in the tab, shown to be copied ------------------------------------
 
 const SECRET = '[type=password], [type=file], [type=hidden], [data-secret], [name=""]';
-const target = form && new URL(form.getAttribute('action'), location.href).href; // "action" names the buttons
+// "action" names the buttons
+const target = form && new URL(form.getAttribute('action'), location.href).href;
 const kept = `abp ${target}`;
 
 function controls() {
-  return form ? [...form.elements].filter((each) => each.name && each.matches('input, textarea') && !each.matches(SECRET)) : [];
+  return form
+    ? [...form.elements].filter(
+        (each) => each.name && each.matches('input, textarea') && !each.matches(SECRET),
+      )
+    : [];
 }
 
 const ticks = (each) => each.type === 'radio' || each.type === 'checkbox';
@@ -55,28 +63,46 @@ function typed() {
   for (const each of controls()) {
     const label = each.labels?.[0]?.textContent.trim() ?? '';
     const group = each.closest('fieldset')?.querySelector('legend')?.textContent.trim();
-    if (ticks(each)) { if (each.checked) said.push(group ? `${group}: ${label}` : label); }
-    else if (each.value) said.push(form.querySelectorAll('.field').length > 1 ? `${label}: ${each.value}` : each.value);
+    if (ticks(each)) {
+      if (each.checked) said.push(group ? `${group}: ${label}` : label);
+    } else if (each.value)
+      said.push(
+        form.querySelectorAll('.field').length > 1 ? `${label}: ${each.value}` : each.value,
+      );
   }
   return said.join('\n');
 }
 
 const before = form && JSON.stringify(read()); // as the server sent it
-const rows = () => JSON.stringify([...form.querySelectorAll('[type=hidden][name$="-rows"]')].map((each) => each.value));
+const rows = () =>
+  JSON.stringify(
+    [...form.querySelectorAll('[type=hidden][name$="-rows"]')].map((each) => each.value),
+  );
 
 function keep() {
   try {
     if (JSON.stringify(read()) === before) sessionStorage.removeItem(kept);
-    else sessionStorage.setItem(kept, JSON.stringify({ values: read(), rows: rows(), text: typed() }));
-  } catch { /* a full or forbidden store: then nothing is kept */ }
+    else
+      sessionStorage.setItem(kept, JSON.stringify({ values: read(), rows: rows(), text: typed() }));
+  } catch {
+    /* a full or forbidden store: then nothing is kept */
+  }
 }
 
 function forget() {
-  try { sessionStorage.removeItem(kept); } catch { /* likewise */ }
+  try {
+    sessionStorage.removeItem(kept);
+  } catch {
+    /* likewise */
+  }
 }
 
 function stored(key) {
-  try { return JSON.parse(sessionStorage.getItem(key)); } catch { return null; }
+  try {
+    return JSON.parse(sessionStorage.getItem(key));
+  } catch {
+    return null;
+  }
 }
 
 // A form that was sent is kept by the server; what was typed since is only here.
@@ -98,11 +124,15 @@ if (form && !target.includes('/check/')) {
   form.addEventListener('change', keep);
 }
 
-// --- what is said above the form --------------------------------------------------------------------
+// --- what is said above the form -----------------------------------------------------------------
 
 function announce(key, { quiet = false, copy = false, text = words(key), button } = {}) {
   notes[key]?.remove();
-  const note = make('div', { className: quiet ? 'live' : 'live bad' }, make('p', { textContent: text }));
+  const note = make(
+    'div',
+    { className: quiet ? 'live' : 'live bad' },
+    make('p', { textContent: text }),
+  );
   note.setAttribute('role', quiet ? 'status' : 'alert');
   if (button) note.append(button);
   if (copy) note.append(...copied(typed()));
@@ -112,33 +142,50 @@ function announce(key, { quiet = false, copy = false, text = words(key), button 
 }
 
 function unsay(...keys) {
-  for (const key of keys) { notes[key]?.remove(); delete notes[key]; }
+  for (const key of keys) {
+    notes[key]?.remove();
+    delete notes[key];
+  }
 }
 
 // What was typed, to be read and copied: a field of its own, and a button.
 function copied(text) {
   if (!text) return [];
-  const area = make('textarea', { readOnly: true, value: text, rows: Math.min(8, text.split('\n').length + 1), dir: 'auto' });
+  const area = make('textarea', {
+    readOnly: true,
+    value: text,
+    rows: Math.min(8, text.split('\n').length + 1),
+    dir: 'auto',
+  });
   area.setAttribute('aria-label', words('script.typed'));
   const said = make('span', { className: 'hint' });
   said.setAttribute('role', 'status');
   const button = make('button', { type: 'button', textContent: words('script.copy') });
   button.addEventListener('click', async () => {
     area.select();
-    try { await navigator.clipboard.writeText(text); } catch { document.execCommand('copy'); }
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      document.execCommand('copy');
+    }
     said.textContent = words('script.copied');
   });
   return [area, button, said];
 }
 
-// --- whether the bridge is there --------------------------------------------------------------------
+// --- whether the bridge is there -----------------------------------------------------------------
 
 // Any answer of its own shows that it lives, whatever it says.
 async function lives() {
   try {
-    const response = await fetch(location.href, { method: 'HEAD', signal: AbortSignal.timeout(4000) });
+    const response = await fetch(location.href, {
+      method: 'HEAD',
+      signal: AbortSignal.timeout(4000),
+    });
     return ![403, 404, 421].includes(response.status);
-  } catch { return false; }
+  } catch {
+    return false;
+  }
 }
 
 async function livesAfterAll() {
@@ -159,13 +206,14 @@ async function sayGone(key) {
   for (const each of form.querySelectorAll('button')) each.disabled = true;
   for (let tries = 0; tries < LATER_TRIES; tries += 1) {
     await pause(LATER_PAUSE);
-    if (!await lives()) continue;
+    if (!(await lives())) continue;
     location.reload(); // what was typed is kept
     return;
   }
 }
 
-// Streams are closed while a tab is hidden: a browser has few connections to one server, and many tabs may be open.
+// Streams are closed while a tab is hidden: a browser has few connections to one server, and many
+// tabs may be open.
 function listen(address, listeners) {
   let events;
   let stopped = false;
@@ -175,13 +223,17 @@ function listen(address, listeners) {
     if (stopped || document.hidden) return;
     events = new EventSource(address);
     for (const [name, heard] of Object.entries(listeners)) events.addEventListener(name, heard);
-    events.addEventListener('error', async () => {
-      events?.close();
-      events = undefined;
-      if (leaving) return;
-      if (await livesAfterAll()) setTimeout(follow, PAUSE);
-      else if (!stopped) sayGone('script.gone');
-    }, { once: true });
+    events.addEventListener(
+      'error',
+      async () => {
+        events?.close();
+        events = undefined;
+        if (leaving) return;
+        if (await livesAfterAll()) setTimeout(follow, PAUSE);
+        else if (!stopped) sayGone('script.gone');
+      },
+      { once: true },
+    );
   };
   document.addEventListener('visibilitychange', follow);
   follow();
@@ -193,14 +245,20 @@ function listen(address, listeners) {
 }
 
 let leaving = false; // to another page: what breaks off then says nothing
-window.addEventListener('pagehide', () => { leaving = true; });
+window.addEventListener('pagehide', () => {
+  leaving = true;
+});
 window.addEventListener('beforeunload', () => {
   leaving = true;
-  setTimeout(() => { leaving = false; }, 3000); // where nothing came of it
+  setTimeout(() => {
+    leaving = false;
+  }, 3000); // where nothing came of it
 });
-window.addEventListener('pageshow', () => { leaving = false; });
+window.addEventListener('pageshow', () => {
+  leaving = false;
+});
 
-// --- sending ----------------------------------------------------------------------------------------
+// --- sending -------------------------------------------------------------------------------------
 
 let sending = false;
 
@@ -214,18 +272,28 @@ async function send(event) {
   const body = form.enctype.startsWith('multipart') ? data : encoded(data);
   const said = announce('script.sending', { quiet: true });
   said.hidden = true;
-  const slow = setTimeout(() => { said.hidden = false; }, 400);
+  const slow = setTimeout(() => {
+    said.hidden = false;
+  }, 400);
   try {
-    const response = await fetch(target, { method: 'POST', body, headers: { Accept: 'application/json' } });
+    const response = await fetch(target, {
+      method: 'POST',
+      body,
+      headers: { Accept: 'application/json' },
+    });
     const answer = await response.json();
     if (!response.ok) throw new TypeError(answer.problem, { cause: response });
     forget();
     go(answer.to);
   } catch (problem) {
     sending = false;
-    if (problem.cause) announce('script.not_sent', { text: `${words('script.not_sent')} ${problem.message}` });
+    if (problem.cause)
+      announce('script.not_sent', { text: `${words('script.not_sent')} ${problem.message}` });
     else if (await livesAfterAll()) announce('script.not_sent');
-    else sayGone(button?.value === 'more' || button?.value === 'later' ? 'script.gone' : 'script.unsure');
+    else
+      sayGone(
+        button?.value === 'more' || button?.value === 'later' ? 'script.gone' : 'script.unsure',
+      );
   } finally {
     clearTimeout(slow);
     unsay('script.sending');
@@ -234,7 +302,9 @@ async function send(event) {
 
 // Line breaks as a browser itself sends them.
 function encoded(data) {
-  return new URLSearchParams([...data].map(([name, value]) => [name, value.replace(/\r?\n/g, '\r\n')]));
+  return new URLSearchParams(
+    [...data].map(([name, value]) => [name, value.replace(/\r?\n/g, '\r\n')]),
+  );
 }
 
 function go(address) {
@@ -247,7 +317,9 @@ function go(address) {
 
 if (form) {
   form.addEventListener('submit', send);
-  window.addEventListener('pageshow', () => { sending = false; });
+  window.addEventListener('pageshow', () => {
+    sending = false;
+  });
   form.addEventListener('keydown', (event) => {
     const sends = form.querySelector('.buttons button[value=send]');
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && sends) {
@@ -257,12 +329,14 @@ if (form) {
   });
 }
 
-// --- how it ends ------------------------------------------------------------------------------------
+// --- how it ends ---------------------------------------------------------------------------------
 
 if (form) {
   const stop = listen(form.dataset.open, {
     message: refresh,
-    time: (event) => { moveEnd(Number(event.data)); },
+    time: (event) => {
+      moveEnd(Number(event.data));
+    },
     ended: (event) => {
       stop();
       if (sending) return;
@@ -276,7 +350,12 @@ function say(ended) {
   const text = ended.sent ? '' : typed();
   for (const over of document.querySelectorAll('.when, .problems, .warning, .live')) over.remove();
   notes = {};
-  const note = make('div', { className: 'live bad' }, make('h1', { className: 'long', textContent: ended.words }), ...copied(text));
+  const note = make(
+    'div',
+    { className: 'live bad' },
+    make('h1', { className: 'long', textContent: ended.words }),
+    ...copied(text),
+  );
   note.setAttribute('role', 'alert');
   form.replaceWith(note);
   forget();
@@ -288,16 +367,33 @@ const over = document.querySelector('[data-over]');
 if (over) {
   const key = `abp ${location.origin}${location.pathname}`;
   const draft = over.dataset.over === 'sent' ? null : stored(key);
-  try { sessionStorage.removeItem(key); } catch { /* none is kept then */ }
-  if (draft?.text) over.after(make('div', { className: 'live' }, make('p', { textContent: words('script.typed') }), ...copied(draft.text)));
+  try {
+    sessionStorage.removeItem(key);
+  } catch {
+    /* none is kept then */
+  }
+  if (draft?.text)
+    over.after(
+      make(
+        'div',
+        { className: 'live' },
+        make('p', { textContent: words('script.typed') }),
+        ...copied(draft.text),
+      ),
+    );
 }
 
 // What was seen here is cancelled where no tab is left, and none comes back in a while.
 if (inbox) {
   const home = inbox.dataset.inbox.replace(/events$/, '');
   const tab = crypto.randomUUID();
-  for (const [event, word] of [['pageshow', 'here'], ['pagehide', 'left']]) {
-    window.addEventListener(event, () => { navigator.sendBeacon(`${home}${word}/${tab}`); });
+  for (const [event, word] of [
+    ['pageshow', 'here'],
+    ['pagehide', 'left'],
+  ]) {
+    window.addEventListener(event, () => {
+      navigator.sendBeacon(`${home}${word}/${tab}`);
+    });
   }
 }
 
@@ -307,7 +403,11 @@ if (inbox && !form) listen(inbox.dataset.inbox, { message: refresh });
 async function refresh(event) {
   if (event.data === inbox.dataset.version) return;
   let response;
-  try { response = await fetch(location.href); } catch { return; }
+  try {
+    response = await fetch(location.href);
+  } catch {
+    return;
+  }
   if (!response.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   const focused = document.activeElement?.getAttribute('href');
@@ -317,18 +417,23 @@ async function refresh(event) {
   if (!form?.isConnected) document.title = fresh.title;
   const next = focused ? inbox.querySelector(`[href="${CSS.escape(focused)}"]`) : null;
   if (next) next.focus();
-  else if (!form?.isConnected && document.activeElement === document.body) inbox.querySelector('a')?.focus();
+  else if (!form?.isConnected && document.activeElement === document.body)
+    inbox.querySelector('a')?.focus();
   count();
 }
 
-// --- time -------------------------------------------------------------------------------------------
+// --- time ----------------------------------------------------------------------------------------
 
 const clock = document.querySelector('.when [data-ends]');
 const whole = clock ? clock.dataset.ends - clock.dataset.asked : 0;
 
-function left(time) { return Math.max(0, Math.round(time.dataset.ends - Date.now() / 1000)); }
+function left(time) {
+  return Math.max(0, Math.round(time.dataset.ends - Date.now() / 1000));
+}
 
-function drawn(seconds) { return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`; }
+function drawn(seconds) {
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+}
 
 function moveEnd(ends) {
   if (!clock || Number(clock.dataset.ends) === ends) return;
@@ -343,7 +448,8 @@ function count() {
     time.dataset.said ??= time.textContent;
     time.textContent = `${time.dataset.said} ${words('time.left', { clock: drawn(left(time)) })}`;
   }
-  if (clock?.isConnected && form?.isConnected && left(clock) <= Math.min(SOON, whole / 3) && !gone) warn();
+  if (clock?.isConnected && form?.isConnected && left(clock) <= Math.min(SOON, whole / 3) && !gone)
+    warn();
 }
 
 // Once, with a button where more can be had: what counts down would be read out every second.
@@ -353,7 +459,9 @@ function warn() {
   let button;
   if (more) {
     button = make('button', { type: 'button', textContent: words('time.more') });
-    button.addEventListener('click', () => { extend(more); });
+    button.addEventListener('click', () => {
+      extend(more);
+    });
   }
   announce('time.soon', { text: words('time.soon', { clock: drawn(left(clock)) }), button });
 }
@@ -362,10 +470,14 @@ function warn() {
 async function extend(more) {
   const body = new URLSearchParams({ guard: form.elements.guard.value, action: more.value });
   try {
-    const response = await fetch(target, { method: 'POST', body, headers: { Accept: 'application/json' } });
+    const response = await fetch(target, {
+      method: 'POST',
+      body,
+      headers: { Accept: 'application/json' },
+    });
     if (response.ok) unsay('time.soon');
   } catch {
-    if (!await livesAfterAll()) sayGone('script.gone');
+    if (!(await livesAfterAll())) sayGone('script.gone');
   }
 }
 
@@ -377,10 +489,15 @@ form?.querySelector('button[value=more]')?.addEventListener('click', (event) => 
 count();
 setInterval(count, 1000);
 
-// --- fields -----------------------------------------------------------------------------------------
+// --- fields --------------------------------------------------------------------------------------
 
 for (const options of document.querySelectorAll('[data-search]')) {
-  const search = make('input', { type: 'search', placeholder: words('script.search'), autocomplete: 'off', dir: 'auto' });
+  const search = make('input', {
+    type: 'search',
+    placeholder: words('script.search'),
+    autocomplete: 'off',
+    dir: 'auto',
+  });
   search.setAttribute('aria-label', words('script.search_label'));
   const found = make('p', { className: 'hint' });
   found.setAttribute('role', 'status');
@@ -394,7 +511,9 @@ for (const options of document.querySelectorAll('[data-search]')) {
     }
     found.textContent = wanted ? words('script.found', { shown, count: all.length }) : '';
   });
-  search.addEventListener('keydown', (event) => { if (event.key === 'Enter' && !event.ctrlKey) event.preventDefault(); });
+  search.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && !event.ctrlKey) event.preventDefault();
+  });
   options.before(search, found);
 }
 
@@ -427,7 +546,8 @@ for (const field of document.querySelectorAll('[data-least], [data-most]')) {
     const over = length - most;
     said.classList.toggle('over', over > 0);
     if (over > 0) said.textContent = words('script.over', { count: over });
-    else if (length && length < least) said.textContent = words('script.under', { count: least - length });
+    else if (length && length < least)
+      said.textContent = words('script.under', { count: least - length });
     else if (length && most < Infinity) said.textContent = words('script.left', { count: -over });
     else said.textContent = '';
     const wrong = over > 0 || (length > 0 && length < least);
@@ -439,7 +559,10 @@ for (const field of document.querySelectorAll('[data-least], [data-most]')) {
 
 for (const field of document.querySelectorAll('input[data-secret]')) {
   const button = make('button', { type: 'button', textContent: words('script.show') });
-  button.setAttribute('aria-describedby', document.getElementById(`${field.id}-label`) ? `${field.id}-label` : 'asked');
+  button.setAttribute(
+    'aria-describedby',
+    document.getElementById(`${field.id}-label`) ? `${field.id}-label` : 'asked',
+  );
   button.setAttribute('aria-pressed', 'false');
   const row = make('div', { className: 'secret' });
   field.replaceWith(row);
@@ -456,7 +579,11 @@ for (const field of document.querySelectorAll('input[data-secret]')) {
 for (const area of document.querySelectorAll('[data-json]')) {
   area.addEventListener('input', () => {
     let problem = '';
-    try { if (area.value.trim()) JSON.parse(area.value); } catch (error) { problem = words('script.json', { problem: error.message }); }
+    try {
+      if (area.value.trim()) JSON.parse(area.value);
+    } catch (error) {
+      problem = words('script.json', { problem: error.message });
+    }
     area.setCustomValidity(problem);
   });
 }
@@ -471,15 +598,23 @@ for (const drop of document.querySelectorAll('[data-drop]')) {
     const [file] = picker.files;
     const most = Number(drop.dataset.drop);
     const large = file && file.size > most;
-    said.textContent = file ? `${file.name} (${file.type || words('script.unknown')}, ${size(file.size)})` : '';
-    picker.setCustomValidity(large ? words('script.large', { size: size(file.size), most: size(most) }) : '');
+    said.textContent = file
+      ? `${file.name} (${file.type || words('script.unknown')}, ${size(file.size)})`
+      : '';
+    picker.setCustomValidity(
+      large ? words('script.large', { size: size(file.size), most: size(most) }) : '',
+    );
     picture.hidden = true;
     if (!file || large || !/^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(file.type)) return;
     const reader = new FileReader();
-    reader.addEventListener('load', () => { picture.src = reader.result; });
+    reader.addEventListener('load', () => {
+      picture.src = reader.result;
+    });
     reader.readAsDataURL(file);
   };
-  picture.addEventListener('load', () => { picture.hidden = false; });
+  picture.addEventListener('load', () => {
+    picture.hidden = false;
+  });
   picker.addEventListener('change', show);
   for (const kind of ['dragenter', 'dragover']) {
     drop.addEventListener(kind, (event) => {
@@ -487,7 +622,8 @@ for (const drop of document.querySelectorAll('[data-drop]')) {
       drop.classList.add('over');
     });
   }
-  for (const kind of ['dragleave', 'drop']) drop.addEventListener(kind, () => drop.classList.remove('over'));
+  for (const kind of ['dragleave', 'drop'])
+    drop.addEventListener(kind, () => drop.classList.remove('over'));
   drop.addEventListener('drop', (event) => {
     event.preventDefault();
     if (!event.dataTransfer.files.length) return;
@@ -500,7 +636,9 @@ for (const drop of document.querySelectorAll('[data-drop]')) {
 
 function size(count) {
   if (count < 1024) return `${count} bytes`;
-  return count < 1000 * 1024 ? `${Number((count / 1024).toPrecision(3))} KiB` : `${Number((count / 1024 ** 2).toPrecision(3))} MiB`;
+  return count < 1000 * 1024
+    ? `${Number((count / 1024).toPrecision(3))} KiB`
+    : `${Number((count / 1024 ** 2).toPrecision(3))} MiB`;
 }
 
 document.querySelector('.problems')?.focus();
