@@ -778,13 +778,15 @@ def suggest_target(target: str) -> str:
         start = by_scheme[near[0]]
         return start + (rest.lstrip("/") if start.endswith("/") else rest)
     if host := _HOST.fullmatch(target):
-        return f"{'http' if _is_near(host[1].strip('[]')) else 'https'}://{target}"
+        return f"{'http' if is_nearby(host[1].strip('[]')) else 'https'}://{target}"
     commands = [start for start in TARGETS if start.endswith(":")]
     return " or ".join(f"{start}{target}" for start in commands if _PROGRAM.fullmatch(target))
 
 
-def _is_near(host: str) -> bool:
-    """Whether a host is this machine or in a private network, where few have a certificate."""
+def is_nearby(host: str) -> bool:
+    """Whether a host is this machine or in a private network, as far as its name says: where few
+    have a certificate, and nobody signs in.
+    """
     import ipaddress
 
     try:

@@ -754,9 +754,23 @@ async def test_an_unknown_version_is_a_warning(browser: Browser, site: Web) -> N
 
 
 async def test_a_page_without_window_abp_is_refused_in_time(browser: Browser, site: Web) -> None:
-    assert str(await refused(browser, f"{site.here}/empty.html")).startswith(
-        "window.abp not found after page load"
-    )
+    said = str(await refused(browser, f"{site.here}/empty.html"))
+    assert said.startswith("window.abp not found after page load")
+    assert "is titled 'empty'. No script of the page set window.abp." in said
+    assert "signing in" not in said, "nobody signs in on this machine"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("misnamed", "Its window.apb looks like one: is window.abp meant?"),
+        ("variable", "Its abp is a variable and no member of window: write window.abp = abp."),
+    ],
+)
+async def test_what_is_nearly_window_abp_is_named(
+    browser: Browser, site: Web, name: str, words: str
+) -> None:
+    assert words in str(await refused(browser, f"{site.here}/{name}.html"))
 
 
 async def test_a_page_with_a_mistake_in_its_script_is_told_where(

@@ -176,6 +176,8 @@ USAGE: list[tuple[list[str], str]] = [
         ),
     ),
     (["frob", "Go on?"], "'frob' is no method of ABP"),
+    (["elicitation/choose", "Which?"], "is no method of ABP (is select meant?)"),
+    (['{"prompt": "x"}'], "the method comes first, as in: abp-bridge ask input '{"),
     (["confirm", "{nope"], "the params: not JSON"),
     (["confirm"], 'give the message too, abp-bridge ask confirm "Go on?"'),
     (["confirm", "{}"], 'give the message too, abp-bridge ask confirm "Go on?"'),

@@ -46,6 +46,7 @@ from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.app import MAX_DOWNLOAD, AppError, AppListener
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.data import UNKNOWN
+from abp_bridge.settings import is_nearby
 
 SCRIPT = Path(__file__).with_name("inject.js")
 BINDING = "__abpBridgePost"  # inject.js takes it away before the app's first script
@@ -79,6 +80,20 @@ class ScriptResult:
     notes: tuple[str, ...] = ()
     at: str = ""
 
+
+_NOT_FOUND = "window.abp not found after page load"
+# The names of what may be meant to be that: with its methods, or as a variable that no member of
+# `window` is (`const abp = ...`).
+_NEAR_MISSES = """() => {
+  const names = typeof abp === 'undefined' ? [] : ['abp'];
+  for (const name of Object.keys(window)) {
+    const { value } = Object.getOwnPropertyDescriptor(window, name) ?? {};
+    if (value && typeof value === 'object' && typeof value.initialize === 'function') {
+      names.push(name);
+    }
+  }
+  return names.slice(0, 1);
+}"""
 
 Overhear = Callable[[str, JsonValue, bool], None]
 
@@ -218,7 +233,7 @@ class AppPage:
         self._tasks.start_soon(self._watch, self._script)
 
     async def _find_script(self, patience: float) -> JSHandle:
-        missing = "window.abp not found after page load"
+        missing = _NOT_FOUND
         end = anyio.current_time() + patience
         with anyio.move_on_after(patience + REASON_LIMIT):
             while not self.lost:
@@ -241,11 +256,25 @@ class AppPage:
                 " itself is.",
                 "DISCONNECTED",
             )
+        why = await self._describe_missing() if missing == _NOT_FOUND else ""
         raise AppError(
-            f"{missing}: {await self._describe()} Does it offer ABP to everybody, without signing"
-            f" in?{self.console.said}",
-            "NOT_SUPPORTED",
+            f"{missing}: {await self._describe()}{why}{self.console.said}", "NOT_SUPPORTED"
         )
+
+    async def _describe_missing(self) -> str:
+        """What may be meant to be `window.abp`, as a sentence after another."""
+        names: JsonValue = []
+        with anyio.move_on_after(REASON_LIMIT), suppress(PlaywrightError):
+            names = await self._page.evaluate(_NEAR_MISSES)
+        for name in map(label, as_list(names)):
+            if name == "abp":
+                return " Its abp is a variable and no member of window: write window.abp = abp."
+            return f" Its window.{name} looks like one: is window.abp meant?"
+        host = split(self._page.main_frame.url).hostname or ""
+        signed_in = (
+            "" if is_nearby(host) else " Does it offer ABP to everybody, without signing in?"
+        )
+        return f" No script of the page set window.abp.{signed_in}"
 
     async def _describe(self) -> str:
         """What is shown at its address, in a sentence."""

@@ -22,6 +22,14 @@ _METHODS = (
     | {kind.value: kind for kind in Kind}
     | {"sampling": Kind.SAMPLING}
 )
+# What people call them besides.
+_SYNONYMS = {
+    **dict.fromkeys(("choose", "choice", "choices", "pick", "options"), "select"),
+    **dict.fromkeys(("text", "prompt", "ask", "form", "question"), "input"),
+    **dict.fromkeys(("yesno", "approve", "consent", "boolean"), "confirm"),
+    **dict.fromkeys(("file", "photo", "upload", "document"), "resource"),
+    **dict.fromkeys(("model", "sample", "create"), "sampling"),
+}
 # The members of the params that mean something, for every method and for one.
 _PARAMS = ("prompt", "message", "question", "title", "sensitive", "timeout", "operationId")
 _OWN_PARAMS = {
@@ -64,6 +72,10 @@ def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
     Raises UsageError.
     """
     kind = _METHODS.get(what)
+    if kind is None and what.lstrip().startswith("{"):
+        raise UsageError(
+            f"the method comes first, as in: abp-bridge ask input '{label(what, 200)}'"
+        )
     if kind is None and not more:
         return _read_file(what)
     if kind is None:
@@ -163,7 +175,9 @@ def _read_file(path: str) -> dict[str, Any]:
 def _meant(what: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(what, _METHODS, 1, SIMILARITY)
+    word = what.lower().rpartition("/")[2]
+    near = [_SYNONYMS[word]] if word in _SYNONYMS else []
+    near = near or get_close_matches(what, _METHODS, 1, SIMILARITY)
     return f" (is {near[0]} meant?)" if near else ""
 
 

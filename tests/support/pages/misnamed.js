@@ -1,0 +1,1 @@
+window.apb = { initialize: async () => ({}) };
