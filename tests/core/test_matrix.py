@@ -17,6 +17,7 @@ from abp_bridge.core.matrix import (
     asks_by_entries,
     candidate_attempts,
     find_cell,
+    limit,
     missing_surface,
     order_of,
     refusals,
@@ -408,6 +409,17 @@ def test_the_ladder_of_a_question(
     question: Question, columns: Sequence[SurfaceVariant], names: Sequence[str]
 ) -> None:
     assert [attempt.name for attempt in candidate_attempts(question, columns)] == names
+
+
+def test_what_is_left_out_is_no_part_of_what_is_asked_there() -> None:
+    question = asked(YES, replace(TEXT, required=False))
+    in_words, by_buttons = candidate_attempts(question, [PERMISSION, SAID])
+    assert limit(question, in_words) is question
+    rest = limit(question, by_buttons)
+    assert (rest.fields, rest.note) == (
+        (YES,),
+        "(Here there are only buttons. What stays empty: name)",
+    )
 
 
 def test_each_surface_that_cannot_ask_says_why() -> None:

@@ -96,11 +96,11 @@ MESSAGES: dict[str, tuple[Question, int, str, list[str]]] = {
         "",
         ["app.example asks: Which?", "A whole number, at least 1.", WAYS],
     ),
-    "labels that are the same are told apart by their values": (
+    "labels that are the same are told apart": (
         asked(PLACES),
         1,
         "",
-        ["app.example asks: Which?", "- 1\n- 2\n- There (proposed)", WAYS],
+        ["app.example asks: Which?", "- Here\n- Here (2)\n- There (proposed)", WAYS],
     ),
     "several of them, with what they are": (
         asked(
