@@ -109,6 +109,7 @@ def _read_url(text: str) -> str:
     return text
 
 
+OFF = "off"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -125,6 +126,16 @@ def _read_bool(text: str) -> bool:
     if word not in (*_TRUE, *_FALSE):
         raise ValueError("it must be true or false")
     return word in _TRUE
+
+
+def _read_tool_cache(text: str) -> str | None:
+    """A folder, `OFF`, or None for the usual one. Raises ValueError."""
+    word = text.strip().lower()
+    if word in (*_TRUE, *_FALSE):
+        return None if word in _TRUE else OFF
+    if not text.strip():
+        raise ValueError("it must be a folder, or off")
+    return text
 
 
 def _read_list(separators: str) -> Callable[[str], tuple[str, ...]]:
@@ -252,6 +263,17 @@ class Settings:
         private=True,
         replayable="file",
         help="keep the files of results here",
+    )
+    tool_cache: str | None = _setting(
+        None,
+        variable="ABP_TOOL_CACHE",
+        read=_read_tool_cache,
+        shown="`abp-bridge` in the folder for your caches",
+        private=True,
+        help=(
+            "keep here what each `--app` offers, for hosts that list tools only once: the next"
+            " session has them in its first list. `off`: nowhere"
+        ),
     )
     headless: bool = _switch(
         True,

@@ -74,6 +74,7 @@ class Bench:
             "PYTHONPYCACHEPREFIX": str(scratch / "compiled"),
             "TMPDIR": str(scratch),
             "ABP_PERSON_FLOOR": "0",
+            "ABP_TOOL_CACHE": "off",
         }
 
     def start(self, subject: str) -> Client:

@@ -1,9 +1,13 @@
 """Shared fixtures, and the same generated examples on every machine and in every run."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Every bridge that a test spawns has it from here: none looks into the user's own caches.
+os.environ["ABP_TOOL_CACHE"] = "off"
 
 settings.register_profile(
     "ci",

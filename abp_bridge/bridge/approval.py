@@ -24,7 +24,7 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.core.sanitize import escape, label, message
-from abp_bridge.protocols.mcp.results import tool_name
+from abp_bridge.protocols.mcp.tools import tool_name
 from abp_bridge.settings import SIMILARITY
 
 ALL, DESTRUCTIVE = "all", "destructive"  # words beside the names of capabilities

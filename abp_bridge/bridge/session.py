@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from abp_bridge.bridge import approval
@@ -34,6 +35,7 @@ from abp_bridge.core.command_line import show_target
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import QuestionShape, find_cell
+from abp_bridge.core.near_names import nearest_first
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Kind, Question
 from abp_bridge.core.sanitize import label
@@ -42,12 +44,15 @@ from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.interfaces.host import (
     AppCapability,
     CallOutcome,
+    ExpectedApps,
     Host,
     Resource,
     SessionError,
     state_uri,
 )
+from abp_bridge.interfaces.known_offers import KnownOffers, expect_apps, make_offer
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.offer import Offer
 from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -68,6 +73,7 @@ class Bridge:
         providers: Providers | None = None,
         observe: Observer = no_observer,
         inbox_problem: Callable[[], str] = str,
+        known: KnownOffers | None = None,
     ) -> None:
         """Begin a session that nothing is connected to.
 
@@ -80,6 +86,7 @@ class Bridge:
             providers: Who can be asked; the host alone if nothing is said.
             observe: Is told what happens.
             inbox_problem: Why the inbox does not find this process; empty where it does.
+            known: Keeps what the apps named at the start offer; nothing is kept without it.
         """
         self.host = host
         self._inbox_problem = inbox_problem
@@ -89,6 +96,9 @@ class Bridge:
         self._tasks = tasks
         self._make_app = make_app
         self._apps: dict[str, AppConnection] = {}
+        self._known = known
+        self._remembering = anyio.Lock()  # one after the other: the last is what stays
+        self._seen: set[str] = set()  # the targets that have been connected
         self._connecting = anyio.Lock()
         self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
         self._warned: set[str] = set()
@@ -143,11 +153,14 @@ class Bridge:
 
     def capabilities(self) -> Sequence[AppCapability]:
         """The capabilities of all connections (`SessionApi.capabilities`)."""
-        return [
-            AppCapability(app.id, app.app.origin, capability)
-            for app in self._apps.values()
-            for capability in app.capabilities.values()
-        ]
+        return [offer for app in self._apps.values() for offer in _offers(app)]
+
+    def expected(self) -> ExpectedApps:
+        """What is known of the apps that have not been connected (`SessionApi.expected`)."""
+        if self._known is None:
+            return ExpectedApps()
+        coming = [each for each in self._settings.apps if each not in self._seen]
+        return expect_apps(coming, self._known)
 
     async def start(
         self,
@@ -165,9 +178,11 @@ class Bridge:
             await self.connect(None)
         connection, known = self._find(capability, app)
         if problems := known.parameter_errors(params):
+            offers = [each for each in _offers(connection) if each.capability is known]
             raise SessionError(
                 "INVALID_PARAMS",
                 f"The parameters of {capability} do not fit: {'; '.join(problems)}.",
+                offers,
             )
         needed = approval.needs_approval(known, self._settings.confirm)
         ask_approval = partial(self._ask_approval, connection, known, params)
@@ -301,7 +316,11 @@ class Bridge:
             "surfaces": describe_surfaces(self._providers),
             "apps": {app.id: app.status() for app in self._apps.values()},
             "notConnected": [
-                {"app": show_target(target), "problem": self._failures.get(target, "")}
+                {
+                    "app": show_target(target),
+                    "problem": self._failures.get(target, ""),
+                    **self._tools_known(target),
+                }
                 for target in self._not_connected()
             ],
             "questions": describe_questions(self._elicitor.ledger),
@@ -309,6 +328,10 @@ class Bridge:
             **({"notInInbox": unlisted} if unlisted else {}),
             **self._confirmed(),
         }
+
+    def _tools_known(self, target: str) -> dict[str, JsonValue]:
+        known = self._known
+        return {} if known is None else {"toolsKnown": known.recall(target) is not None}
 
     def _confirmed(self) -> dict[str, JsonValue]:
         """For each that the person chose to confirm, what it stands for: a misspelt name, for
@@ -375,7 +398,24 @@ class Bridge:
             id, number = f"{stem}-{number}", number + 1
         connection.id = id
         self._apps[id] = connection
+        self._seen.add(connection.target)
+        self.on_offer(connection)
+
+    def on_offer(self, connection: AppConnection) -> None:
+        """What an app offers is new, or has changed: the host is told, and it is remembered where
+        the person named the app. An empty list wipes nothing (X12).
+        """
+        if self._known is not None and connection.target in self._settings.apps:
+            offers, app = _offers(connection), connection.app
+            if offers:
+                offer = make_offer(connection.target, app.origin, offers, renders=app.renders)
+                self._tasks.start_soon(self._remember, connection.target, offer)
         self.host.on_capabilities_changed()
+
+    async def _remember(self, target: str, offer: Offer) -> None:
+        assert self._known is not None
+        async with self._remembering:
+            await to_thread.run_sync(self._known.remember, target, offer)
 
     def dismiss(self, connection: AppConnection) -> None:
         """The connection is no longer to be used. Idempotent: another may have its id by now."""
@@ -450,7 +490,12 @@ class Bridge:
                 f"Several apps have {capability}: name one of"
                 f" {', '.join(each.id for each in found)} as app.",
             )
-        known = [offer.capability.name for offer in self.capabilities() if app in (None, offer.app)]
+        offers = {
+            offer.capability.name: offer
+            for offer in self.capabilities()
+            if app in (None, offer.app)
+        }
+        known = nearest_first(capability, list(offers))
         more = f" and {len(known) - 50} more" if len(known) > 50 else ""
         shown = (
             f"Known are {', '.join(known[:50])}{more}."
@@ -458,7 +503,9 @@ class Bridge:
             else "The app names no capabilities."
         )
         raise SessionError(
-            "UNKNOWN_CAPABILITY", f"There is no capability {label(capability)!r}. {shown}"
+            "UNKNOWN_CAPABILITY",
+            f"There is no capability {label(capability)!r}. {shown}",
+            [offers[name] for name in known],
         )
 
     async def _keep(self, connection: AppConnection, result: CallResult) -> KeptResult:
@@ -497,3 +544,10 @@ async def _keep_inline(result: CallResult) -> KeptResult:
 
 async def _refuse_download(url: str, auth: JsonObject) -> AppFile:
     raise AppError("what a person answers is not fetched", "NOT_SUPPORTED")
+
+
+def _offers(connection: AppConnection) -> list[AppCapability]:
+    return [
+        AppCapability(connection.id, connection.app.origin, each, connection.target)
+        for each in connection.capabilities.values()
+    ]

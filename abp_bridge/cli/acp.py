@@ -156,4 +156,5 @@ def _make_endpoint(composition: Composition) -> McpEndpoint:
         composition.make_mcp_session,
         modern=composition.settings.mcp_modern,
         make_tap=composition.tap_tools,
+        make_tools=composition.make_tool_list,
     )

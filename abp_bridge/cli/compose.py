@@ -12,12 +12,13 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.settings import Settings
+from abp_bridge.settings import OFF, Settings
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.agents.surface import AgentSurface, AskPerson, OnProgress
+    from abp_bridge.apps.offer_cache import OfferCache
     from abp_bridge.bridge import Bridge
     from abp_bridge.bridge.elicitor import Elicitor
     from abp_bridge.bridge.providers import Providers
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.hosts.mcp.parked_call import FindParked
     from abp_bridge.hosts.mcp.session import McpSession
-    from abp_bridge.interfaces.host import Host, HostSurfaces, SessionApi
+    from abp_bridge.hosts.mcp.tool_list import ToolList
+    from abp_bridge.interfaces.host import ExpectedApps, Host, HostSurfaces, SessionApi
     from abp_bridge.interfaces.surface import (
         InputProvider,
         PageLink,
@@ -122,8 +124,34 @@ class Composition:
             providers=self._make_providers(host, ask, on_progress),
             observe=self._observe_session(host),
             inbox_problem=lambda: self._register.problem,
+            known=self._known_offers,
         )
         return bridge
+
+    @cached_property
+    def _known_offers(self) -> OfferCache | None:
+        """What apps offered in earlier sessions. A recording has nothing of them: it is played
+        where they are not known.
+        """
+        if not self.settings.apps or self.settings.tool_cache == OFF or self.settings.record:
+            return None
+        from abp_bridge.apps.offer_cache import OfferCache
+
+        return OfferCache(self.settings.tool_cache)
+
+    def _expect_apps(self) -> ExpectedApps:
+        from abp_bridge.interfaces.host import ExpectedApps
+        from abp_bridge.interfaces.known_offers import expect_apps
+
+        known = self._known_offers
+        return ExpectedApps() if known is None else expect_apps(self.settings.apps, known)
+
+    def make_tool_list(self) -> ToolList:
+        """What an MCP host is shown of tools; what apps offered is read when it first looks."""
+        from abp_bridge.hosts.mcp.tool_list import ToolList
+
+        expect = None if not self.settings.apps else self._expect_apps
+        return ToolList(expect, asks_model=self.settings.ask_model)
 
     def make_mcp_session(
         self, connection: McpConnection, begin: Callable[[Host], SessionApi]

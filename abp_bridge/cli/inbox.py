@@ -14,7 +14,7 @@ import anyio
 from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
 from abp_bridge.core.sanitize import reveal_json
 from abp_bridge.log import print_message
-from abp_bridge.surfaces.inbox.places import PlaceError
+from abp_bridge.rpc.private_files import PlaceError
 
 if TYPE_CHECKING:
     import argparse

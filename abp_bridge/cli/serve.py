@@ -225,7 +225,7 @@ class ProtocolDetector:
         return AbpSession(self.connection, agent, self._bridge)
 
     def _mcp(self) -> McpServer:
-        connection = McpConnection(self.connection, self._tasks)
+        connection = McpConnection(self.connection, self._tasks, self._composition.make_tool_list())
         return McpServer(connection, self._mcp_session, modern=self._settings.mcp_modern)
 
     def _mcp_session(self, connection: McpConnection) -> McpSession:

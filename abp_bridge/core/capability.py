@@ -20,8 +20,10 @@ class Capability:
 
     `description` is safe to show; `input_schema` is the app's own; `destructive` is that the app
     says it can destroy something, or, `presumed`, that it may: what the app says is not known.
-    `harmless` is that it says it does not. `title`, `output_schema` and `hints` are what an MCP
-    server says of its tool: what people call it, what its result fits, and its annotations.
+    `harmless` is that it says it does not. `title` is what people call it, `output_schema` what its
+    result fits, and `hints` are MCP's annotations of it. `requirements` say what it needs first,
+    each as ABP has it (`type`, `description`, `met`, `resolution`), and `alternatives` what else
+    there is; both safe to show.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Capability:
     title: str = ""
     output_schema: JsonObject = field(default_factory=dict)
     hints: JsonObject = field(default_factory=dict)
+    requirements: tuple[JsonObject, ...] = ()
+    alternatives: tuple[str, ...] = ()
 
     def parameter_errors(self, params: JsonObject) -> list[str]:
         """What is wrong with the parameters of a call, a sentence each; nothing where the schema
@@ -130,7 +134,8 @@ class AppFile:
 @dataclass(frozen=True, slots=True)
 class CallResult:
     """How a call ended: `failure` is None when it succeeded, and then `data` is what the app
-    returned. `files` are what it gave beside its data.
+    returned. `files` are what it gave beside its data, and `structured` is what an MCP server
+    returned as that, where it did; it is in `data` too.
     """
 
     data: JsonValue = None
@@ -138,6 +143,7 @@ class CallResult:
     cancelled: bool = False
     metadata: JsonObject = field(default_factory=dict)
     files: tuple[AppFile, ...] = ()
+    structured: JsonObject | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,15 @@ def check(value: JsonValue, schema: Schema, name: str = "") -> list[str]:
     return list(dict.fromkeys(walk.undecided + walk.problems))[:MAX_PROBLEMS]
 
 
+def is_undecided(value: JsonValue, schema: Schema) -> bool:
+    """Whether `value` or `schema` is too deep or too large for `check` to say what is wrong."""
+    if is_deeper(value, MAX_LEVELS):
+        return True
+    walk = _Walk(MAX_CHECKS)
+    walk.visit(value, schema, "", 0)
+    return bool(walk.undecided)
+
+
 def is_valid(value: JsonValue, schema: Schema) -> bool:
     """Whether `check` finds nothing wrong with `value`."""
     return not check(value, schema)

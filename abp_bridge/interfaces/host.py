@@ -74,11 +74,29 @@ class Host(HostSurfaces, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AppCapability:
-    """A capability of a connected app."""
+    """A capability of an app: of a connected one, by the id of that, or of one named at the start
+    that will be, without. `target` is how the app was named.
+    """
 
     app: str
     origin: str
     capability: Capability
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedApps:
+    """What apps will offer that are not connected yet.
+
+    Attributes:
+        capabilities: Each without an id of its app, which has none yet.
+        renders: Whether one of the apps has a page that can be rendered.
+        unknown: The apps that nothing is known of, as they may be shown.
+    """
+
+    capabilities: tuple[AppCapability, ...] = ()
+    renders: bool = False
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +132,14 @@ class Resource:
 class SessionError(AbpBridgeError):
     """A request of the host's that cannot be met, with an ABP error code and words that say what to
     do.
+
+    `about` are capabilities whose parameters help with that, those that may be meant first.
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, about: Sequence[AppCapability] = ()) -> None:
         super().__init__(message)
         self.code = code
+        self.about = about
 
 
 class Call(Protocol):
@@ -175,6 +196,12 @@ class SessionApi(Protocol):
         """What the connected apps can do, app by app."""
         ...
 
+    def expected(self) -> ExpectedApps:
+        """What the apps named at the start will do that have not been connected yet, as far as it
+        is known from earlier sessions.
+        """
+        ...
+
     def status(self) -> dict[str, JsonValue]:
         """What is going on, as JSON, with nothing that a person answered.
 
@@ -183,7 +210,8 @@ class SessionApi(Protocol):
             `surfaces`: `[{surface, version, provider, at?}]`, best first.
             `apps`: by id, `{name, origin, abpVersion, capabilities, running, told, progress, state,
             warnings}`.
-            `notConnected`: `[{app, problem}]` of the apps named at the start.
+            `notConnected`: `[{app, problem, toolsKnown?}]` of the apps named at the start; the
+            last is whether their tools are known from earlier sessions, where those are kept.
             `questions`: `{open, ended, endedCount, lateCount}`; `seconds` in `ended` is from asking
             to the answer.
             `lostNotifications`: `Host.lost_notifications`; only where there are any.

@@ -30,6 +30,7 @@ from abp_bridge.replay.policy import (
     parties,
 )
 from abp_bridge.replay.terminal_driver import Terminal
+from abp_bridge.settings import OFF
 from abp_bridge.trace.format import MODEL, Recording
 from abp_bridge.trace.redact.paths import path_replacer
 
@@ -141,6 +142,7 @@ class Workspace:
         kept["BROWSER"] = shlex.quote(self._browser)
         kept["PATH"] = os.pathsep.join((str(self._programs), environ.get("PATH", os.defpath)))
         kept |= self._variables
+        kept["ABP_TOOL_CACHE"] = OFF  # what apps offered elsewhere is nothing of the fixture's
         kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
         return kept | {name: self._fill(value, str) for name, value in self._head.env.items()}
 

@@ -29,7 +29,11 @@ from abp_bridge.core.question import MISSING
 
 Json = Any
 
-ENV = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+ENV = {
+    name: os.environ[name]
+    for name in ("PATH", "HOME", "LANG", "ABP_TOOL_CACHE")
+    if name in os.environ
+}
 APP: Json = {"id": "t", "name": "T", "version": "1"}
 LISTED: Json = [{"name": "a", "description": "A", "inputSchema": {"type": "object"}}]
 FAILED: Json = {

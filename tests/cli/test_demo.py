@@ -58,7 +58,11 @@ def _watched_env() -> Iterator[dict[str, str]]:
     be left.
     """
     mark = f"ABP_TEST_MARK={uuid.uuid4().hex}"
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "LANG", "ABP_TOOL_CACHE")
+        if name in os.environ
+    }
     yield {**kept, **dict([mark.split("=")])}
     deadline = time.monotonic() + 5
     while left := _marked(mark):

@@ -23,7 +23,11 @@ from abp_bridge.cli.terminal_host.view import JsonView, Output
 Json = Any
 
 TRY = [sys.executable, "-m", "abp_bridge", "try"]
-ENV = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+ENV = {
+    name: os.environ[name]
+    for name in ("PATH", "HOME", "LANG", "ABP_TOOL_CACHE")
+    if name in os.environ
+}
 CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Delete it?"}}
 
 

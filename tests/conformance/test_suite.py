@@ -165,7 +165,11 @@ def test_the_suite_itself_says_that_all_is_well(run: Run) -> None:
 
 async def _run(name: str, revision: str, only: Sequence[str], folder: Path) -> Run:
     program = npm.program(SUITE, CACHE / "suite")
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "LANG", "ABP_TOOL_CACHE")
+        if name in os.environ
+    }
     kept["ABP_PERSON_FLOOR"] = "0"  # the suite is its own person, and a fast one
     adapter = Adapter(COMMANDS[name], kept, folder, by_client=name != "bridge")
     more = PROXIED.partition(f"{name}:\n")[2].partition("\nmodern:")[0]

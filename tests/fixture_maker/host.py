@@ -41,7 +41,11 @@ class Bridge(EnvelopePeer):
         for name, text in case.files.items():
             (folder / name).write_text(text)
         self.beside = BESIDE[case.beside](case, str(folder))
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "LANG", "ABP_TOOL_CACHE")
+            if name in os.environ
+        }
         (programs := folder / "programs").mkdir()
         self._ends = ExitStack()
         model = Model(case.model, programs, self._ends)

@@ -5,6 +5,7 @@ from outside, and what a proxy does with the bytes of others.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -42,8 +43,10 @@ from abp_bridge.protocols.mcp import (
 )
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.modern import InvalidParamsError
-from abp_bridge.protocols.mcp.results import encode_result, encode_tool
+from abp_bridge.protocols.mcp.results import encode_result
+from abp_bridge.protocols.mcp.tools import encode_tool
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
+from abp_bridge.protocols.offer import decode_offer
 from abp_bridge.proxies import byte_edit, response_id
 from abp_bridge.proxies.mcp import handshake
 from abp_bridge.proxies.mcp.ambiguity import is_escaped, may_respond, misleading_name
@@ -90,6 +93,11 @@ def capabilities(raw: Json) -> None:
     for each in abp.decode_capabilities(raw):
         encode_tool("t", each, "o")
         each.parameter_errors(raw if isinstance(raw, dict) else {})
+
+
+def offer(raw: Json) -> None:
+    with contextlib.suppress(RemoteProtocolError):
+        decode_offer(json.dumps(raw).encode())
 
 
 def result(raw: Json) -> None:
@@ -163,6 +171,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     question,
     form,
     capabilities,
+    offer,
     result,
     abp.decode_app_info,
     lambda raw: describe(abp.decode_notice(raw)),

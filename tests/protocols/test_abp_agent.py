@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,9 +67,16 @@ def test_what_it_is_told_an_app_has_is_what_it_reads() -> None:
         agent.encode_opened("s1", {"id": "shop", "name": "The shop"}, listed)
     )
     assert (opened.session, opened.id, opened.name) == ("s1", "shop", "The shop")
-    assert list(opened.capabilities) == offered
+    assert [replace(each, hints={}) for each in opened.capabilities] == offered
+    hints = [each.hints.get("destructiveHint") for each in opened.capabilities]
+    assert hints == [None, True, False]
     typed = Capability(
-        "typed", title="T", output_schema={"type": "string"}, hints={"idempotentHint": True}
+        "typed",
+        title="T",
+        output_schema={"type": "string"},
+        hints={"idempotentHint": True},
+        requirements=({"type": "permission", "met": False},),
+        alternatives=("plain",),
     )
     assert agent.encode_capability("a.typed", typed) == {
         "name": "a.typed",
@@ -77,6 +85,8 @@ def test_what_it_is_told_an_app_has_is_what_it_reads() -> None:
         "inputSchema": {},
         "available": True,
         "outputSchema": {"type": "string"},
+        "requirements": [{"type": "permission", "met": False}],
+        "alternatives": ["plain"],
         "annotations": {"idempotentHint": True},
     }
 

@@ -18,7 +18,12 @@ from abp_bridge.protocols.abp import (
     initialize_params,
     merge_capabilities,
 )
-from abp_bridge.protocols.abp.calls import MAX_CAPABILITIES, MAX_LISTED, MAX_NAMED
+from abp_bridge.protocols.abp.calls import (
+    MAX_CAPABILITIES,
+    MAX_LISTED,
+    MAX_NAMED,
+    MAX_REQUIREMENTS,
+)
 
 Json = Any
 
@@ -235,8 +240,8 @@ CAPABILITIES: dict[str, tuple[Json, Capability]] = {
         Capability("a", destructive=True),
     ),
     "destructive, as MCP says it": (
-        {"annotations": {"destructiveHint": True}},
-        Capability("a", destructive=True),
+        {"annotations": {"destructiveHint": True, "idempotentHint": "yes"}},
+        Capability("a", destructive=True, hints={"destructiveHint": True}),
     ),
     "consequential, as WebMCP says it": (
         {"annotations": {"consequentialHint": True}},
@@ -244,20 +249,23 @@ CAPABILITIES: dict[str, tuple[Json, Capability]] = {
     ),
     "not read-only is destructive, as in MCP": (
         {"annotations": {"readOnlyHint": False}},
-        Capability("a", destructive=True),
+        Capability("a", destructive=True, hints={"readOnlyHint": False}),
     ),
     "not read-only, and not destructive": (
         {"annotations": {"readOnlyHint": False, "destructiveHint": False}},
-        Capability("a", harmless=True),
+        Capability("a", harmless=True, hints={"readOnlyHint": False, "destructiveHint": False}),
     ),
-    "read-only": ({"annotations": {"readOnlyHint": True}}, Capability("a", harmless=True)),
+    "read-only": (
+        {"annotations": {"readOnlyHint": True}},
+        Capability("a", harmless=True, hints={"readOnlyHint": True}),
+    ),
     "not destructive, as a question says it": (
         {"destructive": False},
         Capability("a", harmless=True),
     ),
     "destructive, and not": (
         {"destructive": True, "annotations": {"readOnlyHint": True}},
-        Capability("a", destructive=True),
+        Capability("a", destructive=True, hints={"readOnlyHint": True}),
     ),
     "annotations that are none": (
         {"annotations": ["destructiveHint"], "destructive": "yes"},
@@ -270,6 +278,34 @@ CAPABILITIES: dict[str, tuple[Json, Capability]] = {
     "a message that is none": (
         {"deprecated": True, "deprecationMessage": 5},
         Capability("a", deprecated="deprecated"),
+    ),
+    "what it requires, and what else there is": (
+        {
+            "requirements": [
+                {"type": "permission", "description": "A\u202eB", "met": False, "x": 1},
+                "signed in",
+                5,
+            ],
+            "alternatives": ["b", 5, "c"],
+        },
+        Capability(
+            "a",
+            requirements=(
+                {"type": "permission", "description": "AB", "met": False},
+                {"description": "signed in"},
+            ),
+            alternatives=("b", "c"),
+        ),
+    ),
+    "more requirements than anybody reads": (
+        {"requirements": ["r"] * (MAX_REQUIREMENTS + 2)},
+        Capability(
+            "a",
+            requirements=(
+                *[{"description": "r"}] * MAX_REQUIREMENTS,
+                {"description": "and 2 more"},
+            ),
+        ),
     ),
     "fields of the wrong type": (
         {"description": 5, "inputSchema": [], "available": "no", "experimental": 1},

@@ -16,10 +16,9 @@ from abp_bridge.protocols.mcp.results import (
     encode_progress,
     encode_result,
     encode_text,
-    encode_tool,
-    tool_name,
 )
-from abp_bridge.protocols.mcp.versions import LOG_LEVELS
+from abp_bridge.protocols.mcp.tools import encode_tool, tool_name
+from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2025_03_26
 
 Json = Any
 
@@ -73,10 +72,25 @@ TOOLS: dict[str, tuple[Capability, str, Json]] = {
         {"type": "object", "properties": {}},
     ),
     "with warnings": (
-        Capability("a", "Does it.", deprecated="Use b", experimental=True, available=False),
+        Capability(
+            "a",
+            "Does it.",
+            deprecated="Use b.",
+            experimental=True,
+            available=False,
+            requirements=(
+                {"type": "permission", "description": "Clipboard", "met": False},
+                {"description": "signed in", "met": True},
+                {"type": "state", "resolution": "open a file"},
+                {"met": False, "resolution": "wait"},
+            ),
+            alternatives=("b", "c"),
+        ),
         (
             "Does it. (Capability a of the app https://app.example.) Deprecated: Use b."
-            " Experimental. The app says that it is not available now."
+            " Alternatives: b, c. Experimental. The app says that it is not available now."
+            " Requires permission: Clipboard (not met); signed in (met); state (open a file);"
+            " something (not met, wait)."
         ),
         {"type": "object", "properties": {}},
     ),
@@ -125,11 +139,8 @@ TOOLS: dict[str, tuple[Capability, str, Json]] = {
 @pytest.mark.parametrize(("capability", "description", "schema"), TOOLS.values(), ids=TOOLS)
 def test_a_capability_as_a_tool(capability: Capability, description: str, schema: Json) -> None:
     before = dict(capability.input_schema)
-    assert encode_tool("abp_a", capability, "https://app.example") == {
-        "name": "abp_a",
-        "description": description,
-        "inputSchema": schema,
-    }
+    made = encode_tool("abp_a", capability, "https://app.example", V2025_03_26)
+    assert made == {"name": "abp_a", "description": description, "inputSchema": schema}
     assert capability.input_schema == before
 
 

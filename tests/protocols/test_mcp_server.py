@@ -11,7 +11,8 @@ from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp import elicitation, sampling, server
-from abp_bridge.protocols.mcp.results import encode_log, encode_tool
+from abp_bridge.protocols.mcp.results import encode_log
+from abp_bridge.protocols.mcp.tools import encode_tool
 
 Json = Any
 
@@ -48,7 +49,8 @@ def test_a_tool_keeps_its_title_its_hints_and_what_its_result_fits() -> None:
     made = encode_tool("abp_a", tool, "mcp:server")
     assert made["title"] == "A"
     assert made["annotations"] == {"readOnlyHint": True}
-    assert '"n"' in made["description"]
+    assert made["outputSchema"]["properties"]["n"] == {}
+    assert '"n"' not in made["description"]
     [older] = server.decode_tools([{"name": "a", "annotations": hints}], {})
     assert older.title == "Old title"
 

@@ -30,9 +30,8 @@ from abp_bridge.protocols.mcp.results import (
     encode_log,
     encode_progress,
     encode_result,
-    encode_tool,
-    tool_name,
 )
+from abp_bridge.protocols.mcp.tools import encode_tool, tool_name
 from abp_bridge.rpc.protocol import dump
 
 Json = Any

@@ -39,7 +39,8 @@ from abp_bridge.protocols.mcp.elicitation import (
     encode_form,
     encode_sampling,
 )
-from abp_bridge.protocols.mcp.results import encode_result, encode_tool, tool_name
+from abp_bridge.protocols.mcp.results import encode_result
+from abp_bridge.protocols.mcp.tools import encode_tool, tool_name
 
 Json = Any
 

@@ -504,6 +504,7 @@ REFUSED_SETTINGS = {
     "server_url",
     "server_token",
     "listen",
+    "tool_cache",
     "listen_origins",
 }
 

@@ -28,7 +28,11 @@ class Pane:
         self, command: Sequence[str], env: Mapping[str, str], *, columns: int = 100, rows: int = 40
     ) -> None:
         self._socket = f"abp-test-{uuid.uuid4().hex[:12]}"
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "ABP_TOOL_CACHE")
+            if name in os.environ
+        }
         self._env = {**kept, "LC_ALL": "C.UTF-8", **env}
         size = ["-x", str(columns), "-y", str(rows)]
         self._tmux("-f", os.devnull, "new-session", "-d", *size, shlex.join(command))

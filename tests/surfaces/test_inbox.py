@@ -38,6 +38,7 @@ from abp_bridge.cli import inbox as cli_inbox
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 from abp_bridge.interfaces.person_time import person_time
+from abp_bridge.rpc.private_files import PlaceError, private_folder
 from abp_bridge.surfaces.inbox import (
     app,
     bridges,
@@ -51,7 +52,6 @@ from abp_bridge.surfaces.inbox import (
 from abp_bridge.surfaces.inbox.app import COOKIE, MAX_CODES, InboxApp, Invitation
 from abp_bridge.surfaces.inbox.link_request import is_signed, make_request
 from abp_bridge.surfaces.inbox.pairing import Pairing
-from abp_bridge.surfaces.inbox.places import PlaceError
 from abp_bridge.surfaces.inbox.register import Register
 from abp_bridge.surfaces.page import words as page_words
 from abp_bridge.surfaces.page.surface import LazyPageServer
@@ -425,7 +425,7 @@ def test_a_folder_that_is_not_ones_own_alone_is_not_used(machine: Machine) -> No
     machine.runtime.symlink_to(machine.home)
     assert places.runtime_folders() == ([], [f"{machine.runtime} is no folder"])
     with pytest.raises(PlaceError, match="no folder"):
-        places.private_folder(machine.runtime)
+        private_folder(machine.runtime)
     pairing.save(Pairing())
     (machine.home / ".local/state/abp-bridge/inbox.json").chmod(0o644)
     with pytest.raises(PlaceError, match="chmod 600"):

@@ -62,7 +62,7 @@ class Asking(Screen):
     def __init__(self, *requests: Json, **env: str) -> None:
         kept = {
             name: os.environ[name]
-            for name in ("PATH", "PYTHONPATH", "HOME", "LANG")
+            for name in ("PATH", "PYTHONPATH", "HOME", "LANG", "ABP_TOOL_CACHE")
             if name in os.environ
         }
         super().__init__([sys.executable, ASKER, *map(json.dumps, requests)], {**kept, **env})
@@ -585,7 +585,7 @@ class Elsewhere:
         self._theirs = theirs
         kept = {
             name: os.environ[name]
-            for name in ("PATH", "PYTHONPATH", "HOME", "LANG")
+            for name in ("PATH", "PYTHONPATH", "HOME", "LANG", "ABP_TOOL_CACHE")
             if name in os.environ
         }
         command = [sys.executable, ASKER, "--tty", self.device, *map(json.dumps, requests)]

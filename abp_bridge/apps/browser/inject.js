@@ -247,11 +247,15 @@
     }
 
     unreadable(error) {
+<<<<<<< HEAD
       const why = wordsOf(error);
       this.odd(
         quote(`[Unreadable${why.length > 200 ? '' : `: ${why}`}]`),
         'values that could not be read were replaced',
       );
+=======
+      this.odd(quote(`[Unreadable: ${wordsOf(error).slice(0, 200)}]`), 'values that could not be read were replaced');
+>>>>>>> d3de7e2 (Tools for hosts that list them once: what an app offers is known from the session before, told in full, and its results keep what it promises)
     }
 
     binary(size, type, content, name = '') {
@@ -431,7 +435,7 @@
   // --- what its console says ---
 
   const MOST_LINES = 50; // that wait: a page that logs in a loop must not fill the bridge
-  const LONGEST_LINE = 1 << 16; // page.py shows less of it, after it has looked there for secrets
+  const LONGEST_LINE = 2000;
   let lostLines = 0;
 
   // Where in a script of the page's: this one has no address.
@@ -448,6 +452,7 @@
   function line(level, message, at) {
     if (lines >= MOST_LINES) return (lostLines += 1);
     lines += 1;
+<<<<<<< HEAD
     send('console', {
       level,
       message: message.slice(0, LONGEST_LINE),
@@ -455,6 +460,9 @@
       at,
       lost: lostLines,
     });
+=======
+    send('console', { level, message: message.slice(0, LONGEST_LINE), at, lost: lostLines });
+>>>>>>> d3de7e2 (Tools for hosts that list them once: what an app offers is known from the session before, told in full, and its results keep what it promises)
     lostLines = 0;
   }
 
@@ -476,7 +484,6 @@
     const said = console[name].bind(console);
     console[name] = (...words) => {
       said(...words);
-      if (lines >= MOST_LINES) return void (lostLines += 1);
       const thrown = words.find((each) => each instanceof Error);
       line(level, words.map(shown).join(' '), placeOf(thrown ?? new Error()));
     };

@@ -30,7 +30,8 @@ from abp_bridge.interfaces.host import (
 from abp_bridge.interfaces.surface import Page, PageLink, SurfaceResponse
 from abp_bridge.protocols.acp import chat
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.mcp.results import encode_result, tool_name
+from abp_bridge.protocols.mcp.results import encode_result
+from abp_bridge.protocols.mcp.tools import tool_name
 from abp_bridge.rpc.connection import JsonRpcConnection
 
 MAX_OPERATIONS = 1_000

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from abp_bridge.hosts.mcp.subscriptions import Subscriptions
+from abp_bridge.hosts.mcp.tool_list import ToolList
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.versions import LEGACY
 
@@ -26,10 +27,14 @@ class McpConnection:
         tasks: Where calls run; it outlives `rpc`.
         subscriptions: What the host wants to hear of.
         client: The host as it showed itself last.
+        tools: What it is shown of tools.
     """
 
-    def __init__(self, rpc: JsonRpcConnection, tasks: TaskGroup) -> None:
+    def __init__(
+        self, rpc: JsonRpcConnection, tasks: TaskGroup, tools: ToolList | None = None
+    ) -> None:
         self.rpc = rpc
+        self.tools = tools or ToolList()
         self.tasks = tasks
         self.subscriptions = Subscriptions(rpc)
         self.client = McpClientInfo(LEGACY[0], {}, None)

@@ -20,7 +20,6 @@ from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS
-from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import (
@@ -192,7 +191,10 @@ class McpServer:
 
     def _list_tools(self, params: Params) -> JsonObject:
         _check_first_page(params)
-        return {"tools": list(OWN_TOOLS) if self._begun is None else self._begun.list_tools()}
+        version = self._connection.client.version
+        if self._begun is None:
+            return {"tools": self._connection.tools.show_first(version)}
+        return {"tools": self._begun.list_tools(version)}
 
     def _list_resources(self, params: Params) -> JsonObject:
         _check_first_page(params)

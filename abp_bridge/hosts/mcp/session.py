@@ -61,7 +61,7 @@ class McpSession(McpSurfaces):
         )
         super().__init__(connection, page, self._calls.find_parked, ask_model=ask_model)
         self._api = begin(self)
-        self._toolbox = McpTools(self._api, self._calls, asks_model=ask_model)
+        self._toolbox = McpTools(self._api, self._calls, connection.tools)
 
     def ways(self, question: Question) -> Sequence[str]:
         """Those in the host, and its model, which can bring an answer (`Advising.ways`)."""
@@ -81,8 +81,11 @@ class McpSession(McpSurfaces):
             self._connection.subscriptions.updated(state_uri(app, field))
 
     def on_capabilities_changed(self) -> None:
-        """Tell those who listen that the tools are others (`Host.on_capabilities_changed`)."""
-        self._connection.subscriptions.tools_changed()
+        """Tell those who listen that the tools are others (`Host.on_capabilities_changed`), unless
+        they are those that were expected.
+        """
+        if not self._toolbox.is_as_listed():
+            self._connection.subscriptions.tools_changed()
 
     def on_resources_changed(self) -> None:
         """Tell those who listen that there are other resources (`Host.on_resources_changed`)."""
@@ -103,9 +106,9 @@ class McpSession(McpSurfaces):
         if params.get("name") == WAIT["name"]:
             self._calls.identify_wait(request, as_object(params.get("arguments")).get("call"))
 
-    def list_tools(self) -> list[JsonObject]:
-        """The tools there are now, as `tools/list` has them."""
-        return self._toolbox.list()
+    def list_tools(self, version: str) -> list[JsonObject]:
+        """The tools there are now, as `tools/list` of this `version` has them."""
+        return self._toolbox.list(version)
 
     async def call_tool(self, params: JsonObject, request: ToolRequest) -> JsonObject:
         """Answer `tools/call`: a CallToolResult, or what a modern host is asked first.
@@ -123,6 +126,7 @@ class McpSession(McpSurfaces):
             raise RpcError(INVALID_PARAMS, "the arguments of a tool must be an object")
         request.tool, request.arguments = name, arguments or {}
         request.token = as_object(params.get("_meta")).get("progressToken")
+        request.promised = self._connection.tools.promise_of(name, request.client.version)
         state, answers = decode_retry(params) if request.client.modern else (None, {})
         try:
             if state is not None:

@@ -285,7 +285,7 @@ class ToolCalls:
                     if parked.pending and parked.ended is None:
                         return self._ask_round(parked, request)
                 elif timeout.left <= 0 or parked.has_unsent_messages:
-                    return _encode_unfinished(parked)
+                    return _encode_unfinished(parked, request)
                 else:
                     await _watch(parked, timeout)
         except anyio.get_cancelled_exc_class():
@@ -299,7 +299,7 @@ class ToolCalls:
     def _ask_round(self, parked: ParkedCall, request: ToolRequest) -> JsonObject:
         """What is asked, as far as one round takes it."""
         if request.round >= MAX_ROUNDS:
-            return _encode_unfinished(parked)
+            return _encode_unfinished(parked, request)
         parked.promised = True
         asked = dict(list(parked.pending.items())[:MAX_ASKED])
         request.on_sent = partial(_note_shown, [*asked.values()])
@@ -383,7 +383,7 @@ async def _watch(parked: ParkedCall, timeout: ToolTimeout) -> None:
     timeout.left -= anyio.current_time() - started
 
 
-def _encode_unfinished(parked: ParkedCall) -> JsonObject:
+def _encode_unfinished(parked: ParkedCall, request: ToolRequest) -> JsonObject:
     parked.promised = True
     state = "waits for an answer of the person's" if parked.asking else "is still running"
     messages = list(parked.model_messages.values())
@@ -395,7 +395,9 @@ def _encode_unfinished(parked: ParkedCall) -> JsonObject:
         f' "{parked.call.id}"}} to go on waiting for its result. Do not call the tool again.'
     )
     links = [describe() for describe in parked.links.values()]
-    return encode_text("\n\n".join([*(each.text for each in messages), *links, goes_on]))
+    words = "\n\n".join([*(each.text for each in messages), *links, goes_on])
+    note: JsonObject = {"message": words, "call": parked.call.id}
+    return encode_text(words, note=None if request.promised is None else note)
 
 
 def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
@@ -413,6 +415,7 @@ def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
         files=ended.files,
         unasked=ended.unasked,
         version=request.client.version,
+        promised=request.promised,
     )
 
 

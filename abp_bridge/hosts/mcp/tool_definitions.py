@@ -43,7 +43,8 @@ DISCONNECT = _tool(
 STATUS = _tool(
     "abp_status",
     "What is connected, which questions are open or were answered and how, and what the apps"
-    " told last.",
+    " told last. With a capability: what it takes, in full.",
+    {"capability": _described("string", "The name of one, or of its tool.")},
 )
 CALL = _tool(
     "abp_call",

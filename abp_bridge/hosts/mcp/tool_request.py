@@ -15,6 +15,7 @@ from abp_bridge.rpc.protocol import Id
 if TYPE_CHECKING:
     from abp_bridge.core.notice import Progress
     from abp_bridge.hosts.mcp.request_state import RequestState
+    from abp_bridge.protocols.mcp.structured import Promise
     from abp_bridge.rpc.connection import OnSent
 
 
@@ -40,6 +41,7 @@ class ToolRequest:
         round: How many results asked for input before it.
         parked: The call, once there is one.
         on_sent: Is told when its result has left (`OnSent`).
+        promised: What the host was promised of the tool's results.
         state: What it brings back of an earlier round, where that was made here.
     """
 
@@ -57,6 +59,7 @@ class ToolRequest:
         self.parked: Abandonable | None = None
         self.on_sent: OnSent | None = None
         self.state: RequestState | None = None
+        self.promised: Promise | None = None
 
     def cancel(self, reason: str) -> None:
         """The host cancelled: the call ends now, and nothing that the same read brings can still

@@ -8,14 +8,19 @@ from functools import partial
 
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_text, as_texts
+from abp_bridge.core.near_names import nearest_first
+from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
+from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, encode_outcome
-from abp_bridge.hosts.mcp.tool_definitions import ANSWER, KINDS, OWN_TOOLS, RENDER
+from abp_bridge.hosts.mcp.tool_definitions import ANSWER, KINDS
+from abp_bridge.hosts.mcp.tool_list import OWN, ToolList
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
-from abp_bridge.interfaces.host import AppCapability, SessionApi, SessionError
+from abp_bridge.interfaces.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
 from abp_bridge.protocols.mcp.model_messages import decode_answered
-from abp_bridge.protocols.mcp.results import encode_result, encode_text, encode_tool, tool_name
+from abp_bridge.protocols.mcp.results import encode_result, encode_text
+from abp_bridge.protocols.mcp.tools import ROOM, describe_capabilities, describe_capability
 
 LONGEST_CALL = 86_400  # seconds, a day, that a host may give an app for one call
 
@@ -27,58 +32,29 @@ class UnknownToolError(AbpBridgeError):
 class McpTools:
     """The tools of one session.
 
-    Names of capability tools are made once per (app, capability) and stay while both do.
-
     Args:
         api: The session that the tools work at.
         calls: Where calls are begun, waited for and answered.
-        asks_model: Whether there is a tool for what a model was to ask its user.
+        tools: What the host is shown of them.
     """
 
-    def __init__(
-        self,
-        api: SessionApi,
-        calls: ToolCalls,
-        *,
-        asks_model: bool,
-    ) -> None:
+    def __init__(self, api: SessionApi, calls: ToolCalls, tools: ToolList) -> None:
         self._api = api
         self._calls = calls
-        self._asks_model = asks_model
-        self._names: dict[tuple[str, str], str] = {}
-        self._tools: dict[str, tuple[str, str]] = {}
+        self._tools = tools
 
-    def list(self) -> list[JsonObject]:
-        """`tools/list`: the bridge's own tools first, then one per capability in the app's
-        order.
-        """
-        own = [
-            *OWN_TOOLS,
-            *([ANSWER] if self._asks_model else []),
-            *([RENDER] if self._api.renders else []),
-        ]
-        offers = self._update_names()
-        tools = (
-            encode_tool(
-                self._names[offer.app, offer.capability.name], offer.capability, offer.origin
-            )
-            for offer in offers
-        )
-        return [*own, *tools]
+    def list(self, version: str) -> list[JsonObject]:
+        """`tools/list`, as this `version` of MCP has it."""
+        offers, expected = self._api.capabilities(), self._api.expected()
+        return self._tools.show(version, offers, expected, renders=self._api.renders)
 
-    def _update_names(self) -> Sequence[AppCapability]:
-        """What the apps offer now, after each has got its name and no other has one."""
-        offers = self._api.capabilities()
-        live = {(offer.app, offer.capability.name) for offer in offers}
-        self._names = {key: name for key, name in self._names.items() if key in live}
-        taken = {*_OWN, *self._names.values()}
-        for offer in offers:
-            key = offer.app, offer.capability.name
-            if key not in self._names:
-                self._names[key] = tool_name(offer.capability.name, taken)
-                taken.add(self._names[key])
-        self._tools = {name: key for key, name in self._names.items()}
-        return offers
+    def is_as_listed(self) -> bool:
+        """Whether the host was shown these tools when no app was connected yet."""
+        offers, expected = self._api.capabilities(), self._api.expected()
+        return self._tools.is_as_shown(offers, expected, renders=self._api.renders)
+
+    def _update(self) -> Sequence[AppCapability]:
+        return self._tools.update(self._api.capabilities(), self._api.expected())
 
     async def call(self, request: ToolRequest) -> JsonObject:
         """Answer `tools/call`: a CallToolResult, or what a modern host is asked first.
@@ -91,20 +67,47 @@ class McpTools:
         """
         name = request.tool
         try:
-            if (own := _OWN.get(name)) is not None and (name != ANSWER["name"] or self._asks_model):
+            is_there = name != ANSWER["name"] or self._tools.asks_model
+            if (own := _OWN.get(name)) is not None and is_there:
                 _check_arguments(request)
                 return await own(self, request)
-            if name not in self._tools:
-                self._update_names()
-            if name in self._tools:
-                app, capability = self._tools[name]
-                start = partial(self._api.start, capability, request.arguments, app=app)
+            if self._tools.find(name) is None:
+                self._update()
+            if (key := self._tools.find(name)) is not None:
+                start = partial(self._start, *key, request.arguments)
                 return await self._calls.begin(request, start, encode_outcome)
         except SessionError as problem:
-            return encode_text(f"{problem.code}: {problem}", error=True)
+            words = f"{problem.code}: {problem}"
+            return encode_text("\n".join([words, *self._describe(problem.about)]), error=True)
         raise UnknownToolError(
             f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is."
         )
+
+    async def _start(
+        self,
+        target: str,
+        capability: str,
+        params: JsonObject,
+        *,
+        on_progress: Callable[[Progress], None],
+        on_end: Callable[[CallOutcome], None],
+    ) -> Call:
+        """Begin a call of a capability, whose app is connected first if it is not there."""
+        there = (offer.app for offer in self._api.capabilities() if offer.target == target)
+        app = next(there, None) or next(iter(await self._api.connect(target)))
+        return await self._api.start(
+            capability, params, app=app, on_progress=on_progress, on_end=on_end
+        )
+
+    def _describe(self, about: Sequence[AppCapability]) -> Sequence[str]:
+        """The parameters of capabilities, for a host that was never told them."""
+        if not about:
+            return ()
+        self._update()
+        described = describe_capabilities(
+            (self._tools.name_of(offer), offer.capability) for offer in about
+        )
+        return (f"What there is to call, with its parameters:\n{described}",)
 
     async def _connect(self, request: ToolRequest) -> JsonObject:
         target = _text(request, "target")
@@ -116,7 +119,29 @@ class McpTools:
         return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
 
     async def _status(self, request: ToolRequest) -> JsonObject:
+        if wanted := _text(request, "capability"):
+            return self._describe_one(wanted)
         return encode_text(json.dumps(self._api.status(), ensure_ascii=False, indent=1))
+
+    def _describe_one(self, wanted: str) -> JsonObject:
+        """All that is known of one capability, whatever its length; of several apps' each."""
+        offers = self._update()
+        found = [
+            {
+                **({"app": offer.app} if offer.app else {"notConnected": offer.origin}),
+                **describe_capability(self._tools.name_of(offer), offer.capability),
+            }
+            for offer in offers
+            if wanted in (offer.capability.name, self._tools.name_of(offer))
+        ]
+        if not found:
+            names = [offer.capability.name for offer in offers]
+            raise SessionError(
+                "UNKNOWN_CAPABILITY",
+                f"There is no capability {label(wanted)!r}. There are:"
+                f" {', '.join(nearest_first(wanted, names)) or 'none, before abp_connect'}.",
+            )
+        return encode_text("\n".join(json.dumps(each, ensure_ascii=False) for each in found))
 
     async def _call(self, request: ToolRequest) -> JsonObject:
         capability = _required(
@@ -166,12 +191,14 @@ class McpTools:
         return await self._calls.answer(request, question)
 
     async def _render(self, request: ToolRequest) -> JsonObject:
+        if not self._api.renders and self._api.expected().renders:
+            await self._api.connect(None)
         file = await self._api.render_pdf(_text(request, "app"))
         printed = CallResult(f"The page was printed to {file.path} ({file.size} bytes).")
         return encode_result(printed, files=[file], version=request.client.version)
 
     def _describe_apps(self, apps: Sequence[str], *, alone: bool) -> JsonObject:
-        self._update_names()
+        self._update()
         status = self._api.status()
         known = as_object(status["apps"])
         lines = []
@@ -187,9 +214,9 @@ class McpTools:
                 if offers
                 else "It names no capabilities."
             )
-            for capability in (offer.capability for offer in offers):
-                about = f": {capability.description}" if capability.description else ""
-                lines.append(f"- {capability.name} ({self._names[app, capability.name]}){about}")
+            tools = ((self._tools.name_of(offer), offer.capability) for offer in offers)
+            if offers:
+                lines.append(describe_capabilities(tools, ROOM // len(apps)))
         lines.extend(f"Warning: {warning}" for warning in as_texts(status.get("warnings")))
         missing = map(as_object, as_list(status["notConnected"]) if not alone else ())
         lines.extend(f"Could not connect {each['app']}: {each['problem']}" for each in missing)
@@ -209,8 +236,8 @@ _OWN: dict[str, Callable[[McpTools, ToolRequest], Awaitable[JsonObject]]] = {
 
 
 _ARGUMENTS = {
-    tool["name"]: list(as_object(as_object(tool["inputSchema"])["properties"]))
-    for tool in (*OWN_TOOLS, ANSWER, RENDER)
+    name: list(as_object(as_object(tool["inputSchema"])["properties"]))
+    for name, tool in OWN.items()
 }
 
 

@@ -87,6 +87,10 @@ def encode_capability(name: str, capability: Capability) -> dict[str, JsonValue]
         made["experimental"] = True
     if capability.deprecated:
         made |= {"deprecated": True, "deprecationMessage": capability.deprecated}
+    if capability.requirements:
+        made["requirements"] = list(capability.requirements)
+    if capability.alternatives:
+        made["alternatives"] = list(capability.alternatives)
     hints = dict(capability.hints)
     if capability.destructive or capability.harmless:
         hints["destructiveHint"] = capability.destructive

@@ -32,7 +32,11 @@ VERSION = "0.1"
 MAX_CAPABILITIES = 1_000  # each is a tool of its own in the host's list, which a model reads
 LONGEST_NAME = 120  # characters of a capability's name: a model must be able to say it back
 MAX_LISTED = 10_000  # entries of a list that are read, callable or not
+MAX_REQUIREMENTS = 50  # of one capability; more no model minds before it calls
 MAX_NAMED = 1_000  # capabilities of one list that are named because they cannot be called
+
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")  # MCP's, with values
+_REQUIREMENT = ("type", "description", "resolution")  # its words
 
 
 def initialize_params(version: str) -> dict[str, JsonValue]:
@@ -270,7 +274,33 @@ def _capability(name: str, entry: JsonObject) -> Capability:
         harmless=not destructive and _is_harmless(entry),
         title=sanitize.label(as_text(entry.get("title"))),
         output_schema=as_object(entry.get("outputSchema")),
+        hints=_hints(entry.get("annotations")),
+        requirements=_requirements(entry.get("requirements")),
+        alternatives=_show_all(as_texts(entry.get("alternatives")), LONGEST_NAME),
     )
+
+
+def _hints(annotations: JsonValue) -> dict[str, JsonValue]:
+    """MCP's hints, of those that are given."""
+    given = as_object(annotations)
+    return {name: given[name] for name in HINTS if isinstance(given.get(name), bool)}
+
+
+def _requirements(listed: JsonValue) -> tuple[JsonObject, ...]:
+    """Each as ABP has it, or in words; of more than `MAX_REQUIREMENTS` the others are counted."""
+    entries = as_list(listed)
+    found = [_requirement(each) for each in entries[:MAX_REQUIREMENTS]]
+    more = len(entries) - MAX_REQUIREMENTS
+    counted: list[JsonObject] = [{"description": f"and {more} more"}] if more > 0 else []
+    return (*filter(None, found), *counted)
+
+
+def _requirement(entry: JsonValue) -> JsonObject:
+    about = as_object({"description": entry} if isinstance(entry, str) else entry)
+    words = {name: sanitize.label(as_text(about.get(name))) for name in _REQUIREMENT}
+    met = about.get("met")
+    said: JsonObject = {"met": met} if isinstance(met, bool) else {}
+    return {**{name: each for name, each in words.items() if each}, **said}
 
 
 def _is_destructive(entry: JsonObject) -> bool:
@@ -303,6 +333,9 @@ def _richer(older: Capability | None, newer: Capability) -> Capability:
         input_schema=newer.input_schema or older.input_schema,
         title=newer.title or older.title,
         output_schema=newer.output_schema or older.output_schema,
+        hints=newer.hints or older.hints,
+        requirements=newer.requirements or older.requirements,
+        alternatives=newer.alternatives or older.alternatives,
         destructive=newer.destructive or (older.destructive and not older.presumed),
         harmless=newer.harmless or older.harmless,
     )

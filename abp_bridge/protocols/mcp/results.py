@@ -1,95 +1,22 @@
-"""MCP's tools, results and notifications made from an app's capabilities, call results and
-notices.
-"""
+"""MCP's results and notifications made from an app's call results and notices."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
-from abp_bridge.core import sanitize
-from abp_bridge.core.capability import CallResult, Capability, SavedFile, describe_place
-from abp_bridge.core.json_value import Json, JsonValue, well_formed
+from abp_bridge.core.capability import CallResult, Failure, SavedFile, describe_place
+from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_text, well_formed
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.ways import UnaskedQuestion, describe_unasked
+from abp_bridge.protocols.mcp.structured import Promise, encode_note, encode_structured
 from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2025_03_26, V2025_06_18, V2026_07_28
 
-# Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
-# checks arguments against the original.
-_ROOT_COMBINATORS = (
-    "oneOf",
-    "anyOf",
-    "allOf",
-    "not",
-    "enum",
-    "const",
-    "if",
-    "then",
-    "else",
-    "$ref",
-)
-_NAME_LIMIT = 64
 LOG = "notifications/message"
-
-
-def tool_name(capability: str, taken: Container[str] = ()) -> str:
-    """`export.pdf` -> `abp_export_pdf`: at most 64 letters, digits, `_` and `-`, different from all
-    `taken`.
-    """
-    base = "abp_" + re.sub(r"[^A-Za-z0-9_-]+", "_", capability).strip("_")
-    name, number = base[:_NAME_LIMIT], 2
-    while name in taken:
-        suffix = f"_{number}"
-        name, number = base[: _NAME_LIMIT - len(suffix)] + suffix, number + 1
-    return name
-
-
-def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Json]:
-    """A capability as a tool.
-
-    Its schema keeps its properties; what hosts refuse at a schema's root is said in the description
-    instead.
-    """
-    schema = {
-        word: value
-        for word, value in capability.input_schema.items()
-        if word not in _ROOT_COMBINATORS
-    }
-    properties, required = schema.get("properties"), schema.pop("required", None)
-    schema["type"] = "object"
-    # A host that reads one malformed schema may refuse the whole list of tools.
-    named = properties.items() if isinstance(properties, Mapping) else ()
-    schema["properties"] = {
-        name: part if isinstance(part, (Mapping, bool)) else {} for name, part in named
-    }
-    if isinstance(required, list) and all(isinstance(name, str) for name in required):
-        schema["required"] = required
-    if not isinstance(schema.get("$schema", ""), str):
-        del schema["$schema"]
-    moved = {
-        word: capability.input_schema[word]
-        for word in _ROOT_COMBINATORS
-        if word in capability.input_schema
-    }
-    shown = sanitize.label(capability.name)
-    returned = capability.output_schema
-    notes = [
-        capability.description or f"The capability {shown}.",
-        f"(Capability {shown} of the app {sanitize.label(origin)}.)",
-        f"Deprecated: {capability.deprecated}." if capability.deprecated else "",
-        "Experimental." if capability.experimental else "",
-        "" if capability.available else "The app says that it is not available now.",
-        f"The arguments must also fit {sanitize.message(_json(moved))}." if moved else "",
-        # Not as an outputSchema: a host refuses a result without it, and a call may be parked.
-        f"Its result fits {sanitize.message(_json(returned))}." if returned else "",
-    ]
-    description = " ".join(filter(None, notes))
-    made: dict[str, Json] = {"name": name, "description": description}
-    made |= {"title": capability.title} if capability.title else {}
-    made |= {"inputSchema": well_formed(schema)}
-    return made | ({"annotations": capability.hints} if capability.hints else {})
+_APART = "structuredContent"
 
 
 def encode_result(
@@ -99,6 +26,7 @@ def encode_result(
     files: Sequence[SavedFile] = (),
     unasked: Sequence[UnaskedQuestion] = (),
     version: str = V2026_07_28,
+    promised: Promise | None = None,
 ) -> dict[str, Json]:
     """How a call ended -> CallToolResult.
 
@@ -108,7 +36,16 @@ def encode_result(
         files: What was saved.
         unasked: What no person was asked.
         version: The revision of MCP that the host speaks.
+        promised: What the tool's results fit, where it was listed so; one that does not is an
+            error that says so.
     """
+    structured: JsonObject | None = None
+    if promised is not None and result.failure is None:
+        structured, problems = _structure(
+            result, [*summary, *describe_unasked(unasked)], files, promised
+        )
+        if problems:
+            structured, result = None, _broken(result, problems)
     if result.failure is not None:
         lines = [str(result.failure)]
         if result.failure.details is not None:
@@ -132,12 +69,53 @@ def encode_result(
         )
     if lines := describe_unasked(unasked):
         content.append(_encode_text_block("\n".join(lines)))
-    return {"content": content, "isError": result.failure is not None}
+    made: dict[str, Json] = {"content": content, "isError": result.failure is not None}
+    return made | ({} if structured is None else {_APART: well_formed(structured)})
 
 
-def encode_text(words: str, *, error: bool = False) -> dict[str, Json]:
-    """A CallToolResult of the bridge's own."""
-    return {"content": [_encode_text_block(words)], "isError": error}
+def _structure(
+    result: CallResult, summary: Sequence[str], files: Sequence[SavedFile], promised: Promise
+) -> tuple[JsonObject, list[str]]:
+    """What keeps the promise, with all that stands in the content too: a host may show its model
+    nothing else. Data whose place is taken by a file fit no more, and that is nobody's mistake.
+    """
+    note: dict[str, JsonValue] = {
+        "files": [{"uri": each.uri, "path": each.path} for each in files],
+        "told": list(summary),
+        "message": as_text(result.metadata.get("note")),
+    }
+    note = {name: each for name, each in note.items() if each}
+    is_apart = result.structured is not None and not files
+    data = result.structured if is_apart else result.data
+    if is_apart and isinstance(result.data, list) and result.data[-1:] == [{_APART: data}]:
+        note["data"] = result.data[:-1]  # the blocks that stood beside it
+    structured, problems = encode_structured(data, note, promised)
+    if problems and files:
+        return encode_note({**note, "data": result.data}), []
+    return structured, problems
+
+
+def _broken(result: CallResult, problems: Sequence[str]) -> CallResult:
+    words = (
+        "The app's result does not fit the outputSchema that it gave for it:"
+        f" {'; '.join(problems)}. What it returned follows"
+    )
+    return replace(result, failure=Failure("OPERATION_FAILED", words))
+
+
+def encode_text(
+    words: str, *, error: bool = False, note: JsonObject | None = None
+) -> dict[str, Json]:
+    """A CallToolResult of the bridge's own.
+
+    Args:
+        words: What it says.
+        error: Whether the call failed.
+        note: What the bridge has to say in the place of structured content, where the tool was
+            listed with an `outputSchema`.
+    """
+    made: dict[str, Json] = {"content": [_encode_text_block(words)], "isError": error}
+    return made | ({_APART: well_formed(encode_note(note))} if note else {})
 
 
 def encode_progress(

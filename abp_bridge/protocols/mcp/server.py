@@ -7,7 +7,7 @@ said in words, and ends nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
@@ -78,7 +78,6 @@ NOT_CARRIED = {
     "tasks": "tasks (tasks/get, tasks/list, tasks/cancel): its tools are called and waited for",
 }
 
-_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _ERRORS = ("error", "critical", "alert", "emergency")  # log levels
 _CODES = {-32602: "INVALID_PARAMS", -32601: "NOT_SUPPORTED", -32002: "UNKNOWN_RESOURCE"}
 MAX_NAMED = 200  # names in a notice of a list that changed: more nobody reads
@@ -124,7 +123,6 @@ def _describe(capability: Capability, tool: JsonObject) -> Capability:
     return replace(
         capability,
         title=capability.title or sanitize.label(as_text(hints.get("title"))),
-        hints={name: hints[name] for name in _HINTS if isinstance(hints.get(name), bool)},
         destructive=hints.get("readOnlyHint") is not True
         and hints.get("destructiveHint") is not False,
         presumed=hints.get("destructiveHint") is not True,
@@ -145,7 +143,8 @@ def decode_result(raw: JsonValue) -> CallResult:
         return failed("TRANSPORT_ERROR", words)
     data = _join(list(map(decode_block, blocks)), result)
     if result.get("isError") is not True:
-        return CallResult(data)
+        structured = result.get("structuredContent")
+        return CallResult(data, structured=structured if isinstance(structured, Mapping) else None)
     words = sanitize.message("\n".join(as_text(as_object(each).get("text")) for each in blocks))
     failure = Failure("OPERATION_FAILED", words or "The server gave no reason.")
     return CallResult(None if data == words else data, failure)

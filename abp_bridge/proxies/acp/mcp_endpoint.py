@@ -21,6 +21,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
+from abp_bridge.hosts.mcp.tool_list import ToolList
 from abp_bridge.proxies.acp import relay
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol
@@ -53,6 +54,7 @@ class McpEndpoint:
         make_session: Makes what is behind one connection, of it and of what makes its api.
         modern: As in `McpServer`.
         make_tap: Makes the tap of one connection.
+        make_tools: Makes what is shown of tools on one.
     """
 
     def __init__(
@@ -62,11 +64,13 @@ class McpEndpoint:
         *,
         modern: bool,
         make_tap: Callable[[], Tap] = lambda: unobserved_stream,
+        make_tools: Callable[[], ToolList] = ToolList,
     ) -> None:
         self._begin = begin
         self._make_session = make_session
         self._modern = modern
         self._make_tap = make_tap
+        self._make_tools = make_tools
         self._sessions: dict[str, ClientSession] = {}
         self._launched: set[str] = set()  # of the tokens of those, who have been here
         self._folder = ""
@@ -187,7 +191,8 @@ class McpEndpoint:
                 on_message=lambda message: server.on_message(message),  # noqa: PLW0108 - made below
                 cancel_request=encode_cancel,
             )
-            server = McpServer(McpConnection(rpc, tasks), begin, modern=self._modern)
+            connected = McpConnection(rpc, tasks, self._make_tools())
+            server = McpServer(connected, begin, modern=self._modern)
             closed = self._served[serving := anyio.CancelScope()] = anyio.Event()
             try:
                 with serving:

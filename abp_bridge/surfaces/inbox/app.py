@@ -22,12 +22,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route, Router, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from abp_bridge.rpc.private_files import PlaceError
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.inbox import bridges, history, html, pairing
 from abp_bridge.surfaces.inbox.bridges import Bridge, BridgeError, Overview
 from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 from abp_bridge.surfaces.inbox.pairing import Pairing
-from abp_bridge.surfaces.inbox.places import PlaceError
 from abp_bridge.surfaces.page import peer
 from abp_bridge.surfaces.page.form import read as read_form
 from abp_bridge.surfaces.page.links import same

@@ -16,8 +16,9 @@ from anyio.abc import SocketStream
 
 from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.rpc.private_files import PlaceError
 from abp_bridge.surfaces.inbox import unix_peer
-from abp_bridge.surfaces.inbox.places import PlaceError, remove, runtime_folder, socket_path
+from abp_bridge.surfaces.inbox.places import remove, runtime_folder, socket_path
 
 logger = logging.getLogger(__name__)
 

@@ -23,8 +23,9 @@ from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import as_object, as_text
 from abp_bridge.core.question import Outcome
 from abp_bridge.core.sanitize import label
+from abp_bridge.rpc.private_files import PlaceError
 from abp_bridge.surfaces.inbox import pairing
-from abp_bridge.surfaces.inbox.places import PlaceError, state_folder
+from abp_bridge.surfaces.inbox.places import state_folder
 
 if TYPE_CHECKING:
     from abp_bridge.core.question import Answer, Question

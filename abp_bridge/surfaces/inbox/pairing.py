@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.answer_digest import KEY_LENGTH
 from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import as_number, as_object, as_text
-from abp_bridge.surfaces.inbox.places import PlaceError, private_folder, state_folder
+from abp_bridge.rpc.private_files import PlaceError, private_folder
+from abp_bridge.surfaces.inbox.places import state_folder
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

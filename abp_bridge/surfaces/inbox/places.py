@@ -10,20 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from abp_bridge.errors import AbpBridgeError
+from abp_bridge.rpc.private_files import PlaceError, find_problem, private_folder
 
 LONGEST_PATH = 103  # bytes of a Unix socket's address: 104 with its end on a Mac, 108 on Linux
 _NAME = re.compile(r"(\d{1,10})-(\d{1,10})\.sock")
-_OTHERS = 0o077  # what group and others may do
-
-
-class PlaceError(AbpBridgeError):
-    """There is no folder of this user's alone; the message says why."""
 
 
 def runtime_folder() -> Path:
@@ -47,7 +41,7 @@ def runtime_folders() -> tuple[list[Path], list[str]]:
     """All in which a bridge of this user's may be found, and of those that are there and not used
     why: another user's has no say here, and may keep bridges from being found.
     """
-    problems = {each: _problem(each) for each in _candidates() if os.path.lexists(each)}
+    problems = {each: find_problem(each) for each in _candidates() if os.path.lexists(each)}
     fit = [each for each, problem in problems.items() if not problem]
     return fit, [problem for problem in problems.values() if problem]
 
@@ -74,36 +68,6 @@ def state_folder() -> Path:
         return Path.home() / ".local" / "state" / "abp-bridge"
     except RuntimeError as problem:
         raise PlaceError(str(problem)) from None
-
-
-def private_folder(folder: Path) -> None:
-    """Make `folder`, unless it is there and this user's alone.
-
-    Raises:
-        PlaceError: It is not, or cannot be made.
-    """
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        pass
-    except OSError as problem:
-        raise PlaceError(f"{folder} cannot be made: {problem.strerror}") from None
-    if unfit := _problem(folder):
-        raise PlaceError(unfit)
-
-
-def _problem(folder: Path) -> str:
-    """Why a folder is not used; empty where it can be."""
-    try:
-        found = folder.lstat()
-    except OSError as problem:
-        return f"{folder} cannot be looked at: {problem.strerror}"
-    if not stat.S_ISDIR(found.st_mode):
-        return f"{folder} is no folder"
-    if found.st_uid != os.getuid():
-        return f"{folder} is another user's"
-    return f"{folder} is open to others: chmod 700 it" if found.st_mode & _OTHERS else ""
 
 
 def socket_path(folder: Path) -> Path:

@@ -44,7 +44,8 @@ class Tools(RpcPeer):
     def __init__(self, entry: Json) -> None:
         variables = {each["name"]: each["value"] for each in entry["env"]}
         command = [entry["command"], *entry["args"]]
-        super().__init__(command, env={"PATH": os.environ["PATH"], **variables})
+        kept = {"PATH": os.environ["PATH"], "ABP_TOOL_CACHE": "off"}
+        super().__init__(command, env={**kept, **variables})
         self._ids = count(0)  # as fixtures have it
         client = {"name": "acp_agent", "version": "1"}
         opened = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
