@@ -212,8 +212,10 @@ async def signals_interrupt(on_signal: Callable[[int], object]) -> AsyncIterator
                 finally:
                     # Everything has ended; Python would speak of a late one on stderr.
                     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        except KeyboardInterrupt:
+            pass  # another thread was sent one just as the receiver went
         finally:  # by being cancelled, as a rule
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # another thread may be sent it
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     async with anyio.create_task_group() as signals:
         await signals.start(watch)
