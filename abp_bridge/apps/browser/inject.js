@@ -247,15 +247,11 @@
     }
 
     unreadable(error) {
-<<<<<<< HEAD
       const why = wordsOf(error);
       this.odd(
         quote(`[Unreadable${why.length > 200 ? '' : `: ${why}`}]`),
         'values that could not be read were replaced',
       );
-=======
-      this.odd(quote(`[Unreadable: ${wordsOf(error).slice(0, 200)}]`), 'values that could not be read were replaced');
->>>>>>> d3de7e2 (Tools for hosts that list them once: what an app offers is known from the session before, told in full, and its results keep what it promises)
     }
 
     binary(size, type, content, name = '') {
@@ -452,7 +448,6 @@
   function line(level, message, at) {
     if (lines >= MOST_LINES) return (lostLines += 1);
     lines += 1;
-<<<<<<< HEAD
     send('console', {
       level,
       message: message.slice(0, LONGEST_LINE),
@@ -460,9 +455,6 @@
       at,
       lost: lostLines,
     });
-=======
-    send('console', { level, message: message.slice(0, LONGEST_LINE), at, lost: lostLines });
->>>>>>> d3de7e2 (Tools for hosts that list them once: what an app offers is known from the session before, told in full, and its results keep what it promises)
     lostLines = 0;
   }
 
