@@ -65,6 +65,13 @@ def walk(value: JsonValue) -> Iterator[JsonValue]:
         yield from walk(each)
 
 
+def leaves(value: JsonValue) -> Iterator[str | int | float]:
+    """The texts and numbers in `value`; an empty text is none."""
+    for each in walk(value):
+        if isinstance(each, (str, int, float)) and not isinstance(each, bool) and each != "":
+            yield each
+
+
 def member_names(value: JsonValue) -> Iterator[str]:
     """The names of all members in `value`, however deep."""
     return (name for each in walk(value) if isinstance(each, Mapping) for name in each)

@@ -39,17 +39,21 @@ _RAW_OR_HALF = re.compile(f"{_RAW.pattern}|{_HALF.pattern}")
 _LOOKED_AT = 8  # times the limit are cleaned of a text: what is further is counted as it came
 
 
-def label(value: object, limit: int = LABEL_LIMIT) -> str:
-    """One line of at most `limit` characters; what is cut is counted in the text itself."""
-    return _bounded(str(value), limit, lambda text: " ".join(_visible(text, _LINE).split()))
-
-
-def message(value: object, limit: int = MESSAGE_LIMIT) -> str:
-    """Several lines of at most `limit` characters; line breaks stay, what is cut is counted in the
-    text itself.
+def label(value: object, limit: int = LABEL_LIMIT, *, beyond: int = 0) -> str:
+    """One line of at most `limit` characters; what is cut is counted in the text itself, with what
+    was cut of it before: `beyond` characters.
     """
+    words = str(value)
+    return _bounded(words, limit, lambda text: " ".join(_visible(text, _LINE).split()), beyond)
+
+
+def message(value: object, limit: int = MESSAGE_LIMIT, *, beyond: int = 0) -> str:
+    """Several lines of at most `limit` characters; line breaks stay, and what is cut is counted as
+    in `label`.
+    """
+    words = str(value)
     return _bounded(
-        str(value), limit, lambda text: _visible(text.replace("\r\n", "\n"), _LINES).strip()
+        words, limit, lambda text: _visible(text.replace("\r\n", "\n"), _LINES).strip(), beyond
     )
 
 
@@ -103,9 +107,9 @@ def _visible(value: str, table: _Table) -> str:
     return value if value.isprintable() else value.translate(table)
 
 
-def _bounded(value: str, limit: int, clean: Callable[[str], str]) -> str:
+def _bounded(value: str, limit: int, clean: Callable[[str], str], beyond: int = 0) -> str:
     looked_at = _LOOKED_AT * limit + 1_000
-    shown, rest = clean(value[:looked_at]), len(value[looked_at:])
+    shown, rest = clean(value[:looked_at]), len(value[looked_at:]) + beyond
     if not rest and len(shown) <= limit:
         return shown
     more = max(0, len(shown) - limit) + rest

@@ -37,6 +37,7 @@ from abp_bridge.core.event import (
 )
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.notice import describe
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.rpc.tap import Tap, observe_stream
@@ -55,7 +56,6 @@ from abp_bridge.trace.format import (
     stand_in_scheme,
 )
 from abp_bridge.trace.redact.answers import SecretAnswers, secrets_of
-from abp_bridge.trace.redact.known import SECRET
 from abp_bridge.trace.redact.redactor import MAX_TEXT, Redactor, RedactorFullError
 
 logger = logging.getLogger(__name__)

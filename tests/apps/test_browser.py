@@ -809,17 +809,35 @@ async def test_a_console_in_a_loop_is_bounded(browser: Browser, site: Web) -> No
         assert 50 <= len(told) <= 60
 
 
+SAID_SECRETS: dict[str, tuple[Json, Json]] = {  # what is answered, and what of it the page says
+    "a word": ("hunter2-plain", "hunter2-plain"),
+    "a number": (482913, 482913),
+    "a quoted one": ('pa"ss\\hunter2', 'pa"ss\\hunter2'),
+    "one that addresses escape": ("p@ss/hunter2 one?é", "p@ss/hunter2 one?é"),
+    "a token that is longer than a line": ("eyJ" + "hunter2x" * 420, "eyJ" + "hunter2x" * 420),
+}
+
+
 async def test_no_secret_is_told_from_a_pages_console(browser: Browser, site: Web) -> None:
-    answer = accepted(value="hunter2-and-more")
-    async with opened(browser, f"{site.here}/workshop.html", answer) as running:
-        request = {
-            "method": "elicitation/input",
-            "params": {"prompt": "Password?", "sensitive": True},
-        }
-        await running.run("ask", by="__abp_elicitation", request=request)
-        await running.run("grumble", words="wrong: hunter2-and-more!")
-        said = [each.data["message"] for each in running.person.notices]
-        assert "wrong: [secret]!" in said
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+
+        async def say(secret: Json, **params: Json) -> str:
+            running.person.answer = accepted(value=secret)
+            running.person.notices.clear()
+            if params:
+                kind = "integer" if isinstance(secret, int) else "string"
+                asked = {"prompt": "Password?", "sensitive": True, "schema": {"type": kind}}
+                request = {"method": "elicitation/input", "params": asked}
+                await running.run("ask", by="__abp_elicitation", request=request)
+            await running.run("echo", **params)
+            assert len(running.person.notices) >= 4
+            return json.dumps([each.data for each in running.person.notices])
+
+        for secret, said in SAID_SECRETS.values():
+            told = await say(secret, words=said)
+            assert "[secret]" in told
+            assert not re.search("hunter|4829|p%40ss|p@ss|pa..?ss", told), told
+        assert "hunter" not in await say("hunter2-by-prompt")
 
 
 async def test_an_app_that_refuses_to_be_initialised_is_quoted(browser: Browser, site: Web) -> None:

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from abp_bridge.apps.browser.console import BURST, RATE, Console, show_place
+import json
+from typing import Any
+from urllib.parse import quote
+
+from abp_bridge.apps.browser.console import (
+    BURST,
+    CUT_SECRET,
+    MOST_LOOKED_AT,
+    RATE,
+    Console,
+    show_place,
+)
+from abp_bridge.core.known_texts import PIECE
 from abp_bridge.core.notice import Notice, describe
+
+Json = Any
 
 
 def test_lines_that_there_is_no_room_for_are_counted_in_the_next() -> None:
@@ -33,3 +47,27 @@ def test_a_place_is_a_file_of_the_pages_own_or_an_address_without_its_query() ->
     assert show_place(f"{own}/js/app.js?v=1:12:5", own) == "/js/app.js:12:5"
     assert show_place(f"{own}/:3:1", own) == "/:3:1"
     assert show_place("https://cdn.example/x.js#a:1:2", own) == "https://cdn.example/x.js:1:2"
+
+
+def said_by(console: Console, told: list[Notice], words: str, **more: Json) -> str:
+    console.add({"message": words, **more})
+    return describe(told[-1])
+
+
+def test_where_a_line_was_cut_no_beginning_of_a_secret_stands() -> None:
+    told: list[Notice] = []
+    console = Console(told.append, lambda: "", lambda: 0.0)
+    words = "so it is: hunter"
+    assert said_by(console, told, words, cut=9) == (
+        "its page's console has an error: so it is: hunter … [9 more characters not shown]"
+    )
+    console.hide(["hunter2 and more", "😀" * PIECE, 271828.0])
+    for secret in ("hunter2 and more", "😀" * PIECE):
+        for spelled in (secret, json.dumps(secret), quote(quote(secret))):
+            beginning = f"{'x' * CUT_SECRET}{spelled[:-2]}"
+            shown, cut = console.replace_secrets(beginning, 2)
+            assert shown.strip("x") == ""
+            assert len(shown) + cut == len(beginning) + 2
+    long = f"hunter{'x' * 2 * MOST_LOOKED_AT}"
+    assert console.replace_secrets(long)[1] == len(long) - (MOST_LOOKED_AT - CUT_SECRET)
+    assert said_by(console, told, "PIN 271828.") == "its page's console has an error: PIN [secret]."

@@ -18,6 +18,7 @@ from abp_bridge.core.json_value import (
     as_object,
     as_text,
     as_texts,
+    leaves,
     map_texts,
     member_names,
     to_text,
@@ -76,6 +77,10 @@ def test_a_value_is_walked_with_what_is_inside() -> None:
     value: JsonValue = {"a": [1, {"b": "x"}], "c": None}
     assert list(walk(value)) == [value, [1, {"b": "x"}], 1, {"b": "x"}, "x", None]
     assert list(member_names(value)) == ["a", "c", "b"]
+
+
+def test_the_leaves_of_a_value_are_its_texts_and_numbers() -> None:
+    assert list(leaves({"a": ["x", "", {"b": 1.5}], "c": [None, True, 0]})) == ["x", 1.5, 0]
 
 
 def test_texts_are_changed_and_the_names_of_members_stay() -> None:

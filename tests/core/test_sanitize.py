@@ -114,6 +114,11 @@ def test_a_text_of_many_scripts_is_shown_whole() -> None:
     assert sanitize.label(f"{letters}\x00", 5_000) == letters
 
 
+def test_what_was_cut_before_is_counted_with_what_is_cut_now() -> None:
+    assert sanitize.label("abcdef", 4, beyond=3) == "abcd … [5 more characters not shown]"
+    assert sanitize.message("a\nb", beyond=3) == "a\nb … [3 more characters not shown]"
+
+
 REVEALED = {
     "nothing to see": ("plain", "plain"),
     "lines": ("a\r\nb\n\tc", "a\r\nb\n\tc"),

@@ -4,18 +4,14 @@ whichever name.
 
 from __future__ import annotations
 
-import base64
-import html
 import importlib
 import json
 import pkgutil
 import re
-import textwrap
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -36,147 +32,6 @@ Spell = Callable[[str], str]
 
 def redactor(**env: str) -> Redactor:
     return Redactor(env=env, places={})
-
-
-# --- how a secret is spelled ----------------------------------------------------------------------
-
-
-def escaped(text: str) -> str:
-    return json.dumps(text)[1:-1]
-
-
-def unescaped(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def for_html(text: str) -> str:
-    """As encoders write JSON that goes into a page."""
-    return "".join(f"\\u{ord(char):04x}" if char in "<>&'+/" else char for char in unescaped(text))
-
-
-def base64_after(before: str) -> Spell:
-    """In the middle of something that is in Base64 as a whole, as in HTTP Basic."""
-    return lambda text: base64.b64encode(
-        f"{before}{text}:more".encode(errors="surrogatepass")
-    ).decode()
-
-
-def base64_url(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode(errors="surrogatepass")).decode().rstrip("=")
-
-
-def percent(text: str) -> str:
-    return quote(text, safe="-_.!~*'()", errors="replace")  # as browsers do
-
-
-SPELLINGS: dict[str, Spell] = {
-    "as it is": str,
-    "JSON": escaped,
-    "JSON, letters as they are": unescaped,
-    "JSON in JSON": lambda text: escaped(escaped(text)),
-    "JSON in JSON in JSON": lambda text: escaped(escaped(unescaped(text))),
-    "JSON for a page": for_html,
-    "JSON of PHP": lambda text: escaped(text).replace("/", "\\/"),
-    "an address": percent,
-    "an address, in small letters": lambda text: (
-        quote(text, safe="", errors="replace").replace("%2F", "%2f").replace("%3A", "%3a")
-    ),
-    "an address in an address": lambda text: percent(percent(text)),
-    "a form": lambda text: quote_plus(text, errors="replace"),
-    "HTML": html.escape,
-    "HTML in HTML": lambda text: html.escape(html.escape(text)),
-    "HTML in JSON": lambda text: escaped(html.escape(text)),
-    "HTML in an address": lambda text: percent(html.escape(text)),
-    "an address in JSON": lambda text: for_html(quote_plus(text, errors="replace")),
-    "lines of Windows": lambda text: text.replace("\n", "\r\n"),
-}
-ENCODINGS: dict[str, Spell] = {
-    "Base64": lambda text: base64.b64encode(text.encode(errors="surrogatepass")).decode(),
-    "Base64, URL-safe and bare": base64_url,
-    "Base64 after one letter": base64_after("x"),
-    "Base64 after two": base64_after("ab"),
-    "Base64 after three": base64_after("abc"),
-    "Base64 in JSON of PHP": lambda text: base64_after("ann:")(text).replace("/", "\\/"),
-    "Base64 in lines": lambda text: "\n".join(textwrap.wrap(base64_after("x")(text), 8)),
-    "Base64 in lines, in JSON": lambda text: r"\r\n".join(textwrap.wrap(base64_url(text), 8)),
-    "hexadecimal": lambda text: text.encode(errors="surrogatepass").hex(),
-    "hexadecimal in the middle": lambda text: f"0a{text.encode(errors='surrogatepass').hex()}ff",
-    "large hexadecimal": lambda text: text.encode(errors="surrogatepass").hex().upper(),
-}
-PLANTED = (
-    'tr0ub4dor "&" 3',
-    "correct horse/battery?",
-    "päss wörd+<1>",
-    "C:\\keys\\new",
-    "line one!\nline two!",
-    "-----x-----",
-    "😀 smile 😀",
-    "271828182",
-)
-
-
-@pytest.mark.parametrize("spelling", [*SPELLINGS, *ENCODINGS])
-@pytest.mark.parametrize("secret", PLANTED)
-def test_a_secret_is_found_however_it_is_spelled(secret: str, spelling: str) -> None:
-    spelled = (SPELLINGS | ENCODINGS)[spelling](secret)
-    words = redactor()
-    words.learn(secret)
-    found = words.clean_text(f"before ({spelled}) after")
-    assert "[secret]" in found
-    for part in (spelled, secret):
-        assert part not in found
-    if spelling in SPELLINGS:
-        assert found.replace("\\[", "[") == "before ([secret]) after"
-
-
-@given(
-    st.text(
-        st.characters(exclude_characters="\r\x85\u2028\u2029\x0b\x0c\x1c\x1d\x1e"),
-        min_size=4,
-        max_size=40,
-    ),
-    st.sampled_from(sorted(SPELLINGS)),
-    st.sampled_from(sorted(SPELLINGS)),
-)
-def test_no_mixture_of_spellings_hides_a_secret(secret: str, one: str, other: str) -> None:
-    if "address" in one + other or "form" in one + other:  # which have no half characters
-        secret = secret.encode(errors="replace").decode()
-    words = redactor()
-    words.learn(secret)
-    found = words.clean_text(f"({SPELLINGS[one](secret)})({SPELLINGS[other](secret)})")
-    assert re.sub(r"\\+\[", "[", found) == "([secret])([secret])"
-
-
-@given(st.binary(min_size=6, max_size=60), st.binary(max_size=5), st.binary(max_size=5))
-def test_no_place_in_base64_hides_a_secret(data: bytes, before: bytes, after: bytes) -> None:
-    secret = data.hex()
-    words = redactor()
-    words.learn(secret)
-    coded = base64.b64encode(before + secret.encode() + after).decode()
-    found = words.clean_text(f"it is {coded}.")
-    assert "[secret]" in found
-    left = found.removeprefix("it is ").removesuffix(".").replace("[secret]", "")
-    assert len(left) <= len(base64.b64encode(before)) + len(base64.b64encode(after)) + 4
-
-
-def test_a_long_secret_is_found_in_pieces() -> None:
-    key = "\n".join(
-        f"{place:02}" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
-        for place in range(30)
-    )
-    words = redactor()
-    words.learn(key)
-    for spelled in (
-        key,
-        escaped(key),
-        key.replace("\n", "\r\n"),
-        key.replace("\n", ""),
-        key.splitlines()[17],
-    ):
-        assert "MIIEvQ" not in words.clean_text(f"({spelled})")
-    whole = "".join(f"{place:03}x" for place in range(500))
-    words.learn(whole)
-    assert words.clean_text(f"({whole})") == "([secret])"
 
 
 # number, what may be written of it elsewhere
@@ -515,7 +370,7 @@ def test_the_environment_is_found_in_other_words_too() -> None:
         GITHUB_TOKEN="ab4d",
         EDITOR_PATH="/usr/bin/vi",
     )
-    assert words.clean_text(f"x{escaped(key)}y") == "x[env SOME_API_KEY]y"
+    assert words.clean_text(f"x{json.dumps(key)[1:-1]}y") == "x[env SOME_API_KEY]y"
     assert (
         words.clean_text("at=Atlantis%20Lab&t=ab4d, ab4de, /usr/bin/vi")
         == "at=[env PLACE_OF_WORK]&t=[env GITHUB_TOKEN], ab4de, /usr/bin/vi"

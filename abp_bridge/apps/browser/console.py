@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import anyio
 
 from abp_bridge.core.command_line import show_target
-from abp_bridge.core.json_value import JsonValue, as_count, as_object, as_text
+from abp_bridge.core.json_value import JsonValue, as_count, as_object, as_text, leaves, member_names
+from abp_bridge.core.known_texts import PIECE, SECRET, KnownTexts
 from abp_bridge.core.notice import Notice, NoticeKind, describe
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.schema import parts
 from abp_bridge.interfaces.app import AppListener
 
 logger = logging.getLogger(__name__)
@@ -26,8 +28,10 @@ NAME = f"notifications/{NoticeKind.CONSOLE.value}"
 LAST = 5  # lines in the error of a page that cannot be connected
 LONGEST = 600  # characters of a line
 BURST, RATE = 50.0, 2.0  # lines that are told at once, and more of them in a second
-SHORTEST_SECRET = 4  # characters: of a shorter one nothing could be read any more
-HIDDEN = "[secret]"
+LONGEST_ADDRESS = 300  # characters of one in a line
+LONGEST_SECRET = 64 * 1024  # characters that are looked for of one; a longer one is a file
+MOST_LOOKED_AT = 64 * 1024  # characters of a line, in which secrets are looked for
+CUT_SECRET = 64 * PIECE  # characters that the beginning of a secret takes, however it is spelled
 
 
 class Console:
@@ -52,17 +56,26 @@ class Console:
         self._room = BURST
         self._then = clock()
         self._lost = 0
-        self._secrets: set[str] = set()
+        self._secrets = KnownTexts()
+        self._knows_secrets = False
 
     def add(self, said: JsonValue) -> None:
-        """A line that inject.js heard: `{level, message, at, lost}`."""
+        """A line that inject.js heard: `{level, message, cut, at, lost}`."""
         members = as_object(said)
         level = "warning" if members.get("level") == "warning" else "error"
         self._lost += as_count(members.get("lost")) or 0
-        self.write(level, as_text(members.get("message")), as_text(members.get("at")))
+        cut = as_count(members.get("cut")) or 0
+        self.write(level, as_text(members.get("message")), as_text(members.get("at")), cut)
 
-    def write(self, level: str, words: str, at: str = "") -> None:
-        """A line, and where it comes from; one that there is no room for is counted."""
+    def write(self, level: str, words: str, at: str = "", cut: int = 0) -> None:
+        """A line, and where it comes from; one that there is no room for is counted.
+
+        Args:
+            level: `error` or `warning`.
+            words: The line, or its beginning.
+            at: An address, with line and column; empty where nobody knows.
+            cut: Characters that the line has after `words`.
+        """
         now = self._clock()
         self._room = min(BURST, self._room + (now - self._then) * RATE)
         self._then = now
@@ -70,10 +83,11 @@ class Console:
             self._lost += 1
             return
         self._room -= 1
+        shown, beyond = self.replace_secrets(words, cut)
         data: dict[str, JsonValue] = {
             "level": level,
-            "message": label(self._without_secrets(words), LONGEST),
-            **({"at": show_place(at, self._own())} if at else {}),
+            "message": label(shown, LONGEST, beyond=beyond),
+            **({"at": self.show_place(at)} if at else {}),
             **({"lost": self._lost} if self._lost else {}),
         }
         self._lost = 0
@@ -83,56 +97,79 @@ class Console:
         self._tell(notice)
 
     def hide(self, value: JsonValue) -> None:
-        """From now on no line shows the texts in `value`."""
-        self._secrets.update(each for each in _texts(value) if len(each) >= SHORTEST_SECRET)
+        """From now on no line shows the texts and numbers in `value`."""
+        for each in leaves(value):
+            whole = isinstance(each, float) and each.is_integer()
+            for text in {str(each), str(int(each)) if whole else str(each)}:
+                self._secrets.add(text[:LONGEST_SECRET], SECRET)
+                self._knows_secrets = True
+
+    def replace_secrets(self, words: str, cut: int = 0) -> tuple[str, int]:
+        """A page's `words` without what was answered as a secret, however it is spelled there.
+
+        Where they were cut in the middle of a secret, its beginning stands at their end: that goes,
+        too.
+
+        Args:
+            words: A text, or its beginning.
+            cut: Characters that the text has after them.
+
+        Returns:
+            What is left of them, and how many characters the text has after that.
+        """
+        cut += len(words[MOST_LOOKED_AT:])
+        words = words[:MOST_LOOKED_AT]
+        shown = self._secrets.present_in([words]).replace(words)
+        if cut and self._knows_secrets:
+            cut += len(shown[-CUT_SECRET:])
+            shown = shown[:-CUT_SECRET]
+        return shown, cut
+
+    def show_place(self, at: str) -> str:
+        """A place in a script, with its file as the page's own where it is that."""
+        return label(show_place(self.replace_secrets(at)[0], self._own()))
+
+    def show_address(self, url: str) -> str:
+        """An address that the page went to, without what may be secret by where it stands."""
+        shown, cut = self.replace_secrets(url)
+        return label(show_target(shown.partition("#")[0]), LONGEST_ADDRESS, beyond=cut)
 
     @property
     def said(self) -> str:
         """Its last lines, as they end an error; empty where there are none."""
         return "".join(f" {line[:1].upper()}{line[1:].rstrip('.')}." for line in self._last)
 
-    def _without_secrets(self, words: str) -> str:
-        for each in sorted(self._secrets, key=len, reverse=True):
-            words = words.replace(each, HIDDEN)
-        return words
-
 
 class SecretListener:
-    """An app's listener for what a page asks: the console learns each secret that is answered."""
+    """Implements `AppListener` for a page: its console learns each secret that is answered, however
+    the page asked for it.
+    """
 
     def __init__(self, listener: AppListener, console: Console) -> None:
         self.new_question_id = listener.new_question_id
+        self.can_sample = listener.can_sample
+        self.on_notice = listener.on_notice
+        self.on_progress = listener.on_progress
+        self.on_disconnect = listener.on_disconnect
         self._listener = listener
         self._console = console
 
     async def ask(self, question: Question) -> Answer:
         """Ask on (`QuestionListener.ask`)."""
         answer = await self._listener.ask(question)
-        if question.secret:
-            self._console.hide(dict(answer.content))
+        for field in question.fields:
+            if field.secret and not field.choices:  # what there is to choose from is no secret
+                value = answer.content.get(field.name)
+                declared = {name for name, _ in parts(field.schema)}
+                self._console.hide(value)
+                self._console.hide([name for name in member_names(value) if name not in declared])
         return answer
 
 
 def show_place(at: str, own: str = "") -> str:
     """`http://localhost:3000/app.js?v=2:12:5` -> `/app.js:12:5` where it is on the page's `own`
-    site: without what may be secret.
+    site: without what may be secret by where it stands.
     """
     found = re.fullmatch(r"([^?#]*)(?:[?#].*?)?((?::\d+){0,2})", at, re.DOTALL)
     whole = f"{found[1]}{found[2]}" if found else at
-    return label(whole.removeprefix(own) or whole)
-
-
-def show_request(method: str, url: str) -> str:
-    """A request as it is named in a line."""
-    return label(f"{method} {show_target(url.partition('#')[0])}", LONGEST)
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
+    return whole.removeprefix(own) or whole

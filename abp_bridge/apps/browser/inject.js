@@ -431,7 +431,7 @@
   // --- what its console says ---
 
   const MOST_LINES = 50; // that wait: a page that logs in a loop must not fill the bridge
-  const LONGEST_LINE = 2000;
+  const LONGEST_LINE = 1 << 16; // page.py shows less of it, after it has looked there for secrets
   let lostLines = 0;
 
   // Where in a script of the page's: this one has no address.
@@ -476,6 +476,7 @@
     const said = console[name].bind(console);
     console[name] = (...words) => {
       said(...words);
+      if (lines >= MOST_LINES) return void (lostLines += 1);
       const thrown = words.find((each) => each instanceof Error);
       line(level, words.map(shown).join(' '), placeOf(thrown ?? new Error()));
     };

@@ -32,7 +32,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.apps.browser.call_files import STAYED, WINDOW, CallFiles
-from abp_bridge.apps.browser.console import Console, SecretListener, show_place, show_request
+from abp_bridge.apps.browser.console import Console, SecretListener
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, site, split
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
@@ -127,7 +127,7 @@ class AppPage:
         self.console = Console(self._tell, lambda: site(page.main_frame.url))
         self._context = context
         self._page = page
-        self._listener: AppListener | None = listener
+        self._listener: AppListener | None = SecretListener(listener, self.console)
         self._tasks = tasks
         self._alias = alias
         self._sites: Collection[str] = ()
@@ -322,8 +322,7 @@ class AppPage:
             if evaluated[1] is True or size > MAX_RESULT:
                 read = _read("".join(parts))
                 self._overhear(method, read.value, read.thrown)
-                own = site(self._page.main_frame.url)
-                return replace(read, at=show_place(read.at, own)) if read.at else read
+                return replace(read, at=self.console.show_place(read.at)) if read.at else read
             evaluated = await self._evaluate("(script, key) => script.next(key)", key)
         return _thrown(
             as_text(evaluated, "the page returned what no script of this bridge returns")
@@ -479,8 +478,7 @@ class AppPage:
             response = abp.encode_withdrawn(SESSION_ENDED)
             try:
                 if self._listener is not None:
-                    listener = SecretListener(self._listener, self.console)
-                    response = await handle_elicitation(request, listener, self.origin, scope)
+                    response = await handle_elicitation(request, self._listener, self.origin, scope)
             finally:
                 if self._questions.get(id) is scope:  # a page that was loaded again counts anew
                     del self._questions[id]
@@ -501,7 +499,7 @@ class AppPage:
             turn.cancel()
         if self._listener is None:
             return
-        kind, words = event.get("type"), message(event.get("message", ""))
+        kind, words = event.get("type"), event.get("message", "")
         if kind == "beforeunload":  # it is dismissed
             self._dismiss(STAYED)
         own = (
@@ -509,14 +507,16 @@ class AppPage:
             and site(event.get("url", "")) in self._sites
         )
         if own and self._calls and kind in ("confirm", "prompt") and not self.lost:
-            self._tasks.start_soon(self._ask_dialog, kind, words, event.get("defaultPrompt", ""))
+            default = event.get("defaultPrompt", "")
+            self._tasks.start_soon(self._ask_dialog, kind, message(words), default)
             return
         self._tasks.start_soon(self._close_dialog, False)
         frame = {} if own else {"frame": site(event.get("url", ""))}
+        said, cut = self.console.replace_secrets(words)
         self._notify(
             NoticeKind.OTHER,
             f"notifications/dialog/{kind}",
-            {"message": words, **frame, "outcome": "dismissed"},
+            {"message": message(said, beyond=cut), **frame, "outcome": "dismissed"},
         )
 
     async def _ask_dialog(self, kind: str, words: str, default: str) -> None:
@@ -555,14 +555,15 @@ class AppPage:
         if request.is_navigation_request() and self._calls:
             self._tasks.start_soon(self._dismiss_later, request.url)
         if reason not in _OWN_FAILURES and _place(request.url) not in self._refused:
-            self.console.write(
-                "error", f"{show_request(request.method, request.url)} failed: {reason}"
-            )
+            self._on_problem(request, f"failed: {reason}")
 
     def _on_response(self, response: Response) -> None:
         if response.status >= 400:
-            asked = show_request(response.request.method, response.url)
-            self.console.write("error", f"{asked} was answered with HTTP {response.status}")
+            self._on_problem(response.request, f"was answered with HTTP {response.status}")
+
+    def _on_problem(self, request: Request, words: str) -> None:
+        asked = f"{request.method} {self.console.show_address(request.url)}"
+        self.console.write("error", f"{asked} {words}")
 
     # --- files that it gives by itself ---
 
@@ -650,9 +651,8 @@ class AppPage:
         if self._listener is None or other == self._page:
             return
         self._dismiss(WINDOW)
-        self._note(
-            f"the app opened a window ({label(other.url, 200) or 'empty'}), which was closed"
-        )
+        shown = self.console.show_address(other.url) or "empty"
+        self._note(f"the app opened a window ({shown}), which was closed")
         self._tasks.start_soon(_close, other)
 
     # --- being gone ---
@@ -667,9 +667,10 @@ class AppPage:
         if frame.get("unreachableUrl") and self._script is None:
             return  # `goto` says more about this
         if site(url) not in self._sites or frame.get("unreachableUrl"):
-            self._lose(f"its page went to {label(url)}")
+            self._lose(f"its page went to {self.console.show_address(url)}")
         elif self._script is not None:
-            self._lose(f"its page was loaded anew ({label(url)}), and its session is lost")
+            shown = self.console.show_address(url)
+            self._lose(f"its page was loaded anew ({shown}), and its session is lost")
 
     def _lose(self, reason: str) -> None:
         if self.lost:

@@ -12,14 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, member_names
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_object,
+    as_text,
+    leaves,
+    member_names,
+)
+from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.trace.format import Entry, is_request, is_response
-from abp_bridge.trace.redact.known import SECRET
-from abp_bridge.trace.redact.structure import leaves, with_distinct_names, without_suggestions
+from abp_bridge.trace.redact.structure import with_distinct_names, without_suggestions
 
 Key = tuple[JsonValue, ...]  # a party, whether the bridge asked it, and what the question is
 

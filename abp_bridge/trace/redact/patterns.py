@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_plus
 
+from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.secret_names import asks_for_secret, holds_secret
-from abp_bridge.trace.redact.known import SECRET
 
 _QUOTED = r"(?P<open>\\*+[\"'`])%s*?(?<!\\)(?P=open)"  # of the letters that may stand in it
 _WORDS = r"(?:[^\W\d_]\w{0,30}[ ]){0,2}"

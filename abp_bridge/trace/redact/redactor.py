@@ -15,14 +15,14 @@ from functools import partial
 from hashlib import sha256
 from itertools import chain, pairwise
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, member_names
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves, member_names
+from abp_bridge.core.known_texts import SECRET, KnownTexts
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.trace.redact import structure
-from abp_bridge.trace.redact.known import SECRET, KnownTexts
 from abp_bridge.trace.redact.paths import path_replacer
 from abp_bridge.trace.redact.patterns import hide
-from abp_bridge.trace.redact.structure import KEPT, is_option, leaves
+from abp_bridge.trace.redact.structure import KEPT, is_option
 
 MAX_TEXT = 64 * 1024  # characters of a text that is looked into, and of a secret that is known
 MAX_SECRETS = 500  # known secrets: looking for each costs time on every line

@@ -12,11 +12,11 @@ from contextlib import suppress
 from itertools import count
 
 from abp_bridge.core.json_text import DECODER, is_deeper
-from abp_bridge.core.json_value import JsonObject, JsonValue, walk
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.schema import KEYWORDS, parts
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.protocols.methods import METHODS
-from abp_bridge.trace.redact.known import SECRET
 
 DEEPEST = 100  # levels of JSON inside of text: no app nests more, and each is walked
 TRIES = 64  # places in a text where JSON may begin: each may be read to the text's end
@@ -57,13 +57,6 @@ def with_distinct_names(members: Iterable[tuple[str, JsonValue]]) -> dict[str, J
         names = (f"{name} {number}" for number in count(2))
         kept[name if name not in kept else next(each for each in names if each not in kept)] = value
     return kept
-
-
-def leaves(value: JsonValue) -> Iterator[str | int | float]:
-    """The texts and numbers in a value."""
-    for each in walk(value):
-        if isinstance(each, (str, int, float)) and not isinstance(each, bool) and each != "":
-            yield each
 
 
 def part_of(name: str, around: str) -> str:

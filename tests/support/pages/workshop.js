@@ -90,6 +90,17 @@ const WORKS = {
   grumbleOften: ({ times }) => {
     for (let time = 0; time < times; time++) console.error(`time ${time}`);
   },
+  // What it was told, in each way that a console has it.
+  echo: async ({ words }) => {
+    const given = words ?? prompt('Your password?');
+    console.error('wrong:', given, { given });
+    await fetch(`/check/${encodeURIComponent(given)}/no`);
+    await fetch(`/check?given=${encodeURIComponent(given)}`);
+    alert(`wrong: ${given}`);
+    const source = `throw new Error('there')\n//# sourceURL=${location.origin}/${encodeURIComponent(given)}.js`;
+    setTimeout(source);
+    await new Promise((resolve) => setTimeout(resolve));
+  },
   reject: () => Promise.reject({ code: 'OUT_OF_PAPER', message: 'Load paper', retryable: true }),
   rejectText: () => Promise.reject('just so'),
   rejectResponse: () => Promise.reject({ success: false, error: { code: 'A_RESPONSE', message: 'rejected' } }),
