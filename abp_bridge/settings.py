@@ -716,7 +716,8 @@ def read_values(
             try:
                 found[name] = TABLE[name].parse(environ[variable], "ms")
             except ValueError as problem:
-                words = f"{variable}={environ[variable]!r} cannot be used: {problem}"
+                given = "" if TABLE[name].private else f"={_quoted(environ[variable])}"
+                words = f"{variable}{given} cannot be used: {problem}"
                 raise SettingsError(words) from None
     return found
 
@@ -788,6 +789,13 @@ _HOST = re.compile(
 )
 
 
+def _quoted(text: str) -> str:
+    """What was given, as an error quotes it."""
+    from abp_bridge.core.command_line import show_unknown
+
+    return repr(show_unknown(text))
+
+
 def suggest_target(target: str) -> str:
     """What may be meant by the name of an app that is none; empty where nobody can guess."""
     from difflib import get_close_matches
@@ -839,12 +847,14 @@ def _describe_serving(path: str) -> str:
 
 def describe_wrong_target(target: str) -> str:
     """What `target`, the name of no app, has to be, and what may be meant."""
-    name = target[:200]
+    from abp_bridge.core.command_line import clean_target
+
+    name = clean_target(target[:200])
     host = _HOST.fullmatch(name)
     is_served = host is not None and host.end(1) < len(name)  # it has a port or a path
     if name.isprintable() and not is_served and _PAGE_FILE.fullmatch(name):
         return _describe_serving(name)
-    meant = suggest_target(target[:200]) if target.isprintable() else ""
+    meant = suggest_target(name) if target.isprintable() else ""
     return f"it must be {TARGET_FORMS}.{meant and f' Did you mean {meant}?'}"
 
 
@@ -866,14 +876,14 @@ def find_target_problem(target: str) -> str:
     """Why `target` can name no app, with what would be right; empty where it can."""
     if target in BUILT_IN:
         return ""
+    from abp_bridge.core.command_line import show_target
+
     if not target.lower().startswith(tuple(TARGETS)):
-        return f"{target!r} is no app: {describe_wrong_target(target)}"
+        return f"{_quoted(target)} is no app: {describe_wrong_target(target)}"
     if f"{target.partition(':')[0].lower()}:" in TARGETS:
         try:
             split_command(target)
         except ValueError as problem:
-            from abp_bridge.core.command_line import show_target
-
             return f"{show_target(target)!r}: {problem}"
     return ""
 
@@ -887,8 +897,8 @@ def _check_hosts(settings: Settings) -> Iterator[str]:
     for host in settings.allowed_hosts:
         if "/" in host or "*" in host:
             yield (
-                f"--allow {host!r} is no host: it must be a name or an address, with a port if only"
-                " that is allowed (localhost:3000)"
+                f"--allow {_quoted(host)} is no host: it must be a name or an address, with a port"
+                " if only that is allowed (localhost:3000)"
             )
 
 
@@ -932,7 +942,7 @@ def _check_order(settings: Settings) -> Iterator[str]:
 
     missing = missing_surface(settings.ask_on, settings.set_up)
     if missing is not None and missing not in SET_UP_BY:
-        yield f"--ask-on: {missing!r} is no surface; there are {', '.join(ORDER)}"
+        yield f"--ask-on: {_quoted(missing)} is no surface; there are {', '.join(ORDER)}"
     elif missing is not None:
         yield f"--ask-on: {missing} is not set up: give {SET_UP_BY[missing]} too"
 
@@ -944,8 +954,8 @@ def _check_listen(settings: Settings) -> Iterator[str]:
     for origin in settings.listen_origins:
         if not _ORIGIN.fullmatch(origin):
             yield (
-                f"--listen-origin {origin!r} is no origin: it must be as browsers write it, such as"
-                " https://agent.example or http://localhost:3000"
+                f"--listen-origin {_quoted(origin)} is no origin: it must be as browsers write it,"
+                " such as https://agent.example or http://localhost:3000"
             )
     if settings.listen_origins and settings.listen is None:
         yield "--listen-origin says who may connect to --listen: give that too"

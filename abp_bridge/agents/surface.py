@@ -22,7 +22,7 @@ from abp_bridge.core.agent_turn import (
     ChunkKind,
     images_of,
 )
-from abp_bridge.core.command_line import HIDDEN, show_target
+from abp_bridge.core.command_line import HIDDEN, show_model
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import as_text, well_formed
 from abp_bridge.core.matrix import Surface, SurfaceVariant
@@ -105,7 +105,7 @@ class AgentSurface:
         find_obstacle: FindObstacle = lambda model, images: "",
         interval: float = INTERVAL,
     ) -> None:
-        self._model = show_target(model)
+        self._model = show_model(model)
         self._word = model
         self._make_agent = make_agent
         self._ask_person = ask_person

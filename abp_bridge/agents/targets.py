@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
+from abp_bridge.core.command_line import show_unknown
 from abp_bridge.core.model_budget import PRICED_IN, TOKENS, Budget
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
@@ -34,7 +35,8 @@ def make_agent(model: str, folder: str, tap: Tap = unobserved_stream) -> AgentPr
     for scheme, make in _KINDS.items():
         if model.startswith(scheme):
             return make(model.removeprefix(scheme), folder, tap)
-    raise AgentError(AgentErrorCode.NOT_AVAILABLE, f"{model[:200]!r} is no model: write {MODELS}")
+    words = f"{show_unknown(model)!r} is no model: write {MODELS}"
+    raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
 
 
 def check_model(model: str, budget: Budget | None = None) -> None:
@@ -85,7 +87,8 @@ def _cli(name: str, folder: str, tap: Tap) -> AgentProtocol:
     from abp_bridge.protocols.cli_agents import DIALECTS
 
     if name not in DIALECTS:
-        words = f"there is no agent cli:{name[:80]}: write cli: and one of {', '.join(DIALECTS)}"
+        named = label(" ".join(name.split()[:1]), 40)
+        words = f"there is no agent cli:{named}: write cli: and one of {', '.join(DIALECTS)}"
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
     return CliAgent(DIALECTS[name], folder, tap)
 
@@ -119,7 +122,7 @@ def _acp(command: str, folder: str, tap: Tap) -> AgentProtocol:
     try:
         words = shlex.split(command)
     except ValueError as problem:
-        said = f"the command in acp:{command[:80]} cannot be read: {problem}"
+        said = f"the command after acp: cannot be read: {problem}"
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, said) from None
     if not words:
         said = "acp: needs a command, as in 'acp:goose acp'"

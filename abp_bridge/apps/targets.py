@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.command_line import show_target, show_unknown
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
@@ -56,10 +56,8 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
             from abp_bridge.apps.browser.app import BrowserApp
 
         return BrowserApp(target, settings, named=named)
-    raise AppError(
-        f"{target[:200]!r} is no app that can be connected: {describe_wrong_target(target)}",
-        "INVALID_PARAMS",
-    )
+    words = f"{show_unknown(target)!r} is no app that can be connected"
+    raise AppError(f"{words}: {describe_wrong_target(target)}", "INVALID_PARAMS")
 
 
 def _stdio(target: str, settings: Settings, tap: Tap) -> Program:
@@ -103,13 +101,17 @@ def _server_over_http(target: str, settings: Settings, tap: Tap) -> Program:
     from abp_bridge.apps.mcp import McpApp
 
     url = target.partition("+")[2]
+    try:
+        has_password = "@" in urlsplit(url).netloc  # which is sent in its place
+    except ValueError:
+        words = f"{show_target(target)!r} is no web address: its host cannot be read."
+        raise AppError(words, "INVALID_PARAMS") from None
 
     @asynccontextmanager
     async def connect(open_address: OpenAddress) -> AsyncIterator[Pipes]:
         from abp_bridge.clients.mcp import connect
         from abp_bridge.clients.oauth import sign_in
 
-        has_password = "@" in urlsplit(url).netloc  # which is sent in its place
         auth = None if has_password else await sign_in(url, open_address)
         async with connect(url, auth=auth) as server:
             yield server

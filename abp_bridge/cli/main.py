@@ -256,8 +256,10 @@ def _describe_unknown(
     """
     options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     if not options:
+        from abp_bridge.core.command_line import show_unknown
+
         meant = describe_more(unknown)
-        return f"{unknown[0]!r} is one word too many{f': {meant}' if meant else ''}"
+        return f"{show_unknown(unknown[0])!r} is one word too many{f': {meant}' if meant else ''}"
     known = re.findall(r"(?<!\S)--[a-z-]+", help)
     near = _nearest(options[0], known) if len(options[0]) > 2 else ""
     if not near:

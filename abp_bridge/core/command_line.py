@@ -84,9 +84,15 @@ def _show_address(word: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
+# How an address begins, also one that is misspelt: `htps://`, `http:/`, `http//`.
+_ADDRESS = re.compile(r"\s*(?P<start>[A-Za-z][\w+.-]*(?::/{1,2}|//))(?P<rest>.*)", re.DOTALL)
+_SCHEME = re.compile(r"\s*(?P<start>[A-Za-z][\w+.-]*:)(?!\d+(?:/|\Z))(?P<rest>.*)", re.DOTALL)
+_USER = re.compile(r"\S*:\S*@")
+
+
 def show_target(target: str) -> str:
     """An app's target as it may be shown to people and models: of a command its program, of a
-    server's or an agent's the whole line, and of an address all but its user and query, where
+    server's or an agent's the whole line, and of an address its scheme, host and path, where no
     secrets stand.
     """
     scheme, _, command = target.partition(":")
@@ -94,10 +100,54 @@ def show_target(target: str) -> str:
     if scheme == "stdio":
         return f"{scheme}:{command_name(command.split())}"
     if scheme in ("mcp", "acp"):
-        try:
-            words = shlex.split(command)
-        except ValueError:  # nobody can start it
-            words = command.split()[:1]
+        words = _split(command)
         return f"{scheme}:{show_command(words) if words else ''}"
-    address = target.partition("?")[0]
-    return re.sub(r"^([\w+]+://)[^/]*@", r"\1", address)
+    return clean_target(target)
+
+
+def show_model(model: str) -> str:
+    """A model as it may be shown: an address with its model's name, which stands behind a `#`."""
+    address, mark, name = model.partition("#")
+    if _ADDRESS.match(address):
+        return f"{clean_target(address)}{mark}{name}"
+    return show_target(model) if model.startswith("acp:") else model
+
+
+def show_unknown(text: str) -> str:
+    """What is no target, nor anything else that is known, as an error quotes it: of what has a
+    scheme and is no address the scheme alone, as what is behind it may be anything.
+    """
+    if not _ADDRESS.match(text) and (found := _SCHEME.match(text)):
+        return f"{found['start']}{HIDDEN}"
+    return label(clean_target(text))
+
+
+def clean_target(text: str) -> str:
+    """What somebody wrote for a target, well or badly, without what may be secret: of an address
+    all up to its last `@`, its query and its fragment, of a command what looks like a secret.
+    """
+    found = _ADDRESS.match(text)
+    if found is None and _USER.match(text):
+        return clean_target(text.rpartition("@")[2])
+    if found is None:
+        named = _SCHEME.match(text)
+        start, rest = (named["start"], named["rest"]) if named else ("", text)
+        return f"{start}{_clean_command(rest)}"
+    return found["start"] + re.split(r"[?#]", found["rest"].rpartition("@")[2])[0]
+
+
+def _clean_command(command: str) -> str:
+    """Its words as they were written, but for those that `show_command` would hide."""
+    words = _split(command)
+    shown = [*map(_show, words[:1]), *list(_shown(words))[1:]] if words else []
+    return " ".join(
+        word if os.path.basename(word.rstrip("/")) == each else each
+        for word, each in zip(words, shown, strict=True)
+    )
+
+
+def _split(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # nobody can start it
+        return command.split()[:1]

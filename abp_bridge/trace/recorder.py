@@ -24,7 +24,7 @@ from functools import partial
 
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.command_line import show_model, show_target
 from abp_bridge.core.event import (
     AttemptEvent,
     ChoiceEvent,
@@ -216,7 +216,7 @@ class Recorder:
         variables = to_environment(self._settings, usual_settings(self._command))
         behind = BEHIND.get(self._command)
         model = self._settings.model or ""
-        overheard = {MODEL: model} if model.startswith(("acp:", "http:", "https:")) else {}
+        overheard = [MODEL] if model.startswith(("acp:", "http:", "https:")) else []
         if overheard:  # others are named alike wherever they are
             name = model.partition("#")[2]
             stands = f"{{{MODEL}}}"
@@ -227,7 +227,8 @@ class Recorder:
             run=(self._command, *apps, *(("--", f"{{{behind}}}") if behind else ())),
             env={name: clean(value) for name, value in variables.items()},
             apps={
-                party: clean(show_target(target)) for party, target in (parties | overheard).items()
+                **{party: clean(show_target(target)) for party, target in parties.items()},
+                **{party: clean(show_model(model)) for party in overheard},
             },
             bridge=VERSION,
             when=datetime.now(UTC).isoformat(timespec="seconds"),

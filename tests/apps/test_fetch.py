@@ -4,6 +4,7 @@ its manifest, and how it says what is wrong.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +17,10 @@ from support.pages.server import Web, manifest, web
 from abp_bridge.apps.browser import fetch as fetching
 from abp_bridge.apps.browser.fetch import Guard, is_public, site, split
 from abp_bridge.apps.browser.manifest import Manifest, discover
+from abp_bridge.apps.targets import make_app
+from abp_bridge.core.command_line import show_target
 from abp_bridge.interfaces.app import AppError
+from abp_bridge.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -429,3 +433,27 @@ def test_letters_of_other_scripts_are_quoted_and_the_fragment_stays() -> None:
         split("https://app.example/ü?q=ä%20b#/edit").geturl()
         == "https://app.example/%C3%BC?q=%C3%A4%20b#/edit"
     )
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://user:hunter2@[::1",
+        "http://user:hunt/er2@example.org/",
+        "http://user:hunter2@exa mple/",
+        "http://user:hunter2@127.0.0.1:99999/",
+        "http:/user:hunter2@example.org",
+        "http://user:hunter2@example.org/?key=hunter2#hunter2",
+        "ws://user:hunter2@[::1",
+        "mcp+http://user:hunter2@[::1",
+        "htps://user:hunter2@example.org",
+    ],
+)
+def test_what_is_wrong_with_an_address_tells_no_secret_of_it(target: str) -> None:
+    with pytest.raises(AppError) as refused:
+        split(target)
+    assert not re.search("hunt|er2", f"{refused.value}{show_target(target)}")
+    if not target.startswith("http:"):
+        with pytest.raises(AppError) as refused:
+            make_app(target, True, Settings())
+        assert "hunter2" not in str(refused.value)

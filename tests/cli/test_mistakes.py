@@ -26,6 +26,7 @@ from support.harness import ENVELOPE, MODERN, PATIENCE, SERVE, RawHost, hosted
 from abp_bridge.cli import refusal
 from abp_bridge.cli.main import main
 from abp_bridge.rpc.pipe import MemoryPipe
+from abp_bridge.settings import TABLE, SettingsError, read_settings
 
 pytestmark = pytest.mark.anyio
 Json = Any
@@ -54,7 +55,7 @@ COMMAND_LINES = {
     "serve --app file:///a%20b/c.html": "--bind 127.0.0.1 --directory '/a b') and name"
     " http://127.0.0.1:3000/c.html\n",
     "serve --app ./app.py": "Did you mean stdio:./app.py or mcp:./app.py or acp:./app.py?",
-    "serve --app nope:x": f"--app 'nope:x' is no app: it {FORMS}",
+    "serve --app nope:x": f"--app 'nope:\u2026' is no app: it {FORMS}",
     "serve --app stdio:": "stdio: needs a command, as in --app 'stdio:python my_app.py'",
     "serve --app mcp:x'": "this cannot be read as a command: No closing quotation",
     "serve --confirm destructiv": "--confirm 'destructiv': is destructive meant?",
@@ -153,6 +154,45 @@ def test_so_is_a_wrong_environment(
 ) -> None:
     monkeypatch.setenv(*given.split("="))
     check_refused(["serve"], VARIABLES[given], told, capsys)
+
+
+# A secret in what is wrong with a setting, and where it stands: in words or in a variable.
+PLANTED_WORDS = (
+    "serve --app htps://user:hunter2@example.com/x",
+    "serve --app http:/user:hunter2@example.com ",
+    "serve --app http//user:hunter2@example.com",
+    "serve --app ftp://user:hunter2@example.com/?key=hunter2#hunter2",
+    "serve --app user:hunter2@example.com",
+    "serve --app stdi:o|python|--password|hunter2",
+    "serve --app mcp:python|--password|hunter2|'",
+    "serve --allow http://u:hunter2@h/",
+    "serve --listen 1234 --listen-origin http://u:hunter2@h/",
+    "serve --model cli:claude|--api-key|hunter2|'",
+    "serve --model acp:claude|--api-key|hunter2|'",
+    "serve --model opnai:hunter2",
+    "serve --model http://u:hunter2@h/#m",
+    "serve http://u:hunter2@h/",
+    "serve --call-timeout htp://u:hunter2@h/",
+)
+
+
+@pytest.mark.parametrize("line", PLANTED_WORDS)
+def test_what_is_wrong_tells_no_secret(
+    line: str, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word.replace("|", " ") for word in line.split(" ") if word]
+    assert main(words) == 2
+    assert "hunter2" not in "".join([*told, *capsys.readouterr()])
+
+
+@pytest.mark.parametrize("variable", [each.variable for each in TABLE.values() if each.variable])
+def test_no_variable_that_cannot_be_used_tells_one(variable: str) -> None:
+    said = ""
+    try:
+        read_settings({variable: "htps://u:hunter2@h/?hunter2#hunter2"})
+    except SettingsError as problem:
+        said = str(problem)
+    assert "hunter2" not in said
 
 
 # --- what a host hears ----------------------------------------------------------------------------

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.command_line import show_command, show_target
-
-HIDDEN = "\u2026"
+from abp_bridge.core.command_line import (
+    HIDDEN,
+    clean_target,
+    show_command,
+    show_model,
+    show_target,
+    show_unknown,
+)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +83,44 @@ TARGETS = {
     "acp:goose acp": "acp:goose acp",
     "acp:goose 'acp --token s3cret": "acp:goose",
     "mcp:": "mcp:",
+    "http://127.0.0.1:1/#access_token=hunter2": "http://127.0.0.1:1/",
+    "http://user:hunt/er2@example.org/x": "http://example.org/x",
+    "http://user:hunter2@[::1": "http://[::1",
+    "mcp+http://user:hunter2@[::1": "mcp+http://[::1",
+    "ws://user:hunt#er2@example.org": "ws://example.org",
 }
 
 
 @pytest.mark.parametrize(("target", "shown"), TARGETS.items())
 def test_a_target_is_shown_without_what_may_be_secret(target: str, shown: str) -> None:
     assert show_target(target) == shown
+
+
+# what is no target -> as an error quotes it, and as a suggestion goes on with it
+UNKNOWN = {
+    "htps://user:hunter2@example.com/x": ("htps://example.com/x",) * 2,
+    " http:/user:hunter2@example.com": ("http:/example.com",) * 2,
+    "http//user:hunter2@example.com/?key=hunter2": ("http//example.com/",) * 2,
+    "user:hunter2@example.com/x": (f"user:{HIDDEN}", "example.com/x"),
+    "stdi:o python --password hunter2": (
+        f"stdi:{HIDDEN}",
+        f"stdi:o python --password {HIDDEN}",
+    ),
+    "opnai:hunter2": (f"opnai:{HIDDEN}", "opnai:hunter2"),
+    "PASSWORD=hunter2 python app.py": (f"PASSWORD={HIDDEN} python app.py",) * 2,
+    "python 'app.py --password hunter2": ("python",) * 2,
+    "localhost:3000/a.html": ("localhost:3000/a.html",) * 2,
+    "./srv/app.py": ("./srv/app.py",) * 2,
+    "": ("", ""),
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_what_is_no_target_is_quoted_without_what_may_be_secret(text: str) -> None:
+    assert (show_unknown(text), clean_target(text)) == UNKNOWN[text]
+
+
+def test_a_model_at_an_address_is_shown_with_its_name() -> None:
+    assert show_model("http://127.0.0.1:1/v1#llama") == "http://127.0.0.1:1/v1#llama"
+    assert show_model("acp:agent --token hunter2") == f"acp:agent --token {HIDDEN}"
+    assert show_model("openai:gpt-5") == "openai:gpt-5"

@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import anyio
 
-from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonValue, as_count, as_object, as_text, leaves, member_names
 from abp_bridge.core.known_texts import PIECE, SECRET, KnownTexts
 from abp_bridge.core.notice import Notice, NoticeKind, describe
@@ -132,7 +131,8 @@ class Console:
     def show_address(self, url: str) -> str:
         """An address that the page went to, without what may be secret by where it stands."""
         shown, cut = self.replace_secrets(url)
-        return label(show_target(shown.partition("#")[0]), LONGEST_ADDRESS, beyond=cut)
+        where = re.split(r"[?#]", re.sub(r"^([\w+]+://)[^/?#]*@", r"\1", shown))[0]
+        return label(where, LONGEST_ADDRESS, beyond=cut)
 
     @property
     def said(self) -> str:

@@ -44,15 +44,18 @@ def split(url: str) -> SplitResult:
         AppError: It is none (`INVALID_PARAMS`).
     """
     try:
-        if len(url) > MAX_URL or "\\" in url or not url.isprintable() or " " in url:
-            raise ValueError("it is too long or holds characters that an address cannot have.")
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna").decode(), parts.port
-        if parts.scheme not in DEFAULT_PORTS or not host:
-            raise ValueError("it must begin with http:// or https:// and name a host.")
-    except ValueError as problem:
-        words = f"{label(url)!r} is no web address: {problem}"
-        raise AppError(words, "INVALID_PARAMS") from None
+        why = "" if host else "it must name a host."
+    except ValueError:  # whose words quote it
+        why = "its host or its port cannot be read."
+    if len(url) > MAX_URL or "\\" in url or not url.isprintable() or " " in url:
+        why = "it is too long or holds characters that an address cannot have."
+    elif not url.lower().startswith(tuple(f"{scheme}:" for scheme in DEFAULT_PORTS)):
+        why = "it must begin with http:// or https://."
+    if why:
+        words = f"{label(show_target(url))!r} is no web address: {why}"
+        raise AppError(words, "INVALID_PARAMS")
     if "@" in parts.netloc:
         raise AppError("An app's address cannot hold a user name or a password.", "INVALID_PARAMS")
     bracketed = f"[{host}]" if ":" in host else host
@@ -232,7 +235,9 @@ _HEADERS = (
 def _redirect_target(url: str, location: str) -> str:
     target = urljoin(url, location)
     if url.startswith("https:") and not target.startswith("https:"):
-        raise AppError(f"it redirects from https to {label(target)!r}", "PERMISSION_DENIED")
+        raise AppError(
+            f"it redirects from https to {label(show_target(target))!r}", "PERMISSION_DENIED"
+        )
     return target
 
 
