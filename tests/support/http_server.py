@@ -57,9 +57,10 @@ def first_values(encoded: str) -> dict[str, str]:
 
 
 @contextmanager
-def serving(answer: Callable[[Request], Reply]) -> Iterator[str]:
-    """A server that answers so, each request on a thread: its address. Who drops a connection is
-    not missed.
+def serving(answer: Callable[[Request], Reply], port: int = 0) -> Iterator[str]:
+    """A server that answers so at `port`, or any that is free, each request on a thread: its
+    address.
+    Who drops a connection is not missed.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -85,7 +86,7 @@ def serving(answer: Callable[[Request], Reply]) -> Iterator[str]:
             if not isinstance(sys.exception(), ConnectionError):
                 super().handle_error(request, client_address)  # type: ignore[arg-type]
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", port), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:

@@ -26,6 +26,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from support.acp_harness import client
 from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
 from support.programs import Programs
+from support.visitor import Browser as Visitor
 
 from abp_bridge.bridge.approval import make_question
 from abp_bridge.core.capability import Capability
@@ -720,6 +721,39 @@ async def test_the_inbox_follows_what_happens(
         await page.tab.get_by_role("textbox").fill("x")
         await page.press("Send")
         await expect(inbox.get_by_text("Nothing is asked now")).to_be_visible()
+
+
+async def test_who_answers_too_late_is_told_that_it_does_not_count(
+    loopback: LazyPageServer,
+) -> None:
+    browser, run = Visitor(), anyio.to_thread.run_sync
+    async with loopback.show(question("confirm", message="Pay 900 EUR?")) as sheet:
+        await run(browser.open, sheet.url)
+        guard = re.search(r'name="guard" value="([^"]+)"', browser.page)
+        assert guard is not None
+        body = f"guard={guard[1]}&action=no".encode()
+        await run(partial(browser.send, action="yes"))
+        assert "Answer sent" in browser.page
+        await run(partial(browser.post, guard=guard[1], action="no"))
+        assert "This was not sent: the question had been answered before." in browser.page
+        assert "Thank you" not in browser.page
+        place = urlsplit(browser.url)
+        (cookie,) = (each for each in browser.cookies if place.path.startswith(each.path))
+        headers = {
+            "Cookie": f"{cookie.name}={cookie.value}",
+            "Accept": "application/json",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        status, said, _ = await knock(place.port or 0, "POST", place.path, headers, body)
+        assert (status, "answered before" in said) == (409, True)
+        assert (await sheet.wait_answer()).content == {"confirmed": True}
+
+
+def test_nobody_stands_where_enter_alone_sends_something() -> None:
+    assert "autofocus" in page_for({"type": "string"})
+    assert "autofocus" not in page_for({"type": "string", "default": "theirs"})
+    optional = {"type": "object", "properties": {"a": {"type": "string"}}}
+    assert "autofocus" not in page_for(optional)
 
 
 async def test_how_a_question_ended_is_said(

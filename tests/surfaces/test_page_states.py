@@ -13,12 +13,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
 from support.harness import PATIENCE
+from support.http_server import Reply, Request, serving
 from support.paths import ROOT
 from support.programs import Programs
 
@@ -102,8 +104,8 @@ async def test_what_was_typed_is_there_after_errors_back_loading_again_and_later
         await expect(name).to_have_value("Grace Hopper")  # nothing is cut
         await expect(tab.get_by_text("7 characters too many.")).to_be_visible()
         stored = await tab.evaluate("JSON.stringify({...sessionStorage})")
-        assert "Grace" in stored
-        assert "planted" not in stored
+        assert "abp http" in stored
+        assert "Grace" not in stored  # but as only this bridge's pages can read it
         await tab.reload()
         await expect(name).to_have_value("Grace Hopper")
         await expect(key).to_have_value("")
@@ -125,6 +127,27 @@ async def test_what_was_typed_is_there_after_errors_back_loading_again_and_later
         await expect(name).to_have_value("Ada")
 
 
+SECRET_CHOICES: Json = {
+    "type": "object",
+    "properties": {
+        "colour": {"type": "string", "enum": ["blue", "red"], "writeOnly": True},
+        "sure": {"type": "boolean", "sensitive": True},
+        "note": {"type": "string", "title": "Note"},
+    },
+}
+
+
+async def test_what_is_chosen_in_secret_is_not_kept_in_the_tab(person: BrowserContext) -> None:
+    async with at(person, ask(prompt="?", schema=SECRET_CHOICES)) as tab:
+        await tab.get_by_label("red").check()
+        await tab.get_by_label("Yes").check()
+        await tab.get_by_label("Note").fill("Ada")
+        await tab.reload()
+        await expect(tab.get_by_label("Note")).to_have_value("Ada")
+        await expect(tab.get_by_label("red")).not_to_be_checked()
+        await expect(tab.get_by_label("Yes")).not_to_be_checked()
+
+
 async def test_a_question_is_the_name_of_its_field_and_an_apps_name_is_no_origin(
     person: BrowserContext,
 ) -> None:
@@ -138,9 +161,15 @@ async def test_a_question_is_the_name_of_its_field_and_an_apps_name_is_no_origin
         await expect(tab.get_by_role("button", name="Send")).to_be_focused()
 
 
-async def test_a_bridge_that_dies_is_said_and_takes_no_text_along(
+async def test_a_bridge_that_dies_is_said_and_who_has_its_port_then_gets_nothing_of_its_tab(
     person: BrowserContext, programs: Programs
 ) -> None:
+    heard: list[Request] = []
+
+    def answer(request: Request) -> Reply:
+        heard.append(request)
+        return Reply(b"<h1>abp-bridge</h1><p>Type your password again</p>", "text/html")
+
     command = [sys.executable, "-m", "abp_bridge", "ask", "input", "Name?", "--on", "page"]
     env = programs.environment(BROWSER=programs.add("browser"))
     async with await anyio.open_process(command, env=env) as bridge:
@@ -148,9 +177,18 @@ async def test_a_bridge_that_dies_is_said_and_takes_no_text_along(
         await tab.goto((await programs.wait())[0][1])
         await tab.get_by_role("textbox").fill("Ada")
         bridge.kill()
+        await bridge.wait()
+    with serving(answer, urlsplit(tab.url).port or 0):
         await expect(tab.get_by_role("alert")).to_contain_text("The bridge has gone")
         await expect(tab.get_by_label("What you typed")).to_have_value("Ada")
         await expect(tab.get_by_role("button", name="Send")).to_be_disabled()
+        assert {each.path.split("/")[2] for each in heard} == {"proof"}
+        assert not [each for each in heard if each.headers["Cookie"] or each.body]
+        await tab.reload()  # which a person may do: then what the tab keeps is theirs
+        await expect(tab.get_by_text("Type your password")).to_be_visible()
+        stored = await tab.evaluate("JSON.stringify({...sessionStorage})")
+        assert "abp http" in stored
+        assert "Ada" not in stored
 
 
 async def test_who_presses_for_more_time_has_it_where_the_bridge_itself_set_it(

@@ -10,6 +10,7 @@ must name this server as its host, and every answer come from a page of its own.
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
 import secrets
@@ -46,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent / "static"
 BEAT = 15.0  # seconds between signs of life on a stream
+LONGEST_NONCE = 64  # characters that are proved anything for; a page's have 36
 RETRY = 1_000  # milliseconds after which a browser comes back to a stream that broke
 GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
 
@@ -67,6 +69,7 @@ class PageApp:
         self._home = f"/{secrets.token_urlsafe(16)}/"
         self._cookie = secrets.token_urlsafe(32)
         self._guard = secrets.token_urlsafe(32)
+        self._key = secrets.token_bytes(32)  # only pages have it, and none sends it
         self._links = Links(self._home)
         self._open: dict[str, OpenForm] = {}
         self._port = port
@@ -126,6 +129,7 @@ class PageApp:
             _static("form.js", "text/javascript"),
             Route(self._home, own(self._inbox)),
             Route(f"{self._home}events", own(self._changes)),
+            Route(f"{self._home}proof/{{nonce}}", self._prove),
             Route(f"{self._home}here/{{tab}}", own(self._come), methods=["POST"]),
             Route(f"{self._home}left/{{tab}}", self._leave, methods=["POST"]),
             Route(question, self._of_question(self._fill), methods=both),
@@ -254,13 +258,24 @@ class PageApp:
             version=self._version,
             kept=form.last_draft is not None,
             words=words,
+            key=self._key.hex(),
         )
 
     def _list(self, words: Words) -> html.Inbox:
         """What was left for later comes last."""
         forms = sorted(self._unanswered().values(), key=lambda each: each.postponed)
         listed = [(each.question, self._view(each, words)) for each in forms]
-        return html.Inbox(self._home, self._version, listed)
+        return html.Inbox(self._home, self._version, listed, self._key.hex())
+
+    async def _prove(self, request: Request) -> Response:
+        """Show a page that this is still who it is of: whoever has the port after a bridge does not
+        know its key. So it asks without its cookie, before it sends or loads anything.
+        """
+        nonce = request.path_params["nonce"]
+        if len(nonce) > LONGEST_NONCE:
+            return _notice(request, "refused.nothing", 404)
+        proof = hmac.digest(self._key, f"proof {nonce}".encode(errors="replace"), "sha256")
+        return Response(proof.hex(), media_type="text/plain")
 
     async def _come(self, request: Request) -> Response:
         self._visits.come(request.path_params["tab"])
@@ -320,11 +335,15 @@ class PageApp:
         if (link := self._links.by_id(id)) is None:
             said = words("refused.question_words")
             return _notice(request, "refused.nothing", 404, said=said)
-        if request.method == "POST":
-            return _lead(request, link.address)
         ending = link.ending or Ending.WITHDRAWN
+        if request.method == "POST":
+            if _is_script(request):
+                return JSONResponse({"problem": html.late_words(ending, words)}, 409)
+            return RedirectResponse(f"{link.address}?late", 303)
         ways = {"asked": link.asked, "all_open": link.inbox}
-        return HTMLResponse(html.closed_page(ending, words, self._list(words), **ways))
+        late = "late" in request.query_params
+        page = html.closed_page(ending, words, self._list(words), late=late, **ways)
+        return HTMLResponse(page)
 
     def _fill(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
         if sent is None:

@@ -349,11 +349,13 @@ class _Form:
         parts = (("about", asked.description), ("hint", hint), ("wrong", problems), ("kept", kept))
         hints = " ".join(f"{name}-{part}" for part, there in parts if there) or None
         required = asked.required and not kept and asked.type is not FieldType.CHOICES
+        holds = required or len(self.question.fields) > 1  # an Enter that is pressed too early
         if asked.type not in _LISTED and not asked.columns:
             attributes = {
                 "aria-invalid": "true" if problems else None,
                 "required": "" if required else None,
-                "autofocus": "" if focus and not self.wrong else None,
+                # Where Enter alone sends something, nobody stands who has not read what is asked.
+                "autofocus": "" if focus and not values and holds and not self.wrong else None,
                 **attributes,
             }
         return Control(

@@ -45,7 +45,8 @@ class View:
     `home` is the address of the inbox, `address` that of the question; `guard` comes back with each
     form. `asked` is when it was asked, `until` when it closes, if it does, and `extends` whether
     the person can be given more time; `others` is how many other questions are open, in which
-    `version` of the inbox, and `kept` whether something is filled in already.
+    `version` of the inbox, and `kept` whether something is filled in already. By the `key` the page
+    knows that it is still the same bridge that it speaks to.
     """
 
     home: str
@@ -58,17 +59,19 @@ class View:
     version: int = 0
     kept: bool = False
     words: Words = ENGLISH
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
     """What is open now: each question with where it is shown, and the address of the list, in one
-    of its versions.
+    of its versions; `key` is a `View`'s.
     """
 
     home: str
     version: int
     questions: Sequence[tuple[Question, View]]
+    key: str = ""
 
 
 def notice_page(
@@ -94,6 +97,13 @@ def ending_words(ending: Ending, words: Words) -> str:
     return words(f"ended.{ending.value}")
 
 
+def late_words(ending: Ending, words: Words) -> str:
+    """What is said to who sends an answer to a question that has ended, which nobody gets."""
+    if ending is Ending.SENT:
+        return words("ended.late_sent")
+    return f"{words('ended.late')} {ending_words(ending, words)}"
+
+
 def closed_page(
     ending: Ending,
     words: Words = ENGLISH,
@@ -101,13 +111,15 @@ def closed_page(
     *,
     asked: str = "",
     all_open: str = "",
+    late: bool = False,
 ) -> str:
     """What is said of a question that has ended: to its person with what it `asked`, and what is
-    asked next, here and, where they came from there, in the inbox (`all_open`).
+    asked next, here and, where they came from there, in the inbox (`all_open`). What they sent
+    `late` did not count.
     """
-    heading = words("ended.heading_sent" if ending is Ending.SENT else "ended.heading")
-    sentence = ending_words(ending, words)
-    sent = ending is Ending.SENT
+    sent = ending is Ending.SENT and not late
+    heading = words("ended.heading_sent" if sent else "ended.heading")
+    sentence = late_words(ending, words) if late else ending_words(ending, words)
     return _render(
         "closed",
         words,

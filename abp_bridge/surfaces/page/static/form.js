@@ -30,9 +30,75 @@ const pause = (milliseconds) =>
     setTimeout(done, milliseconds);
   });
 
+// --- who is at the other end ---------------------------------------------------------------------
+
+// A bridge that ends frees its port for anybody on this machine, who would be this page's origin.
+// So before anything is sent or loaded the other end shows that it has the key that came with the
+// page, and what is kept in the tab can be read with that key alone.
+const LOCK = 'AES-GCM';
+const keys = inbox && deriveKeys(unhex(inbox.dataset.key));
+const bytes = (text) => new TextEncoder().encode(text);
+
+function unhex(text) {
+  return Uint8Array.from(text.match(/[0-9a-f]{2}/g) ?? [], (each) => parseInt(each, 16));
+}
+
+async function deriveKeys(secret) {
+  const proving = await crypto.subtle.importKey(
+    'raw',
+    secret,
+    { name: 'HMAC', hash: 'SHA-256' },
+    false,
+    ['sign', 'verify'],
+  );
+  const drafts = await crypto.subtle.sign('HMAC', proving, bytes('drafts'));
+  return {
+    proving,
+    drafts: await crypto.subtle.importKey('raw', drafts, LOCK, false, ['encrypt', 'decrypt']),
+  };
+}
+
+async function lives() {
+  if (!keys) return false;
+  const nonce = crypto.randomUUID();
+  const address = `${inbox.dataset.inbox.replace(/events$/, '')}proof/${nonce}`;
+  try {
+    const response = await fetch(address, {
+      credentials: 'omit',
+      redirect: 'error',
+      signal: AbortSignal.timeout(4000),
+    });
+    const proof = unhex(await response.text());
+    return await crypto.subtle.verify('HMAC', (await keys).proving, proof, bytes(`proof ${nonce}`));
+  } catch {
+    return false;
+  }
+}
+
+async function livesAfterAll() {
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    if (await lives()) return true;
+    await pause(PAUSE);
+  }
+  return false;
+}
+
+async function seal(text) {
+  const iv = crypto.getRandomValues(new Uint8Array(12));
+  const sealed = await crypto.subtle.encrypt({ name: LOCK, iv }, (await keys).drafts, bytes(text));
+  return JSON.stringify([[...iv], [...new Uint8Array(sealed)]]);
+}
+
+async function unseal(text) {
+  const [iv, sealed] = JSON.parse(text).map((each) => new Uint8Array(each));
+  return new TextDecoder().decode(
+    await crypto.subtle.decrypt({ name: LOCK, iv }, (await keys).drafts, sealed),
+  );
+}
+
 // --- what is typed: read, kept in the tab, shown to be copied ------------------------------------
 
-const SECRET = '[type=password], [type=file], [type=hidden], [data-secret], [name=""]';
+const SECRET = '[type=password], [type=file], [type=hidden], [name=""]';
 // "action" names the buttons
 const target = form && new URL(form.getAttribute('action'), location.href).href;
 const kept = `abp ${target}`;
@@ -40,7 +106,11 @@ const kept = `abp ${target}`;
 function controls() {
   return form
     ? [...form.elements].filter(
-        (each) => each.name && each.matches('input, textarea') && !each.matches(SECRET),
+        (each) =>
+          each.name &&
+          each.matches('input, textarea') &&
+          !each.matches(SECRET) &&
+          !each.closest('[data-secret]'),
       )
     : [];
 }
@@ -79,17 +149,22 @@ const rows = () =>
     [...form.querySelectorAll('[type=hidden][name$="-rows"]')].map((each) => each.value),
   );
 
-function keep() {
+let edits = 0; // what is sealed last is kept
+
+async function keep() {
+  if (JSON.stringify(read()) === before) return forget();
+  edits += 1;
+  const edit = edits;
   try {
-    if (JSON.stringify(read()) === before) sessionStorage.removeItem(kept);
-    else
-      sessionStorage.setItem(kept, JSON.stringify({ values: read(), rows: rows(), text: typed() }));
+    const sealed = await seal(JSON.stringify({ values: read(), rows: rows(), text: typed() }));
+    if (edit === edits) sessionStorage.setItem(kept, sealed);
   } catch {
     /* a full or forbidden store: then nothing is kept */
   }
 }
 
 function forget() {
+  edits += 1;
   try {
     sessionStorage.removeItem(kept);
   } catch {
@@ -97,18 +172,18 @@ function forget() {
   }
 }
 
-function stored(key) {
+async function stored(key) {
   try {
-    return JSON.parse(sessionStorage.getItem(key));
+    return JSON.parse(await unseal(sessionStorage.getItem(key)));
   } catch {
     return null;
   }
 }
 
 // A form that was sent is kept by the server; what was typed since is only here.
-function restore() {
-  const draft = stored(kept);
-  if (!draft || draft.rows !== rows()) return;
+async function restore() {
+  const draft = await stored(kept);
+  if (!draft || draft.rows !== rows() || JSON.stringify(read()) !== before) return;
   for (const each of controls()) {
     const values = draft.values[each.name];
     if (!values) continue;
@@ -175,27 +250,6 @@ function copied(text) {
 
 // --- whether the bridge is there -----------------------------------------------------------------
 
-// Any answer of its own shows that it lives, whatever it says.
-async function lives() {
-  try {
-    const response = await fetch(location.href, {
-      method: 'HEAD',
-      signal: AbortSignal.timeout(4000),
-    });
-    return ![403, 404, 421].includes(response.status);
-  } catch {
-    return false;
-  }
-}
-
-async function livesAfterAll() {
-  for (let tries = 0; tries < TRIES; tries += 1) {
-    if (await lives()) return true;
-    await pause(PAUSE);
-  }
-  return false;
-}
-
 let gone = false;
 
 async function sayGone(key) {
@@ -217,10 +271,18 @@ async function sayGone(key) {
 function listen(address, listeners) {
   let events;
   let stopped = false;
-  const follow = () => {
+  let following = 0;
+  const follow = async () => {
+    following += 1;
+    const turn = following;
     events?.close();
     events = undefined;
     if (stopped || document.hidden) return;
+    if (!(await livesAfterAll())) {
+      if (turn === following && !stopped && !leaving) sayGone('script.gone');
+      return;
+    }
+    if (turn !== following || stopped) return;
     events = new EventSource(address);
     for (const [name, heard] of Object.entries(listeners)) events.addEventListener(name, heard);
     events.addEventListener(
@@ -229,8 +291,8 @@ function listen(address, listeners) {
         events?.close();
         events = undefined;
         if (leaving) return;
-        if (await livesAfterAll()) setTimeout(follow, PAUSE);
-        else if (!stopped) sayGone('script.gone');
+        await pause(PAUSE);
+        follow();
       },
       { once: true },
     );
@@ -276,6 +338,10 @@ async function send(event) {
     said.hidden = false;
   }, 400);
   try {
+    if (!(await livesAfterAll())) {
+      sayGone('script.gone');
+      return;
+    }
     const response = await fetch(target, {
       method: 'POST',
       body,
@@ -287,7 +353,9 @@ async function send(event) {
     go(answer.to);
   } catch (problem) {
     sending = false;
-    if (problem.cause)
+    if (problem.cause?.status === 409)
+      announce('script.not_sent', { text: problem.message, copy: true });
+    else if (problem.cause)
       announce('script.not_sent', { text: `${words('script.not_sent')} ${problem.message}` });
     else if (await livesAfterAll()) announce('script.not_sent');
     else
@@ -364,9 +432,11 @@ function say(ended) {
 
 // The same page, loaded again when it is over: what was typed and not sent is still in the tab.
 const over = document.querySelector('[data-over]');
-if (over) {
+if (over) showUnsent();
+
+async function showUnsent() {
   const key = `abp ${location.origin}${location.pathname}`;
-  const draft = over.dataset.over === 'sent' ? null : stored(key);
+  const draft = over.dataset.over === 'sent' ? null : await stored(key);
   try {
     sessionStorage.removeItem(key);
   } catch {
@@ -392,7 +462,7 @@ if (inbox) {
     ['pagehide', 'left'],
   ]) {
     window.addEventListener(event, () => {
-      navigator.sendBeacon(`${home}${word}/${tab}`);
+      if (!gone) navigator.sendBeacon(`${home}${word}/${tab}`);
     });
   }
 }
@@ -401,7 +471,7 @@ if (inbox && !form) listen(inbox.dataset.inbox, { message: refresh });
 
 // What is open is another now. Who has nothing else in hand gets to the next question with Enter.
 async function refresh(event) {
-  if (event.data === inbox.dataset.version) return;
+  if (event.data === inbox.dataset.version || !(await lives())) return;
   let response;
   try {
     response = await fetch(location.href);
@@ -469,6 +539,11 @@ function warn() {
 // Without leaving the page: the new end comes by the stream.
 async function extend(more) {
   const body = new URLSearchParams({ guard: form.elements.guard.value, action: more.value });
+  unsay('script.not_sent');
+  if (!(await livesAfterAll())) {
+    sayGone('script.gone');
+    return;
+  }
   try {
     const response = await fetch(target, {
       method: 'POST',
@@ -476,8 +551,13 @@ async function extend(more) {
       headers: { Accept: 'application/json' },
     });
     if (response.ok) unsay('time.soon');
+    else
+      announce('script.not_sent', {
+        text: `${words('script.not_sent')} ${(await response.json()).problem}`,
+      });
   } catch {
-    if (!(await livesAfterAll())) sayGone('script.gone');
+    if (await livesAfterAll()) announce('script.not_sent');
+    else sayGone('script.gone');
   }
 }
 
