@@ -876,14 +876,14 @@ def find_target_problem(target: str) -> str:
     """Why `target` can name no app, with what would be right; empty where it can."""
     if target in BUILT_IN:
         return ""
-    from abp_bridge.core.command_line import show_target
-
     if not target.lower().startswith(tuple(TARGETS)):
         return f"{_quoted(target)} is no app: {describe_wrong_target(target)}"
     if f"{target.partition(':')[0].lower()}:" in TARGETS:
         try:
             split_command(target)
         except ValueError as problem:
+            from abp_bridge.core.command_line import show_target
+
             return f"{show_target(target)!r}: {problem}"
     return ""
 

@@ -43,16 +43,7 @@ def split(url: str) -> SplitResult:
     Raises:
         AppError: It is none (`INVALID_PARAMS`).
     """
-    try:
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
-        why = "" if host else "it must name a host."
-    except ValueError:  # whose words quote it
-        why = "its host or its port cannot be read."
-    if len(url) > MAX_URL or "\\" in url or not url.isprintable() or " " in url:
-        why = "it is too long or holds characters that an address cannot have."
-    elif not url.lower().startswith(tuple(f"{scheme}:" for scheme in DEFAULT_PORTS)):
-        why = "it must begin with http:// or https://."
+    parts, host, port, why = _read(url)
     if why:
         words = f"{label(show_target(url))!r} is no web address: {why}"
         raise AppError(words, "INVALID_PARAMS")
@@ -66,6 +57,21 @@ def split(url: str) -> SplitResult:
         query=_quote(parts.query),
         fragment=_quote(parts.fragment),
     )
+
+
+def _read(url: str) -> tuple[SplitResult, str, int | None, str]:
+    """Its parts, host and port, and what is wrong with it: Python's own words would quote it."""
+    empty = urlsplit("")
+    if len(url) > MAX_URL or "\\" in url or not url.isprintable() or " " in url:
+        return empty, "", None, "it is too long or holds characters that an address cannot have."
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+    except ValueError:
+        return empty, "", None, "its host or its port cannot be read."
+    fits = parts.scheme in DEFAULT_PORTS and host
+    why = "" if fits else "it must begin with http:// or https:// and name a host."
+    return parts, host, port, why
 
 
 def _quote(part: str) -> str:
