@@ -3,6 +3,10 @@
 
 const KEY = 'abp-inbox';
 const inbox = document.querySelector('[data-inbox]');
+let leaving = false; // to another page: what breaks off then says nothing
+window.addEventListener('beforeunload', () => {
+  leaving = true;
+});
 
 if (inbox) {
   try {
@@ -10,9 +14,12 @@ if (inbox) {
   } catch {
     /* it is asked for again */
   }
-  new EventSource(`${inbox.dataset.inbox}events`).onmessage = (event) => {
-    if (event.data !== inbox.dataset.version) refresh();
+  const events = new EventSource(`${inbox.dataset.inbox}events`);
+  events.onmessage = (event) => {
+    sayOld(false);
+    if (event.data !== inbox.dataset.version) refresh().catch(() => sayOld(true));
   };
+  events.onerror = () => sayOld(true);
 } else if (document.querySelector('[data-entrance]') && !document.querySelector('form')) {
   let home = null;
   try {
@@ -23,9 +30,14 @@ if (inbox) {
   if (home) location.replace(home);
 }
 
+function sayOld(isOld) {
+  if (leaving) return;
+  document.querySelector('[data-old]').hidden = !isOld;
+}
+
 async function refresh() {
   const response = await fetch(inbox.dataset.inbox);
-  if (!response.ok) return;
+  if (!response.ok) throw new Error(response.statusText);
   const page = new DOMParser().parseFromString(await response.text(), 'text/html');
   const now = page.querySelector('[data-inbox]');
   const focused = document.activeElement?.getAttribute('href');
