@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import TypeVar, TypeVarTuple, Unpack
 
+import anyio
 import anyio.to_thread
 
 from abp_bridge.bridge.saved_index import KEPT_DAYS, SavedIndex
@@ -35,6 +36,7 @@ MAX_FILES = 1_000  # files that are listed as resources
 FILE_LIMIT = 64 * 2**20  # bytes of one file: what a page's result may have fits
 SESSION_LIMIT = 512 * 2**20  # bytes of all files of a session: more would fill a small disk
 MAX_DOWNLOADS = 20  # files of one result that are fetched
+FETCH_LIMIT = 60.0  # seconds for all of them: the host waits for the result meanwhile
 HEAVY = 64 * 1024  # bytes or characters whose work is not for the event loop
 
 # What is limited, by how much, and what becomes of more.
@@ -64,7 +66,7 @@ LIMITS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "files of a result that are fetched (`downloadUrl`)",
-        f"{MAX_DOWNLOADS}, {DOWNLOAD_LIMIT:g} s each",
+        f"{MAX_DOWNLOADS}; {DOWNLOAD_LIMIT:g} s each, {FETCH_LIMIT:g} s together",
         "their addresses are passed on, with the reason",
     ),
     (
@@ -132,9 +134,13 @@ class ResultStore:
         files: list[SavedFile] = []
         heavy = _is_heavy(result.data)
         taken, found = await _run(heavy, abp.extract, result.data)
+        references = [item for item in found if isinstance(item, abp.Reference)]
+        fetched = await _fetch(references, download)
         items = [
-            await self._keep_item(app, files, item, download, first=index < MAX_DOWNLOADS)
-            for index, item in enumerate(found)
+            await self._keep_reference(app, files, item, fetched.pop(0))
+            if isinstance(item, abp.Reference)
+            else await self._save_blob(app, files, item)
+            for item in found
         ]
         data = await self._keep_text(app, files, taken, items, result.data)
         told = [await self._keep_beside(app, files, file) for file in result.files]
@@ -169,26 +175,13 @@ class ResultStore:
         self._forget(files.pop())
         return data
 
-    async def _keep_item(
-        self,
-        app: str,
-        files: list[SavedFile],
-        item: abp.Blob | abp.Reference,
-        download: Download,
-        *,
-        first: bool,
+    async def _keep_reference(
+        self, app: str, files: list[SavedFile], item: abp.Reference, fetched: AppFile | str
     ) -> dict[str, JsonValue]:
-        """Save `item`, add it to `files`, and describe it."""
-        if isinstance(item, abp.Blob):
-            return await self._save_blob(app, files, item)
-        passed_on = {"downloadUrl": item.url}
-        if not first:
-            return {**passed_on, "notDownloaded": f"more than {MAX_DOWNLOADS} files in one result"}
-        try:
-            fetched = await download(item.url, item.auth)
-        except AppError as problem:
-            return {**passed_on, "notDownloaded": str(problem)}
-        kind = item.mime_type or fetched.mime_type
+        """Save what was fetched, add it to `files`, and describe it, or why it was not."""
+        if isinstance(fetched, str):
+            return {"downloadUrl": item.url, "notDownloaded": fetched}
+        kind = item.mime_type
         blob = abp.Blob(fetched.content, kind, item.name or fetched.name, stated_size=item.size)
         saved = await self._save_blob(app, files, blob)
         served = fetched.mime_type.partition(";")[0].strip().lower()
@@ -327,6 +320,22 @@ async def _run(heavy: bool, work: Callable[[Unpack[Given]], T], *given: *Given) 
 
 def _encode(text: str) -> bytes:
     return text.encode(errors="replace")
+
+
+async def _fetch(references: Sequence[abp.Reference], download: Download) -> list[AppFile | str]:
+    """What each refers to, or why it was not fetched."""
+    fetched: list[AppFile | str] = []
+    until = anyio.current_time() + FETCH_LIMIT
+    for item in references[:MAX_DOWNLOADS]:
+        came: AppFile | str = f"the files of this result did not come within {FETCH_LIMIT:g} s"
+        with anyio.CancelScope(deadline=until):
+            try:
+                came = await download(item.url, item.auth)
+            except AppError as problem:
+                came = str(problem)
+        fetched.append(came)
+    more = f"more than {MAX_DOWNLOADS} files in one result"
+    return fetched + [more] * (len(references) - len(fetched))
 
 
 def _is_heavy(data: JsonValue) -> bool:

@@ -110,6 +110,22 @@ async def test_only_so_many_files_of_a_result_are_fetched(store: ResultStore) ->
     assert kept.result.data[-1]["notDownloaded"] == "more than 20 files in one result"  # type: ignore[index,call-overload]
 
 
+async def test_a_result_does_not_wait_for_its_files_without_end(
+    store: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def download(url: str, auth: JsonObject) -> AppFile:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    monkeypatch.setattr(result_store, "FETCH_LIMIT", 0.0)
+    data = {"downloadUrl": "https://a.example/b", "mimeType": "a/b"}
+    kept = await store.keep("a", CallResult(data), download)
+    assert kept.result.data == {
+        **data,
+        "notDownloaded": "the files of this result did not come within 0 s",
+    }
+
+
 async def test_old_results_go_from_a_folder_but_nothing_that_somebody_changed(
     tmp_path: Path,
 ) -> None:

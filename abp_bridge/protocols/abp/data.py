@@ -227,8 +227,8 @@ def _decode_base64(content: str) -> bytes | None:
     Spaces are not base64: without them, words in a row would pass for it. It is decoded in pieces,
     between which others may run.
     """
-    text = "".join(content.splitlines())
-    if "=" in text[:-2]:
+    text = "".join(content.splitlines()) if "\n" in content or "\r" in content else content
+    if text.find("=", 0, -2) >= 0:
         return None
     try:
         pieces = range(0, len(text), _PIECE)
