@@ -74,7 +74,7 @@ QUESTIONS: Mapping[tuple[str, str], Callable[[], Question]] = {
     # (who asks, what): it, decoded as it would come
     (ABP, "elicitation/input: a text"): partial(_input, schema=_TEXT),
     (ABP, "elicitation/input: a form"): partial(
-        _input, schema={"type": "object", "properties": _FORM}
+        _input, schema={"type": "object", "properties": _FORM, "required": list(_FORM)}
     ),
     (ABP, "elicitation/input: an object in an object"): partial(
         _input, schema={"type": "object", "properties": {"at": {"properties": _FORM}}}

@@ -155,7 +155,7 @@ def test_a_wrong_request_gets_its_error(case: str) -> None:
 BAD_CALLS: dict[str, tuple[Json, str]] = {
     "unknown capability": (
         {"capability": "demo.fly"},
-        "UNKNOWN_CAPABILITY: There is no capability 'demo.fly'. Known are demo.trip",
+        "UNKNOWN_CAPABILITY: There is no capability 'demo.fly'. Known are demo.",
     ),
     "no capability": ({}, "MISSING_PARAM: abp_call needs the name of a capability"),
     "params of the wrong type": (

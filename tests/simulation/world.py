@@ -54,6 +54,7 @@ class SimulatedComposition(Composition):
     ) -> None:
         super().__init__(*args)
         self.__dict__["page"] = page
+        self.__dict__["_known_offers"] = None  # files are read and written on threads
         self._on_bridge = on_bridge
         self._on_elicitor = on_elicitor
 

@@ -198,6 +198,7 @@ def test_a_secret_stands_nowhere_whatever_asks(
         env={name: password if "PASSWORD" in name else word for name, word in alone.env.items()},
         asked=(asked,),
         beside="" if refused else alone.beside,
+        mute=alone.mute and not refused,
     )
     text = recorded(tmp_path, conversation)
     saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))

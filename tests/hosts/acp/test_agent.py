@@ -146,7 +146,8 @@ class SdkClient:
         with anyio.fail_after(PATIENCE):
             response = await self.connection.prompt(prompt=blocks, session_id=self.session)
         assert response.stop_reason == "end_turn"
-        return json.loads("".join(self.words))
+        answer, _ = json.JSONDecoder().raw_decode("".join(self.words))
+        return answer
 
 
 @asynccontextmanager
