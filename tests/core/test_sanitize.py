@@ -147,3 +147,7 @@ def test_json_is_read_the_same_with_what_is_not_seen_as_escapes(
 
 def test_what_cannot_be_seen_is_written_as_its_code() -> None:
     assert sanitize.escape("a\n\u202eb é") == r"a\n\u202eb é"
+
+
+def test_json_that_is_seen_whole_is_left_as_it_is() -> None:
+    assert sanitize.reveal_json('{"a": "b"}') == '{"a": "b"}'

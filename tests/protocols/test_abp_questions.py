@@ -1051,3 +1051,14 @@ def test_a_question_that_nobody_is_left_to_ask_is_withdrawn_like_any_other() -> 
     )
     answer = Answer(Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason="the session ended")
     assert withdrawn == encode_answer(question, answer)
+
+
+def test_who_may_not_overrule_what_looks_like_a_secret_does_not() -> None:
+    asked = {
+        "method": "elicitation/input",
+        "params": {"prompt": "Your password?", "schema": {"type": "string", "sensitive": False}},
+    }
+    by_app, by_model = (
+        decode_question(asked, id="q1", origin=ORIGIN, overrules=each) for each in (True, False)
+    )
+    assert [by_app.fields[0].secret, by_model.fields[0].secret] == [False, True]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
+from abp_bridge.core.ways import UnaskedQuestion
 from abp_bridge.protocols.mcp.results import (
     encode_log,
     encode_progress,
@@ -289,3 +290,10 @@ def test_a_file_that_only_the_session_has_is_embedded(version: str) -> None:
     resource = {"uri": "abp://a/results/f", "mimeType": "application/pdf", "blob": "aGk="}
     assert embedded == {"type": "resource", "resource": resource}
     assert "Not saved: only this session has it" in (link.get("text") or link["description"])
+
+
+def test_what_nobody_was_asked_stands_at_the_end() -> None:
+    unasked = [UnaskedQuestion("Delete it?", "crm", ["page: it is off"], ["--page"])]
+    last = encode_result(CallResult("done"), unasked=unasked)["content"][-1]["text"]
+    for words in ('crm asked: "Delete it?"', "tried: page: it is off", "- --page"):
+        assert words in last

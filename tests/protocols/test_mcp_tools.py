@@ -289,3 +289,16 @@ def test_data_too_large_to_be_checked_are_passed_on_as_that(data: Json) -> None:
 def test_a_revision_without_structure_is_promised_nothing() -> None:
     assert find_promise(SUM, V2025_03_26) is None
     assert isinstance(find_promise(SUM, V2025_06_18), Promise)
+
+
+def test_data_that_are_no_object_keep_no_promise_of_one() -> None:
+    promised = promise(SUM)
+    assert promised is not None
+    made, problems = encode_structured([1], {}, promised)
+    assert (made, len(problems)) == ({}, 1)
+
+
+def test_where_there_is_room_nothing_is_left_out() -> None:
+    assert (
+        describe_capabilities([("abp_add", Capability("add", "Adds."))]) == "- add (abp_add): Adds."
+    )
