@@ -86,6 +86,11 @@ def _show_address(word: str) -> str:
 
 # How an address begins, also one that is misspelt: `htps://`, `http:/`, `http//`.
 _ADDRESS = re.compile(r"\s*(?P<start>[A-Za-z][\w+.-]*(?::/{1,2}|//))(?P<rest>.*)", re.DOTALL)
+# What follows in a sound one; in its path an `@` begins a part, as in `/@name`.
+_SOUND = re.compile(
+    r"(?:[^/?#@]*@)?(?P<shown>(?:[\w.-]+|\[[\dA-Fa-f:.]+\])(?::\d+)?(?:/@?[^@?#/]*)*)(?:[?#].*)?",
+    re.DOTALL,
+)
 _SCHEME = re.compile(r"\s*(?P<start>[A-Za-z][\w+.-]*:)(?!\d+(?:/|\Z))(?P<rest>.*)", re.DOTALL)
 _USER = re.compile(r"\S*:\S*@")
 
@@ -124,7 +129,8 @@ def show_unknown(text: str) -> str:
 
 def clean_target(text: str) -> str:
     """What somebody wrote for a target, well or badly, without what may be secret: of an address
-    all up to its last `@`, its query and its fragment, of a command what looks like a secret.
+    who signs in (all up to the last `@`, where it is not sound), its query and its fragment, of a
+    command what looks like a secret.
     """
     found = _ADDRESS.match(text)
     if found is None and _USER.match(text):
@@ -133,7 +139,9 @@ def clean_target(text: str) -> str:
         named = _SCHEME.match(text)
         start, rest = (named["start"], named["rest"]) if named else ("", text)
         return f"{start}{_clean_command(rest)}"
-    return found["start"] + re.split(r"[?#]", found["rest"].rpartition("@")[2])[0]
+    sound = _SOUND.fullmatch(found["rest"])
+    shown = sound["shown"] if sound else re.split(r"[?#]", found["rest"].rpartition("@")[2])[0]
+    return found["start"] + shown
 
 
 def _clean_command(command: str) -> str:

@@ -80,9 +80,8 @@ class _Known(NamedTuple):
             piece = self.folded if way == "folded" else self.literal
             if piece not in data or (self.alone and way == "bytes"):
                 continue
-            pattern = (_ALONE if self.alone else b"%b") % re.escape(piece)
-            for found in re.finditer(pattern, data):
-                start, end = place(found.start()), place(found.end())
+            for first, last in self._find(piece, data):
+                start, end = place(first), place(last)
                 if self.literal.endswith(b"\\") and (trail := _TRAIL.match(text, end)):
                     end = trail.end()
                 while _WITHIN[0] <= text[start : start + 1] < _WITHIN[1]:
@@ -90,6 +89,18 @@ class _Known(NamedTuple):
                 while _WITHIN[0] <= text[end : end + 1] < _WITHIN[1]:
                     end += 1
                 yield start, end, self.instead
+
+    def _find(self, piece: bytes, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where `piece` begins and ends, as often as it takes to cover each place: it may overlap
+        itself.
+        """
+        pattern = re.compile((_ALONE if self.alone else b"%b") % re.escape(piece))
+        at = 0
+        while (found := pattern.search(data, at)) is not None:
+            start, end = found.span()
+            yield start, end
+            again = -1 if self.alone else data.rfind(piece, start + 1, end + len(piece))
+            at = end if again == -1 else again
 
 
 class KnownTexts:

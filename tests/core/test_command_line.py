@@ -88,6 +88,9 @@ TARGETS = {
     "http://user:hunter2@[::1": "http://[::1",
     "mcp+http://user:hunter2@[::1": "mcp+http://[::1",
     "ws://user:hunt#er2@example.org": "ws://example.org",
+    "http://localhost:3000/@vite/x?key=hunter2": "http://localhost:3000/@vite/x",
+    "http://user:hunter2/@example.org/x": "http://example.org/x",
+    "http://me@[::1]:3000/a": "http://[::1]:3000/a",
 }
 
 

@@ -154,6 +154,12 @@ def test_a_long_secret_is_found_in_pieces() -> None:
     assert without(whole, f"({whole})") == "([secret])"
 
 
+@pytest.mark.parametrize("unit", ["Ab3dE9", "a", "ab" * 70])
+def test_a_long_secret_that_repeats_itself_is_found_to_its_end(unit: str) -> None:
+    secret = unit * 420
+    assert without(secret, f"rejected {secret}.") == f"rejected {SECRET}."
+
+
 def test_a_short_text_is_found_where_it_stands_alone() -> None:
     assert without("42", r"it is 42, not 1421 or abp-142x: PIN\n42") == (
         r"it is [secret], not 1421 or abp-142x: PIN\n[secret]"

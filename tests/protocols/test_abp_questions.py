@@ -1054,7 +1054,7 @@ def test_a_question_that_nobody_is_left_to_ask_is_withdrawn_like_any_other() -> 
 
 
 def test_who_may_not_overrule_what_looks_like_a_secret_does_not() -> None:
-    asked = {
+    asked: Json = {
         "method": "elicitation/input",
         "params": {"prompt": "Your password?", "schema": {"type": "string", "sensitive": False}},
     }
