@@ -56,11 +56,21 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAJElEQVR4nGP4z8DwnxHxHwD1lAT9cwM3qwAAAABJRU5ErkJggg=="
 )
 
+ICON = (
+    "data:image/png;base64,"
+    "iVBORw0KGgoAAAANSUhEUgAAADAAAAAwCAIAAADYYG7QAAAAiUlEQVR42u3XwQ2AMAwEwRRAgfRA/+/l"
+    "xQMJBAE7PsGtKGCEILHbtMxSTzPIIIMMMsigIhAgBGJLAsS+YhBHlYE4rwDEVUNB3GsQiJ7SQfSXCOJp"
+    "KSDeFQwiojAQcX30DSl+Q4p/meI5pHhSK95lire94jykODEqztSKW4fiXuZV2iCDDDLoR6AV2Qnxxozw"
+    "CM4AAAAASUVORK5CYII="
+)
+
 
 def ask(method: str, **params: Json) -> Question:
     raw: Json = {"method": f"elicitation/{method}", "params": params, "timeout": 600_000}
     question = decode_question(raw, id="q", origin=HERE)
-    return replace(question, app="Travel Desk", agent="Codex 0.169", tools=("trip.book",))
+    return replace(
+        question, app="Travel Desk", agent="Codex 0.169", tools=("trip.book",), icon=ICON
+    )
 
 
 TRIP = ask(

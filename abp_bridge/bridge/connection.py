@@ -227,7 +227,12 @@ class AppConnection:
         calls = (call.id,) if call else tuple(reversed(self.calls))
         tools = tuple(self.calls[each].capability for each in calls)
         question = replace(
-            question, connection=self._number, calls=calls, tools=tools, app=label(self.name)
+            question,
+            connection=self._number,
+            calls=calls,
+            tools=tools,
+            app=label(self.name),
+            icon="" if self._opened is None else self._opened.icon,
         )
         self._questions[question.id] = question
         running = list(self.calls.values()) if call is None else [call]

@@ -84,8 +84,8 @@ class CapabilityList(tuple[Capability, ...]):
 class AppInfo:
     """What an app answered to `initialize`.
 
-    `name`, `id` and `instructions` are its own words about itself; `version` is the version of its
-    protocol that it speaks.
+    `name`, `id` and `instructions` are its own words about itself, `icon` is its own picture as a
+    `data:` address; `version` is the version of its protocol that it speaks.
     """
 
     id: str
@@ -95,6 +95,7 @@ class AppInfo:
     capabilities: tuple[Capability, ...]
     warnings: tuple[str, ...] = ()
     instructions: str = ""
+    icon: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

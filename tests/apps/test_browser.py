@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +25,7 @@ import anyio
 import pytest
 from playwright.async_api import Browser
 from support.harness import Hosted, RawHost, accept, hosted, text
-from support.pages.server import Web, web
+from support.pages.server import Web, manifest, web
 
 from abp_bridge.apps import demo
 from abp_bridge.apps.browser.app import GONE, BrowserApp
@@ -161,11 +162,38 @@ async def opened(
             yield Running(app, person, about)
 
 
+def page_with_icon(site: Web, icon: str) -> str:
+    """The workshop under a manifest of its own."""
+    named = manifest(app={"id": "t", "name": "T", "version": "1", "icon": icon})
+    link = f'<link rel="abp-manifest" href="/json?{escape(urlencode({"body": named}))}">'
+    html = f'{link}<script src="/workshop.js"></script>'
+    return f"{site.here}/head?{urlencode({'html': html})}"
+
+
 async def refused(browser: Browser, address: str, settings: Settings = HASTY) -> AppError:
     with pytest.raises(AppError) as caught:
         async with opened(browser, address, settings=settings):
             pass
     return caught.value
+
+
+@pytest.mark.parametrize(
+    ("icon", "why"),
+    [
+        ("/icon.png?size=192", ""),
+        ("/icon.png?size=1025", "an icon may be 1024 pixels wide and high"),
+        ("/icon.png?size=192&pad=65536", "an icon may have 65536 bytes"),
+        ("/spaces?size=99&type=image/png", "an icon must be a PNG"),
+        ("/nothing.png", "HTTP 404"),
+        ("http://[", "is no web address"),
+    ],
+)
+async def test_an_apps_icon_is_a_small_png_and_no_other_keeps_it_from_being_connected(
+    browser: Browser, site: Web, caplog: pytest.LogCaptureFixture, icon: str, why: str
+) -> None:
+    async with opened(browser, page_with_icon(site, icon)) as running:
+        assert running.opened.icon.startswith("data:image/png;base64,iVBOR") is not bool(why)
+    assert why in caplog.text
 
 
 # --- asking ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from abp_bridge.apps.browser.console import (
     BURST,
     CUT_SECRET,
+    FULL,
     MOST_LOOKED_AT,
     RATE,
     Console,
@@ -26,7 +27,8 @@ def test_lines_that_there_is_no_room_for_are_counted_in_the_next() -> None:
     console = Console(told.append, lambda: "", lambda: now[0])
     for number in range(int(BURST) + 3):
         console.write("error", str(number))
-    assert len(told) == BURST
+    assert len(told) == BURST + 1
+    assert describe(told[-1]) == f"its page's console has a warning: {FULL}"
     now[0] = 1 / RATE
     console.add({"level": "warning", "message": "at last", "lost": 4})
     assert describe(told[-1]) == (

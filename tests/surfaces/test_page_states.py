@@ -161,6 +161,13 @@ async def test_a_question_is_the_name_of_its_field_and_an_apps_name_is_no_origin
         await expect(tab.get_by_role("button", name="Send")).to_be_focused()
 
 
+async def test_an_apps_icon_is_drawn_beside_its_origin(person: BrowserContext) -> None:
+    async with at(person, replace(ask(prompt="Your name?"), icon=screenshots.ICON)) as tab:
+        icon = tab.locator(".who img.avatar")
+        await expect(icon).to_be_visible()
+        assert await icon.evaluate("image => image.naturalWidth") == 48
+
+
 async def test_a_bridge_that_dies_is_said_and_who_has_its_port_then_gets_nothing_of_its_tab(
     person: BrowserContext, programs: Programs
 ) -> None:

@@ -11,6 +11,7 @@ page that leaves that origin is gone.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
@@ -25,6 +26,7 @@ from abp_bridge import VERSION
 from abp_bridge.apps.browser.chromium import BrowserError, run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.gate import open_gate
+from abp_bridge.apps.browser.icon import fetch_icon
 from abp_bridge.apps.browser.manifest import Manifest, discover
 from abp_bridge.apps.browser.page import (
     AppPage,
@@ -50,7 +52,10 @@ from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.data import authorize
 from abp_bridge.settings import Settings
 
+logger = logging.getLogger(__name__)
+
 APPEAR_LIMIT = 10.0  # seconds for window.abp to be there
+ICON_LIMIT = 0.5  # seconds that a page which is there waits for its icon
 LIST_LIMIT = 10.0  # seconds for the page to list its capabilities
 CANCEL_LIMIT = 0.4  # seconds for a cancellation to reach the page
 TURN_LIMIT = 1.0  # seconds that a question waits for others of a page that computes
@@ -92,6 +97,8 @@ class BrowserApp:
         self._settings = settings
         self._browser = browser
         self._page: AppPage | None = None
+        self._icon = ""
+        self._icon_loaded: anyio.Event | None = None
         self._sessions = 0
         self._downloads = 0
         self._renewing = anyio.Lock()
@@ -125,6 +132,9 @@ class BrowserApp:
                 )
                 self._page = page
                 await page.prepare()
+            if found.icon:
+                self._icon_loaded = anyio.Event()
+                tasks.start_soon(self._load_icon, found.icon, self._icon_loaded)
             try:
                 sites = {site(self._address), site(found.url)}
                 limit = self._settings.browser_timeout
@@ -270,7 +280,14 @@ class BrowserApp:
         if unlisted:
             names = ", ".join(unlisted)
             warnings[f"its manifest also names {names}, which the page itself does not list"] = None
-        return replace(opened, capabilities=capabilities, warnings=tuple(warnings))
+        return replace(opened, capabilities=capabilities, warnings=tuple(warnings), icon=self._icon)
+
+    async def _load_icon(self, url: str, loaded: anyio.Event) -> None:
+        try:
+            self._icon = await fetch_icon(url, self._guard)
+        except AppError as problem:
+            logger.warning("%s: its icon is not shown: %s", self.origin, problem)
+        loaded.set()
 
     async def _initialize(self, page: AppPage) -> AppInfo:
         limit = self._settings.browser_timeout

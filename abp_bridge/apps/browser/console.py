@@ -13,7 +13,15 @@ from collections.abc import Callable
 
 import anyio
 
-from abp_bridge.core.json_value import JsonValue, as_count, as_object, as_text, leaves, member_names
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_count,
+    as_object,
+    as_text,
+    leaves,
+    member_names,
+)
 from abp_bridge.core.known_texts import PIECE, SECRET, KnownTexts
 from abp_bridge.core.notice import Notice, NoticeKind, describe
 from abp_bridge.core.question import Answer, Question
@@ -26,6 +34,7 @@ logger = logging.getLogger(__name__)
 NAME = f"notifications/{NoticeKind.CONSOLE.value}"
 LAST = 5  # lines in the error of a page that cannot be connected
 LONGEST = 600  # characters of a line
+FULL = "it has more than is told at once: what follows is counted"
 BURST, RATE = 50.0, 2.0  # lines that are told at once, and more of them in a second
 LONGEST_ADDRESS = 300  # characters of one in a line
 LONGEST_SECRET = 64 * 1024  # characters that are looked for of one; a longer one is a file
@@ -55,6 +64,7 @@ class Console:
         self._room = BURST
         self._then = clock()
         self._lost = 0
+        self._is_full = False
         self._secrets = KnownTexts()
         self._knows_secrets = False
 
@@ -67,7 +77,8 @@ class Console:
         self.write(level, as_text(members.get("message")), as_text(members.get("at")), cut)
 
     def write(self, level: str, words: str, at: str = "", cut: int = 0) -> None:
-        """A line, and where it comes from; one that there is no room for is counted.
+        """A line, and where it comes from; those without room are counted, which is told
+        when it begins, and with the next line how many they were.
 
         Args:
             level: `error` or `warning`.
@@ -80,8 +91,12 @@ class Console:
         self._then = now
         if self._room < 1:
             self._lost += 1
+            if not self._is_full:
+                self._is_full = True
+                self._report({"level": "warning", "message": FULL})
             return
         self._room -= 1
+        self._is_full = False
         shown, beyond = self.replace_secrets(words, cut)
         data: dict[str, JsonValue] = {
             "level": level,
@@ -90,9 +105,12 @@ class Console:
             **({"lost": self._lost} if self._lost else {}),
         }
         self._lost = 0
+        self._report(data)
+
+    def _report(self, data: JsonObject) -> None:
         notice = Notice(NoticeKind.CONSOLE, NAME, data)
         self._last.append(describe(notice))
-        logger.info("a page's console has one more %s", level)  # its words may hold an answer
+        logger.info("a page's console has one more line")  # its words may hold an answer
         self._tell(notice)
 
     def hide(self, value: JsonValue) -> None:

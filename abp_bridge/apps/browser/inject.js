@@ -324,6 +324,7 @@
           batch.push(`["${kind}",${text}]`);
         }
         await post('tell', `[${batch.join(',')}]`);
+        if (!queue.length && lostLines) line('warning', 'it had more than could be sent', '');
       }
     } catch {
       queue.length = lines = 0; // the bridge is gone

@@ -30,14 +30,15 @@ TIME_LIMIT = 10.0  # seconds for the page, and again for the manifest
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a page's head and its manifest say. `url` is the page's own after redirects, `content`
-    the manifest as it came.
+    """What a page's head and its manifest say. `url` is the page's own after redirects, `icon` the
+    address of the app's, if it names one, `content` the manifest as it came.
     """
 
     url: str
     capabilities: tuple[Capability, ...]
     warnings: tuple[str, ...]
     content: JsonObject
+    icon: str = ""
 
 
 async def discover(target: str, guard: Guard) -> Manifest:
@@ -57,7 +58,7 @@ async def discover(target: str, guard: Guard) -> Manifest:
     address = urljoin(page.url, urljoin(head.base, head.href))
     content = await _fetch_manifest(address, guard)
     try:
-        return _read(page.url, content)
+        return _read(page.url, address, content)
     except ValueError as problem:
         words = f"Manifest {problem} ({show_target(address)})"
         raise AppError(words, "INVALID_PARAMS") from None
@@ -142,7 +143,7 @@ class _Head(HTMLParser):
         self.over = self.over or tag == "head"
 
 
-def _read(url: str, content: bytes) -> Manifest:
+def _read(url: str, address: str, content: bytes) -> Manifest:
     """Raises ValueError with what is wrong with it."""
     try:
         manifest = json_text.parse(content)
@@ -155,7 +156,15 @@ def _read(url: str, content: bytes) -> Manifest:
             raise ValueError(f"missing required field: {field}")
     capabilities = _capabilities(manifest.get("capabilities"))
     warnings = (*_warnings(manifest["abp"]), *capabilities.problems)
-    return Manifest(url, capabilities, warnings, manifest)
+    icon = _resolve(address, as_text(as_object(manifest["app"]).get("icon")))
+    return Manifest(url, capabilities, warnings, manifest, icon)
+
+
+def _resolve(address: str, link: str) -> str:
+    try:
+        return link and urljoin(address, link)
+    except ValueError:  # who fetches it says so
+        return link
 
 
 def _capabilities(listed: JsonValue) -> CapabilityList:

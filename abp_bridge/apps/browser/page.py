@@ -414,7 +414,7 @@ class AppPage:
         if self._listener is None:
             return _failure("DISCONNECTED", "The session ended.")
         if frame != self._page.main_frame or site(frame.url) not in self._sites or self.lost:
-            if not _is_console(kind, text):  # which nobody tried to speak by
+            if not _is_own_report(kind, text):  # nobody tried to speak by it
                 self._refuse(frame)
             return _failure(
                 "PERMISSION_DENIED", f"Only the main frame of {self.origin} may ask or tell."
@@ -695,8 +695,15 @@ class AppPage:
             self._listener.on_notice(notice)
 
 
-def _is_console(kind: JsonValue, text: JsonValue) -> bool:
-    return kind == "tell" and isinstance(text, str) and text.startswith('[["console",')
+def _is_own_report(kind: JsonValue, text: JsonValue) -> bool:
+    """Whether all that was sent is of inject.js itself, which is in every frame."""
+    if kind != "tell" or not isinstance(text, str) or len(text) > MAX_MESSAGE:
+        return False
+    try:
+        said = as_list(json_text.parse(text))
+    except ValueError:
+        return False
+    return bool(said) and all(isinstance(each, list) and each[:1] == ["console"] for each in said)
 
 
 def first_line(problem: PlaywrightError) -> str:

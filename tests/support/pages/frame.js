@@ -5,7 +5,12 @@
   const names = Object.getOwnPropertyNames(window).filter((name) => /abp/i.test(name));
   const request = JSON.stringify({ method: 'elicitation/confirm', params: { message: 'From a frame?' } });
   const answers = {};
-  for (const name of names) answers[name] = await window[name]('ask', request);
-  for (const name of names) await window[name]('tell', '[["notice",{"event":"from a frame"}],["progress",{"progress":1}]]');
+  const told = '[["console",{"message":"x"}],["notice",{"event":"from a frame"}],["progress",{"progress":1}]]';
+  for (const name of names) {
+    const post = window[name];
+    // One asks and tells, one only tells.
+    answers[name] = location.hostname === 'localhost' ? await post('tell', told) : await post('ask', request);
+    await post('tell', told);
+  }
   parent.postMessage({ answers, confirmed: confirm('From a frame?') }, '*');
 })();

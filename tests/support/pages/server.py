@@ -7,6 +7,7 @@ misbehave.
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,6 +45,9 @@ def _answer(request: Request) -> Reply:
         return Reply(asked["body"].encode())
     if path == "/spaces":
         return Reply(b" " * int(asked["size"]), asked.get("type", "text/html"))
+    if path == "/icon.png":  # a PNG's head, with any size in pixels, and `pad` bytes behind it
+        head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", *[int(asked["size"])] * 2)
+        return Reply(head + bytes(int(asked.get("pad", 0))), "image/png")
     if path == "/gzip":
         return Reply(b"\x1f\x8b", "text/html", headers={"Content-Encoding": "gzip"})
     if path == "/file":

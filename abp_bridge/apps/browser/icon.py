@@ -1,0 +1,47 @@
+"""The icon that an app's manifest names: fetched as the app itself may be, and only a small picture
+of it shown.
+
+An icon is an app's own choice, and proves nothing: it stands beside an origin, never for one.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+
+from abp_bridge.apps.browser.fetch import Guard, get
+from abp_bridge.core.magic import sniff
+from abp_bridge.interfaces.app import AppError
+
+LARGEST = 65_536  # bytes; ABP has 192 x 192 pixels
+WIDEST = 1_024  # pixels, either way: what unpacks to more is a burden
+LIMIT = 5.0  # seconds
+
+_SIZE = struct.Struct(">II")  # width and height, behind a PNG's mark and the name of its head
+_SIZE_AT = 16
+
+
+async def fetch_icon(url: str, guard: Guard) -> str:
+    """The PNG at `url`.
+
+    Args:
+        url: Its address.
+        guard: Says which hosts may be reached.
+
+    Returns:
+        It, as a `data:` address.
+
+    Raises:
+        AppError: It cannot be had, or is no small PNG.
+    """
+    content = b""
+    async with get(url, guard, what="app icon", accept="image/png", limit=LIMIT) as file:
+        async for data in file.body:
+            content += data
+            if len(content) > LARGEST:
+                raise AppError(f"an icon may have {LARGEST} bytes")
+    if sniff(content) != "image/png" or len(content) < _SIZE_AT + _SIZE.size:
+        raise AppError("an icon must be a PNG")
+    if max(_SIZE.unpack_from(content, _SIZE_AT)) > WIDEST:
+        raise AppError(f"an icon may be {WIDEST} pixels wide and high")
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
