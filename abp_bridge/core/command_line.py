@@ -112,10 +112,10 @@ def show_target(target: str) -> str:
 
 def show_model(model: str) -> str:
     """A model as it may be shown: an address with its model's name, which stands behind a `#`."""
+    if model.startswith("acp:"):
+        return show_target(model)
     address, mark, name = model.partition("#")
-    if _ADDRESS.match(address):
-        return f"{clean_target(address)}{mark}{name}"
-    return show_target(model) if model.startswith("acp:") else model
+    return f"{clean_target(address)}{mark}{name}" if _ADDRESS.match(address) else model
 
 
 def show_unknown(text: str) -> str:

@@ -128,7 +128,7 @@ TRIED: dict[str, tuple[list[str], int, str]] = {
     "a typo": (["cli:clade"], 2, "there is no agent cli:clade: write cli: and one of claude, cod"),
     "no kind": (["claude", "--ask", "Hi"], 2, "'claude' is no model: write cli:NAME, acp:"),
     "no command": (["acp:", "--ask", "Hi"], 2, "acp: needs a command, as in 'acp:goose acp'"),
-    "half a command": (["acp:'x", "--ask", "Hi"], 2, "acp:'x cannot be read: No closing quot"),
+    "half a command": (["acp:'x", "--ask", "Hi"], 2, "after acp: cannot be read: No closing quot"),
 }
 
 

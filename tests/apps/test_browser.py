@@ -1355,7 +1355,7 @@ class Person:
     async def ask(self, question):
         return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {{question.fields[0].name: "planted"}})
     def on_notice(self, _): ...
-    on_progress = on_disconnect = on_notice
+    can_sample = on_progress = on_disconnect = on_notice
 
 async def main():
     app = DemoPage({SETTINGS!r})

@@ -574,7 +574,8 @@ def test_a_file_is_given_on_the_page() -> None:
 def test_a_model_cannot_be_asked_on_the_page() -> None:
     ended = ask("sampling", "A poem", "--on", "page")
     response = json.loads(ended.stdout)
-    assert (ended.returncode, response["error"]["code"], ended.stderr) == (1, "NOT_SUPPORTED", b"")
+    assert (ended.returncode, response["error"]["code"]) == (1, "NOT_SUPPORTED")
+    assert b"nobody was asked; to be asked: --model MODEL" in ended.stderr
     assert "a page asks the person, not a model" in response["error"]["message"]
 
 

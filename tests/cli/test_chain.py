@@ -50,7 +50,6 @@ UNVISITED = (
 ARRIVES: dict[str, Json] = {
     "who asks": "{origin} asks: {server} asks: Q",
     "who answered, and where": ["person", "abp"],
-    "a tool's hints": None,
     "an address, to go to or to go to first (-32042)": ["cancel", UNVISITED],
     "what a model is asked": [f"hi\n\n{json.dumps(CONTEXT)}", OWN_WORDS],
     "which model it is, and why it stopped": ["unknown", None],

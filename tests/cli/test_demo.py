@@ -506,18 +506,18 @@ def test_a_person_goes_through_the_whole_trip_by_keys(env: dict[str, str]) -> No
         assert screen.restored
     returned = screen.shown.split("demo.trip returned:")[1]
     for line in (
-        "name        Zoë",
-        "where       mountains",
-        "season      autumn",
-        "month       12",
-        "travellers  2",
-        "budget      99.5",
-        "train       false",
+        'name        {"value": "Zoë"}',
+        'where       {"selected": "mountains"}',
+        'season      {"selected": "autumn"}',
+        'month       {"selected": "12"}',
+        'travellers  {"value": 2}',
+        'budget      {"value": 99.5}',
+        'train       {"value": false}',
         "class       USER_CANCELLED: The user declined to answer.",
-        'contact     {"name": "Max"}',
-        "seat        window",
-        "book        true",
-        "delete      true",
+        'contact     {"value": {"name": "Max"}}',
+        'seat        {"value": "window"}',
+        'book        {"confirmed": true}',
+        'delete      {"confirmed": true}',
     ):
         assert line in returned
     account = returned.split("── The account")[1]

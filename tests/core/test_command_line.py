@@ -126,4 +126,5 @@ def test_what_is_no_target_is_quoted_without_what_may_be_secret(text: str) -> No
 def test_a_model_at_an_address_is_shown_with_its_name() -> None:
     assert show_model("http://127.0.0.1:1/v1#llama") == "http://127.0.0.1:1/v1#llama"
     assert show_model("acp:agent --token hunter2") == f"acp:agent --token {HIDDEN}"
+    assert show_model("acp:/opt/bin/agent") == "acp:agent"
     assert show_model("openai:gpt-5") == "openai:gpt-5"

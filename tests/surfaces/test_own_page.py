@@ -245,7 +245,7 @@ async def test_a_host_that_only_says_done_was_not_on_the_page_and_its_card_says_
             "/demo_ask"
             f" {json.dumps({'request': {'method': 'elicitation/input', 'params': SECRET}})}",
         )
-    response = json.loads(words)
+    response, _ = json.JSONDecoder().raw_decode(words)
     assert response["error"]["code"] == "NOT_SUPPORTED"
     assert (
         "said 3 times that it is done, and nobody was on the page" in response["error"]["message"]

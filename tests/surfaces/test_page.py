@@ -180,6 +180,7 @@ async def test_what_does_not_fit_is_said_and_can_be_mended(person: BrowserContex
         assert await tab.locator("input[type=password]").input_value() == "", (
             "a secret is not written into a page"
         )
+        await expect(tab.get_by_role("button", name="Show")).to_be_visible()  # its script is there
         await tab.locator("input[type=password]").fill(KEY)
         await tab.get_by_role("button", name="Send").click()
         await expect(tab.get_by_text("Thank you")).to_be_visible()

@@ -286,7 +286,8 @@ async def test_an_acp_client_shows_why_no_browser_came() -> None:
         await visit(link[0])
         shown.set()
 
-    async with client("--app", "demo", "--page", "open", handler=press) as editor:
+    no_chat = {"ABP_ACP_CHAT": "false"}
+    async with client("--app", "demo", "--page", "open", handler=press, env=no_chat) as editor:
         await editor.initialize({})
         request = {"request": {"method": "elicitation/input", "params": NAME}}
         await editor.prompt(await editor.new(), f"/demo_ask {json.dumps(request)}")

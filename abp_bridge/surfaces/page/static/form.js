@@ -696,6 +696,7 @@ for (const drop of document.querySelectorAll('[data-drop]')) {
     picture.hidden = false;
   });
   picker.addEventListener('change', show);
+  show(); // one may have been chosen before this script came
   for (const kind of ['dragenter', 'dragover']) {
     drop.addEventListener(kind, (event) => {
       event.preventDefault();
