@@ -41,10 +41,17 @@ NO, DISMISS = {"outcome": "reject_once"}, {"outcome": "cancel"}
 GLANCING = (0.45 + PACE.expovariate(20) for _ in itertools.count())
 
 
-def acpx_page(stage: Stage, *, forms: bool) -> AbstractContextManager[Runtime]:
+def acpx_page(stage: Stage, *, forms: bool, chat: str = "true") -> AbstractContextManager[Runtime]:
     """A session with the bridge, whose app is a page in Chromium."""
     agent = stage.bridge("demo:page", "acp")
-    return Runtime(stage, agent, stage.environment(**BRIDGE_ENV), forms=forms)
+    env = stage.environment(**BRIDGE_ENV, ABP_ACP_CHAT=chat)
+    return Runtime(stage, agent, env, forms=forms)
+
+
+def first_json(said: str) -> Json:
+    """What an app's call returned; the bridge's own words on it may follow."""
+    value, _ = json.JSONDecoder().raw_decode(said)
+    return value
 
 
 # --- what is asked --------------------------------------------------------------------------------
@@ -150,7 +157,7 @@ def by_the_model(request: Json) -> str:
 
 def answered(stage: Stage, policy: str, *requests: Json, code: int = 0) -> list[Json]:
     """The ABP responses that the app got, when a policy answers."""
-    responses: list[Json] = json.loads(acpx_exec(stage, policy, all_at_once(*requests), code=code))
+    responses: list[Json] = first_json(acpx_exec(stage, policy, all_at_once(*requests), code=code))
     return responses
 
 
@@ -260,7 +267,7 @@ def test_a_cancelled_turn_takes_its_form_down(stage: Stage) -> None:
 
 
 def test_without_forms_every_option_is_within_reach_of_yes_and_no(stage: Stage) -> None:
-    with acpx_page(stage, forms=False) as acpx:
+    with acpx_page(stage, forms=False, chat="false") as acpx:
         person = stepping(
             *(
                 (f"demo page asks: {words(case.request)}", step, YES)
@@ -270,7 +277,7 @@ def test_without_forms_every_option_is_within_reach_of_yes_and_no(stage: Stage) 
         )
         shown = acpx.talk(all_at_once(*(case.request for case in (*CASES, NAME))), person)
     assert all(len(permission["options"]) == 2 for permission in shown)
-    *responses, name = json.loads(acpx.said)
+    *responses, name = first_json(acpx.said)
     assert [gist(response) for response in responses] == [
         (True, case.data, "person") for case in CASES
     ]
