@@ -79,9 +79,10 @@ async def test_what_is_allowed_is_relayed_whole(kind: str) -> None:
             ("::1", 9, "PERMISSION_DENIED"),
         ),
         (request(b"no-such-host.invalid", 80), 4, ("no-such-host.invalid", 80, "TRANSPORT_ERROR")),
+        (request(b"a\0b", 80), 4, ("a\0b", 80, "TRANSPORT_ERROR")),
         (request(b"127.0.0.1", 1), 4, ("127.0.0.1", 1, "TRANSPORT_ERROR")),
     ],
-    ids=["private", "private IPv6", "no such host", "nobody listens"],
+    ids=["private", "private IPv6", "no such host", "no host at all", "nobody listens"],
 )
 async def test_what_is_not_reached_is_answered_and_told(
     wanted: bytes, code: int, refused: tuple[str, int, str]

@@ -18,7 +18,7 @@ from abp_bridge.bridge import result_store
 from abp_bridge.bridge.result_store import HEAVY, ResultStore
 from abp_bridge.bridge.saved_index import KEPT_DAYS, NAME, SavedIndex
 from abp_bridge.core.capability import AppFile, CallResult
-from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.json_value import JsonObject, as_list, as_object
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
 
@@ -107,7 +107,8 @@ async def test_only_so_many_files_of_a_result_are_fetched(store: ResultStore) ->
     data = [{"downloadUrl": str(number), "mimeType": "a/b"} for number in range(22)]
     kept = await store.keep("a", CallResult(data), download)
     assert len(asked) == len(kept.files) == 20
-    assert kept.result.data[-1]["notDownloaded"] == "more than 20 files in one result"  # type: ignore[index,call-overload]
+    last = as_object(as_list(kept.result.data)[-1])
+    assert last["notDownloaded"] == "more than 20 files in one result"
 
 
 async def test_a_result_does_not_wait_for_its_files_without_end(
