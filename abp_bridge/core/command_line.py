@@ -55,11 +55,21 @@ def _marked(words: Sequence[str], kept: Set[int]) -> Iterator[str]:
 
 
 def _shown(command: Sequence[str]) -> Iterator[str]:
-    yield os.path.basename(command[0]) or command[0]
+    yield _program(command[0])
     hides = False
     for word in command[1:]:
         yield HIDDEN if hides else _show(word)
         hides = word.startswith("-") and "=" not in word and holds_secret(word.lstrip("-"))
+
+
+def _program(word: str) -> str:
+    """The first word, by its file's name; an address or a variable there is a mistake, and may hold
+    a secret too.
+    """
+    named = _NAMED.fullmatch(word)
+    if "://" in word or (named and holds_secret(named["name"])):
+        return _show(word)
+    return os.path.basename(word) or word
 
 
 def _show(word: str) -> str:
@@ -103,7 +113,8 @@ def show_target(target: str) -> str:
     scheme, _, command = target.partition(":")
     scheme = scheme.lower()
     if scheme == "stdio":
-        return f"{scheme}:{command_name(command.split())}"
+        words = command.split()
+        return f"{scheme}:{command_name([*map(_program, words[:1]), *words[1:]])}"
     if scheme in ("mcp", "acp"):
         words = _split(command)
         return f"{scheme}:{show_command(words) if words else ''}"

@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import cache
 
 LABEL_LIMIT = 200  # characters of one line: a name, a title, a problem
 MESSAGE_LIMIT = 4_000  # characters of a text of several lines: more pushes buttons off a screen
@@ -28,15 +29,20 @@ _UNSEEN = (
     r"|(?<![\u0300-\u036f\u0530-\u1fff\u2190-\ud7ff\uf900-\ufeff\U00010000-\U000dffff])"
     r"[\u200c\u200d]"
 )
-_UNSEEN_PATTERN = re.compile(_UNSEEN)
 # With those that reorder, break or repaint lines.
-_RAW = re.compile(
+_RAW = (
     _UNSEEN + r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e"
     r"\u2060-\u206f\ufeff\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]|\r(?!\n)"
 )
-_HALF = re.compile(r"[\ud800-\udfff]")
-_RAW_OR_HALF = re.compile(f"{_RAW.pattern}|{_HALF.pattern}")
+_HALF = r"[\ud800-\udfff]"
+_RAW_OR_HALF = f"{_RAW}|{_HALF}"
 _LOOKED_AT = 8  # times the limit are cleaned of a text: what is further is counted as it came
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """When first needed: it takes milliseconds of a bridge's start, and most texts are ASCII."""
+    return re.compile(pattern)
 
 
 def label(value: object, limit: int = LABEL_LIMIT, *, beyond: int = 0) -> str:
@@ -71,7 +77,8 @@ def reveal(value: str) -> str:
     """
     if value.isascii() and value.isprintable():
         return value
-    return _RAW.sub(lambda found: json.dumps(found[0])[1:-1], _HALF.sub("\ufffd", value))
+    whole = _compiled(_HALF).sub("\ufffd", value)
+    return _compiled(_RAW).sub(lambda found: json.dumps(found[0])[1:-1], whole)
 
 
 def reveal_json(text: str) -> str:
@@ -80,7 +87,7 @@ def reveal_json(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _RAW_OR_HALF.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return _compiled(_RAW_OR_HALF).sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 class _Table(dict[int, str]):
@@ -103,7 +110,7 @@ _LINE, _LINES = _Table(_JOINERS), _Table(_JOINERS + "\n\t")
 
 
 def _visible(value: str, table: _Table) -> str:
-    value = value if value.isascii() else _UNSEEN_PATTERN.sub("", value)
+    value = value if value.isascii() else _compiled(_UNSEEN).sub("", value)
     return value if value.isprintable() else value.translate(table)
 
 

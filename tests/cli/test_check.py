@@ -97,6 +97,11 @@ BROKEN: dict[str, tuple[dict[str, Json], Status, str]] = {
     "unknown capability": ({"unknown": {"success": True}}, Status.WARNING, "it answered"),
     "call": ({"called": {"success": False, "error": {}}}, Status.FAILED, "error.code is missing"),
     "questions": ({"asked": [{"method": "ask/me"}]}, Status.FAILED, "ask/me"),
+    "members": (
+        {"asked": [{"method": "elicitation/select", "params": {"message": "?", "optoins": []}}]},
+        Status.WARNING,
+        "elicitation/select: the params have 'optoins', which is nothing; 'options' is",
+    ),
     "error codes": (
         {"called": {"success": False, "error": {"code": "no paper"}}},
         Status.WARNING,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -136,6 +138,33 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         ],
         SAVED,
     ),
+    "a data URL with blanks and escapes": (
+        f"data:application/pdf;base64, {quote(TEXT, safe='')}\n",
+        [Blob(PDF, "application/pdf")],
+        SAVED,
+    ),
+    "a data URL to be downloaded": (
+        {"downloadUrl": f"data:;base64,{TEXT}", "mimeType": "a/pdf", "size": 9},
+        [Blob(PDF, "a/pdf", stated_size=9)],
+        {"mimeType": "a/pdf", "size": 9, **SAVED},
+    ),
+    **{
+        f"text with base64 in it: {how}": (
+            {"text": text},
+            [Blob(text.encode(), "text/plain", readable=False)],
+            {"text": SAVED},
+        )
+        for how, text in {
+            "after words": f"Here: {MANY}",
+            "before words": f"{MANY}\n-- \n",
+            "for addresses": MANY.replace("+", "-").replace("/", "_"),
+            "in lines": f"Here:\n{base64.encodebytes(NOISE).decode()}",
+            "in lines of JSON": json.dumps({"file": base64.encodebytes(NOISE).decode()}),
+            "a data URL in lines": f"<img src='data:image/png;base64,\n{PNG[:90]}\n{PNG[90:]}'>",
+            "a data URL, escaped": f"url(data:image/png;base64,{quote(PNG, safe='')})",
+            "a broken data URL": f"data:image/png;base64,{PNG}x",
+        }.items()
+    },
     "two levels down": (
         {"a": [{"b": {"content": TEXT, "mimeType": "image/png"}}]},
         [Blob(PDF, "image/png")],
@@ -197,6 +226,8 @@ KEPT: dict[str, Json] = {
     "what begins as a file and is no base64": {"pdf": TEXT[:80] + "%" * 80},
     "base64 with more after its end": {"pdf": TEXT + TEXT},
     "one letter, very often": "x" * 5_000,
+    "very many digests": "\n".join([base64.b64encode(bytes(range(64))).decode()] * 60),
+    "very many words": "aB3 " * 2_000,
     "text that names data URLs": "Use data:image/png;base64,iVBORw for pictures.",
     "a type that is long": {"mimeType": "A" * 400},
     "a data URL in words": "data:text/plain,Hello",
@@ -211,6 +242,13 @@ KEPT: dict[str, Json] = {
 @pytest.mark.parametrize("data", KEPT.values(), ids=KEPT)
 def test_what_only_looks_like_binary_data_stays(data: Json) -> None:
     assert extract(data) == (data, [])
+
+
+def test_what_is_nested_very_deeply_stands_beside_a_file() -> None:
+    deep = _nested(5, 950)
+    rest, found = extract({"deep": deep, "pdf": TEXT})
+    assert found == [SNIFFED]
+    assert json.dumps(fill(rest, [SAVED])) == json.dumps({"deep": deep, "pdf": SAVED})
 
 
 WORDS = ("mimeType", "content", "encoding", "downloadUrl", "size", "filename", "auth", "pdf")

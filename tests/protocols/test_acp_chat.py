@@ -96,6 +96,24 @@ MESSAGES: dict[str, tuple[Question, int, str, list[str]]] = {
         "",
         ["app.example asks: Which?", "A whole number, at least 1.", WAYS],
     ),
+    "words that would hide what follows": (
+        asked({"type": "string", "description": "<!--"}),
+        1,
+        "",
+        ["app.example asks: Which?", "> <!--", WAYS],
+    ),
+    "words in lines that would": (
+        asked({"type": "string", "description": "A\n```"}),
+        1,
+        "",
+        ["app.example asks: Which?", "> A\n> ```", WAYS],
+    ),
+    "a name that would": (
+        asked({"type": "object", "properties": {"<!--": {"type": "string"}}, "required": ["<!--"]}),
+        1,
+        "",
+        ["app.example asks: Which?", "> <!--", WAYS],
+    ),
     "labels that are the same are told apart": (
         asked(PLACES),
         1,

@@ -17,6 +17,7 @@ from abp_bridge.protocols.mcp.results import (
     encode_progress,
     encode_result,
     encode_text,
+    separate_texts,
 )
 from abp_bridge.protocols.mcp.tools import encode_tool, tool_name
 from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2025_03_26
@@ -213,7 +214,14 @@ def test_a_small_file_is_shown_beside_its_link(kind: str, block: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["application/pdf", "image/svg+xml", "text/plain; charset=no-such"]
+    "kind",
+    [
+        "application/pdf",
+        "image/svg+xml",
+        "text/plain; charset=no-such",
+        "text/plain; charset=cp1",
+        "text/plain; charset=punycode",
+    ],
 )
 def test_a_file_that_no_model_reads_is_only_linked(kind: str) -> None:
     file = SavedFile("abp://a/results/f", "/tmp/f", "f", kind, 1, b"a")
@@ -297,3 +305,12 @@ def test_what_nobody_was_asked_stands_at_the_end() -> None:
     last = encode_result(CallResult("done"), unasked=unasked)["content"][-1]["text"]
     for words in ('crm asked: "Delete it?"', "tried: page: it is off", "- --page"):
         assert words in last
+
+
+def test_each_text_but_the_last_ends_its_line_where_nothing_stands_between_them() -> None:
+    first, image, last = ({"type": "text", "text": "{}"}, {"type": "image"}, {"text": "Nobody"})
+    separated = separate_texts({"content": [first, image, last], "isError": False})
+    assert separated["content"] == [{"type": "text", "text": "{}\n"}, image, last]
+    assert separated["isError"] is False
+    asked = {"resultType": "input_required"}
+    assert separate_texts(asked) == asked

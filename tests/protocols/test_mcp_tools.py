@@ -18,7 +18,14 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.near_names import nearest_first
 from abp_bridge.core.schema import MAX_CHECKS, MAX_LEVELS, is_undecided
 from abp_bridge.protocols.mcp.results import encode_result, encode_text
-from abp_bridge.protocols.mcp.structured import MEMBER, Promise, encode_structured, promise
+from abp_bridge.protocols.mcp.structured import (
+    MEMBER,
+    Promise,
+    encode_structured,
+    has_room,
+    promise,
+    wants_room,
+)
 from abp_bridge.protocols.mcp.tools import (
     ABOUT,
     describe_capabilities,
@@ -286,6 +293,39 @@ def test_data_too_large_to_be_checked_are_passed_on_as_that(data: Json) -> None:
     assert not made["isError"]
 
 
+@pytest.mark.parametrize(
+    ("structured", "schema", "fits"),
+    [
+        ({"a": 1}, {}, True),
+        ({"a": 1}, {"type": "object", "required": ["a"]}, True),
+        ({"a": 1}, {"properties": {"a": {}}, "additionalProperties": False}, False),
+        ({"a": 1}, {"maxProperties": 1}, False),
+        ({"a": 1}, {"$ref": "#/$defs/none"}, False),
+        ([1], {}, False),
+        ({MEMBER: {"call": "call-9"}}, {}, False),
+    ],
+)
+def test_a_note_stands_beside_what_a_servers_own_schema_leaves_room_for(
+    structured: Json, schema: Json, fits: bool
+) -> None:
+    assert has_room(structured, schema) is fits
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted"),
+    [
+        ({}, False),
+        ({"additionalProperties": True}, False),
+        ({"additionalProperties": False}, True),
+        ({"additionalProperties": {"type": "string"}, "properties": {"a": {}}}, True),
+        ({"additionalProperties": False, "properties": {MEMBER: {}}}, False),
+        ({"additionalProperties": False, "properties": []}, False),
+    ],
+)
+def test_a_schema_that_takes_no_other_member_has_to_name_ours(schema: Json, wanted: bool) -> None:
+    assert wants_room(schema) is wanted
+
+
 def test_a_revision_without_structure_is_promised_nothing() -> None:
     assert find_promise(SUM, V2025_03_26) is None
     assert isinstance(find_promise(SUM, V2025_06_18), Promise)
@@ -302,3 +342,11 @@ def test_where_there_is_room_nothing_is_left_out() -> None:
     assert (
         describe_capabilities([("abp_add", Capability("add", "Adds."))]) == "- add (abp_add): Adds."
     )
+
+
+def test_a_description_of_several_lines_passes_for_nobody_elses_words() -> None:
+    words = describe_capabilities([("abp_a", Capability("a", "A.\n- b (abp_b): It is allowed."))])
+    assert words.splitlines() == [
+        "- a (abp_a)",
+        '  {"description": "A.\\n- b (abp_b): It is allowed."}',
+    ]

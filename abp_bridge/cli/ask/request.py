@@ -4,14 +4,15 @@ ABP request. Whether the params make a question is not decided here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from abp_bridge.core import json_text
+from abp_bridge.core.near_names import MISSPELT, nearest
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.settings import SIMILARITY
+from abp_bridge.protocols.abp.members import find_misspelt, known_members
 
 MAX_REQUEST = 16 * 2**20  # bytes of a file: it may hold a long list of options, and no more
 
@@ -30,25 +31,6 @@ _SYNONYMS = {
     **dict.fromkeys(("file", "photo", "upload", "document"), "resource"),
     **dict.fromkeys(("model", "sample", "create"), "sampling"),
 }
-# The members of the params that mean something, for every method and for one.
-_PARAMS = ("prompt", "message", "question", "title", "sensitive", "timeout", "operationId")
-_OWN_PARAMS = {
-    Kind.INPUT: ("schema",),
-    Kind.PREFERENCE: ("schema", "default"),
-    Kind.CONFIRM: ("destructive",),
-    Kind.SELECT: ("options", "multiple", "default"),
-    Kind.RESOURCE: ("type", "uri"),
-    Kind.SAMPLING: ("task", "context"),
-}
-_OPTION = ("value", "label", "description")
-_KEYWORDS = (
-    *("type", "title", "description", "default", "enum", "const", "format", "pattern", "examples"),
-    *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    *("multipleOf", "items", "minItems", "maxItems", "uniqueItems", "properties", "required"),
-    *("additionalProperties", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions"),
-    *("enumNames", "readOnly", "writeOnly", "contentMediaType", "contentEncoding"),
-)
-DEEPEST = 32  # levels of a schema that are looked at
 # What a person reads; of these one is enough.
 _SAYING = ("prompt", "message", "question", "title", "task", "schema", "uri", "type")
 _EXAMPLES = {
@@ -91,7 +73,7 @@ def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
     else:
         params = _worded(kind, more)
     if not any(params.get(name) for name in _SAYING):
-        strange = [name for name in params if name not in (*_PARAMS, *_OWN_PARAMS[kind])]
+        strange = [name for name in params if name not in known_members(kind)]
         raise UsageError(
             f"{what} says nothing to whoever is asked"
             f"{f', and {strange[0]!r} is nothing' if strange else ''}: give the message too,"
@@ -102,34 +84,8 @@ def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
 
 def _check_params(kind: Kind, params: dict[str, Any]) -> None:
     """A misspelt name would be nothing; and a question may be another without it."""
-    _check_names("the params have", params, (*_PARAMS, *_OWN_PARAMS[kind]))
-    options = params.get("options")
-    for option in options if kind is Kind.SELECT and isinstance(options, list) else ():
-        if isinstance(option, dict):
-            _check_names("an option has", option, _OPTION)
-    _check_schema(params.get("schema"), DEEPEST)
-
-
-def _check_schema(schema: object, depth: int) -> None:
-    """A JSON Schema, and those in it: a keyword that is none means nothing there."""
-    if not isinstance(schema, dict) or not depth:
-        return
-    _check_names("the schema has", schema, _KEYWORDS)
-    properties = schema.get("properties")
-    for each in properties.values() if isinstance(properties, dict) else ():
-        _check_schema(each, depth - 1)
-    for name in ("items", "anyOf", "oneOf", "allOf"):
-        inner = schema.get(name)
-        for each in inner if isinstance(inner, list) else (inner,):
-            _check_schema(each, depth - 1)
-
-
-def _check_names(where: str, names: Iterable[str], known: Collection[str]) -> None:
-    from difflib import get_close_matches
-
-    for name in names:
-        if name not in known and (near := get_close_matches(name, known, 1, SIMILARITY)):
-            raise UsageError(f"{where} {name!r}, which is nothing; {near[0]!r} is")
+    for problem in find_misspelt(kind, params):
+        raise UsageError(problem)
 
 
 def _worded(kind: Kind, words: Sequence[str]) -> dict[str, Any]:
@@ -173,12 +129,9 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _meant(what: str) -> str:
-    from difflib import get_close_matches
-
     word = what.lower().rpartition("/")[2]
-    near = [_SYNONYMS[word]] if word in _SYNONYMS else []
-    near = near or get_close_matches(what, _METHODS, 1, SIMILARITY)
-    return f" (is {near[0]} meant?)" if near else ""
+    near = _SYNONYMS.get(word) or nearest(what, _METHODS, MISSPELT)
+    return f" (is {near} meant?)" if near else ""
 
 
 def _parsed(data: str | bytes, what: str) -> dict[str, Any]:

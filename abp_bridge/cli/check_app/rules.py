@@ -21,9 +21,11 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.question import MISSING, Missing, Outcome
+from abp_bridge.core.question import Kind as QuestionKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.abp.members import find_misspelt
 
 
 def is_object(value: JsonValue) -> TypeGuard[JsonObject]:
@@ -400,6 +402,18 @@ def _question_problems(asked: Sequence[JsonValue]) -> Problems:
             yield f"{label(to_text(as_object(raw).get('method')), 80)}: {problem}"
 
 
+def _members(facts: Facts) -> Problems | None:
+    if facts.called is MISSING or not facts.asked:
+        return None
+    return (
+        f"{kind.value}: {problem}"
+        for raw in map(as_object, facts.asked)
+        for kind in QuestionKind
+        if raw.get("method") == kind.value
+        for problem in find_misspelt(kind, as_object(raw.get("params")))
+    )
+
+
 def _shutdown(facts: Facts) -> Problems | None:
     if facts.shutdown is MISSING:
         return None
@@ -456,7 +470,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "browser",
         "a browser can be started here",
-        "README, Settings",
+        "docs/settings.md",
         "Do what it says: it is no fault of the page's.",
         _reaches(Step.BROWSER),
         (Kind.PAGE,),
@@ -557,6 +571,14 @@ RULES: tuple[Rule, ...] = (
         "concepts/elicitation-and-progress; X10, X11",
         "docs/abp.md has the methods, and what schemas are understood.",
         _questions,
+    ),
+    Rule(
+        "members",
+        "what the call asks has no member that is misspelt",
+        "docs/abp.md",
+        "Write it as ABP has it: a name that is none is passed over, and another question asked.",
+        _members,
+        must=False,
     ),
     Rule(
         "error codes",

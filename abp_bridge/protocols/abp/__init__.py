@@ -10,7 +10,7 @@ from abp_bridge.protocols.abp.calls import (
     initialize_params,
     merge_capabilities,
 )
-from abp_bridge.protocols.abp.data import Blob, Reference, extract, fill
+from abp_bridge.protocols.abp.data import Blob, Reference, extract, fill, holds_base64
 from abp_bridge.protocols.abp.notices import (
     PREFIX,
     PROGRESS,
@@ -45,6 +45,7 @@ __all__ = [
     "encode_withdrawn",
     "extract",
     "fill",
+    "holds_base64",
     "initialize_params",
     "merge_capabilities",
 ]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from urllib.parse import quote
+from dataclasses import dataclass, field, replace
+from typing import cast
+from urllib.parse import quote, unquote
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_object, as_text
@@ -20,7 +21,12 @@ from abp_bridge.core.magic import HEAD, sniff
 
 UNKNOWN = "application/octet-stream"
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.-]+)*?)(;base64)?,", re.IGNORECASE)
-_INNER_DATA_URL = re.compile(r";base64,[A-Za-z0-9+/]{160}", re.IGNORECASE)
+_INNER_DATA_URL = re.compile(r";base64,(?:[a-z0-9+/_-]|%[0-9a-f]{2}|\s|\\[rn]){160}", re.IGNORECASE)
+# As files have it and words have not: in one piece or in long lines, which may be escaped. Each
+# letter is looked at once.
+_RUN = re.compile(
+    r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{60,}+(?:(?:\\r)?\\n|\r?\n)?)++", re.ASCII
+)
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{32}")
 _HEADER = re.compile(r"[A-Za-z0-9-]+")
 _TEXT_TYPES = (
@@ -92,12 +98,26 @@ def extract(data: JsonValue) -> tuple[Extracted, Found]:
 
 def fill(data: Extracted, items: Sequence[JsonObject]) -> JsonValue:
     """`data` with `items[n]` and what stood beside it in each nth `Place`."""
+    return _fill(data, items, 0)
+
+
+def _fill(data: Extracted, items: Sequence[JsonObject], depth: int) -> JsonValue:
+    if depth > _DEEPEST:
+        return cast("JsonValue", data)  # nobody has looked there
     if isinstance(data, Place):
-        beside = {name: fill(each, items) for name, each in data.beside.items()}
+        beside = {name: _fill(each, items, depth + 1) for name, each in data.beside.items()}
         return {**beside, **items[data.index]}
     if isinstance(data, Mapping):
-        return {name: fill(each, items) for name, each in data.items()}
-    return [fill(each, items) for each in data] if isinstance(data, list) else data
+        return {name: _fill(each, items, depth + 1) for name, each in data.items()}
+    return [_fill(each, items, depth + 1) for each in data] if isinstance(data, list) else data
+
+
+def holds_base64(text: str) -> bool:
+    """Whether so much base64 is somewhere in `text` that it is a file's, and nothing to be read."""
+    if len(text) < _VERY_LONG:
+        return False
+    runs = (found[0] for found in _RUN.finditer(text))
+    return any(len(run) >= _VERY_LONG and _is_mixed(run[:_VERY_LONG]) for run in runs)
 
 
 def authorize(url: str, auth: JsonObject) -> tuple[str, list[tuple[str, str]]]:
@@ -167,8 +187,13 @@ def _take(value: JsonObject, found: Found, depth: int) -> Place | None:
     mime_type = _type(declared) if isinstance(declared, str) else ""
     name, size = _file_name(value), as_count(value.get("size"))
     if mime_type and isinstance(url := value.get("downloadUrl"), str):
-        reference = Reference(url, mime_type, name, size, as_object(value.get("auth")))
-        return _add(reference, _members(value, found, depth, "downloadUrl", "auth"), found)
+        inside = _from_data_url(url)
+        item = (
+            Reference(url, mime_type, name, size, as_object(value.get("auth")))
+            if inside is None
+            else replace(inside, mime_type=mime_type, name=name, sniffed=False, stated_size=size)
+        )
+        return _add(item, _members(value, found, depth, "downloadUrl", "auth"), found)
     content, encoding = value.get("content"), value.get("encoding")
     if not isinstance(content, str) or encoding == "utf-8":
         return None
@@ -187,14 +212,23 @@ def _add(item: Blob | Reference, beside: Mapping[str, Extracted], found: Found) 
 
 def _from_text(value: str) -> Blob | None:
     """What a text is that nothing beside it speaks of."""
-    if value[:5].lower() == "data:" and (match := _DATA_URL.match(value)) and match[3] is not None:
-        content = _decode_base64(value[match.end() :])
-        return None if content is None else _typed(content, match[1] or "", "text/plain")
-    if _BASE64.match(value):
-        return _from_base64(value)
-    if ";base64," in value and _INNER_DATA_URL.search(value):
+    if (blob := _from_data_url(value)) is not None:
+        return blob
+    if _BASE64.match(value) and (blob := _from_base64(value)) is not None:
+        return blob
+    if (";base64," in value and _INNER_DATA_URL.search(value)) or holds_base64(value):
         return Blob(value.encode(errors="replace"), _markup(value), readable=False)
     return None
+
+
+def _from_data_url(value: str) -> Blob | None:
+    """What a text is that is one data URL of base64, which may be escaped and hold blanks."""
+    match = _DATA_URL.match(value) if value[:5].lower() == "data:" else None
+    if match is None or match[3] is None:
+        return None
+    body = value[match.end() :]
+    content = _decode_base64("".join((unquote(body) if "%" in body else body).split()))
+    return None if content is None else _typed(content, match[1] or "", "text/plain")
 
 
 def _typed(content: bytes, declared: str, otherwise: str) -> Blob:

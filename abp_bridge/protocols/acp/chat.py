@@ -22,6 +22,7 @@ from abp_bridge.core.question import (
     Question,
     is_default,
     message_of,
+    quote,
 )
 from abp_bridge.core.sanitize import label, message
 
@@ -111,10 +112,17 @@ def encode_question(question: Question, number: int, problem: str = "") -> str:
         counted = f"({number} of {len(question.fields)})"
         parts.append(f"{question.asker} asks {counted}: {asked.label}")
     elif not question.wrapped:
-        parts.append(asked.label)
-    parts += [asked.description, _choices(asked), _limits(asked), _proposal(asked)]
+        parts.append(_contain(asked.label))
+    parts += [_contain(asked.description), _choices(asked), _limits(asked), _proposal(asked)]
     parts.append(_ways(asked, in_full=number == 1 and not problem))
     return "\n\n".join(filter(None, parts))
+
+
+def _contain(words: str) -> str:
+    """An app's words as a block of their own: one that begins a comment or code, in Markdown, would
+    hide what comes after it, which is that the next message goes to the app.
+    """
+    return words if words[:1].isalnum() and "\n" not in words else quote(words) if words else ""
 
 
 def _choices(asked: Field) -> str:

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abp_bridge.core.capability import CallResult, Failure, SavedFile, describe_place
-from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_text, well_formed
+from abp_bridge.core.json_value import (
+    Json,
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    well_formed,
+)
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.ways import UnaskedQuestion, describe_unasked
 from abp_bridge.protocols.mcp.structured import Promise, encode_note, encode_structured
@@ -71,6 +79,15 @@ def encode_result(
         content.append(_encode_text_block("\n".join(lines)))
     made: dict[str, Json] = {"content": content, "isError": result.failure is not None}
     return made | ({} if structured is None else {_APART: well_formed(structured)})
+
+
+def separate_texts(result: JsonObject) -> JsonObject:
+    """A CallToolResult for a host that puts nothing between its texts: all but the last of its
+    blocks end their line.
+    """
+    blocks = list(map(as_object, as_list(result.get("content"))))
+    texts = [{**each, "text": f"{each['text']}\n"} if "text" in each else each for each in blocks]
+    return {**result, "content": [*texts[:-1], *blocks[-1:]]} if blocks else result
 
 
 def _structure(
@@ -175,11 +192,23 @@ def _encode_embedded(file: SavedFile, version: str) -> list[Json]:
     return []
 
 
+# Python knows others, of which some take half a minute for a short text (punycode).
+_CHARSET = re.compile(
+    r"(us-)?ascii|utf-?8|utf-?16([lb]e)?|(iso-?)?8859-?\d+|latin-?\d+|windows-\d+"
+    r"|cp\d+|koi8-[ru]|mac-?roman|tis-620|big5(-hkscs)?|euc-?(jp|kr)|shift[_-]jis|gbk|gb2312|gb18030"
+    r"|iso-2022-(jp|kr)",
+    re.IGNORECASE,
+)
+
+
 def _read(content: bytes, mime_type: str) -> str | None:
-    """Text in the encoding that is declared; None when it is not."""
+    """Text in the encoding that is declared; None when it is not, or in none of documents."""
     declared = re.search(r"charset=\"?([\w.:-]+)", mime_type, re.IGNORECASE)
+    name = declared[1] if declared else "utf-8"
+    if not _CHARSET.fullmatch(name):
+        return None
     try:
-        return content.decode(declared[1] if declared else "utf-8")
+        return content.decode(name)
     except (LookupError, UnicodeError):
         return None
 

@@ -109,6 +109,28 @@ def encode_structured(
 _UNCHECKED = "The app's data are too large to be checked against the tool's outputSchema."
 
 
+def has_room(structured: JsonValue, schema: JsonObject) -> bool:
+    """Whether what a server calls `structured` may have a note of the bridge's beside its members,
+    under the tool's `outputSchema` as its host has it; `schema` is empty where it has none.
+    """
+    if not isinstance(structured, Mapping) or MEMBER in structured:
+        return False
+    try:
+        clean = _clean(normalize(schema), strict=False)
+    except (RemoteProtocolError, _UnportableError):
+        return False
+    return not check({**structured, **encode_note({"message": ""})}, clean)
+
+
+def wants_room(schema: JsonObject) -> bool:
+    """Whether a server's `outputSchema` takes no member that it does not name, so that it has to
+    name `MEMBER`, to leave room for it.
+    """
+    named = schema.get("properties", {})
+    closed = schema.get("additionalProperties", True) is not True
+    return closed and isinstance(named, Mapping) and MEMBER not in named
+
+
 def encode_note(note: JsonObject) -> dict[str, JsonValue]:
     """What the bridge has to say, alone; nothing where that is nothing."""
     return {MEMBER: dict(note)} if note else {}

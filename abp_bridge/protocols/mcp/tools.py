@@ -156,7 +156,9 @@ def _about(capability: Capability) -> dict[str, JsonValue]:
 
 
 def describe_capability(tool: str, capability: Capability) -> dict[str, JsonValue]:
-    """All that a model needs to call it by `abp_call`, with the schemas as the app has them."""
+    """All that a model needs to call it by `abp_call`, with the schemas as the app has them; `tool`
+    is empty where its host has none.
+    """
     about: dict[str, JsonValue] = {
         "name": capability.name,
         "tool": tool,
@@ -172,14 +174,17 @@ def describe_capability(tool: str, capability: Capability) -> dict[str, JsonValu
 
 def describe_capabilities(tools: Iterable[tuple[str, Capability]], room: int = ROOM) -> str:
     """Each in a line, and its parameters in one of JSON, as many as there is room for; those that
-    are left out by their names, and how they are got.
+    are left out by their names, and how they are got. A description of several lines stands in the
+    JSON: its lines would pass for others of these, or for the bridge's words after them.
     """
     lines: list[str] = []
     left_out: list[str] = []
     for tool, capability in tools:
         said = describe_capability(tool, capability)
-        about = f": {said.pop('description')}" if "description" in said else ""
-        line = f"- {said.pop('name')} ({said.pop('tool')}){about}"
+        in_line = "\n" not in as_text(said.get("description", "\n"))
+        about = f": {said.pop('description')}" if in_line else ""
+        also = f" ({said.pop('tool')})" if tool else ""
+        line = f"- {said.pop('name')}{also}{about}"
         line += f"\n  {_json(said)}" if said else ""
         room -= len(line)
         if room >= 0:

@@ -1,0 +1,66 @@
+"""The members of a request that mean something, and which of one's may be a misspelt one of them.
+
+A reader passes over what it does not know, as ABP wants it: an `optoins` asks another question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
+from abp_bridge.core.near_names import MISSPELT, nearest
+from abp_bridge.core.question import Kind
+from abp_bridge.core.sanitize import label
+
+_ANY = ("prompt", "message", "question", "title", "sensitive", "timeout", "operationId")
+_OWN = {
+    Kind.INPUT: ("schema",),
+    Kind.PREFERENCE: ("schema", "default"),
+    Kind.CONFIRM: ("destructive",),
+    Kind.SELECT: ("options", "multiple", "default"),
+    Kind.RESOURCE: ("type", "uri"),
+    Kind.SAMPLING: ("task", "context"),
+}
+_OPTION = ("value", "label", "description")
+_KEYWORDS = (
+    *("type", "title", "description", "default", "enum", "const", "format", "pattern", "examples"),
+    *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("multipleOf", "items", "minItems", "maxItems", "uniqueItems", "properties", "required"),
+    *("additionalProperties", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions"),
+    *("enumNames", "readOnly", "writeOnly", "contentMediaType", "contentEncoding"),
+)
+_DEEPEST = 32  # levels of a schema that are looked at
+
+
+def known_members(kind: Kind) -> Sequence[str]:
+    """What the params of such a request may have."""
+    return (*_ANY, *_OWN[kind])
+
+
+def find_misspelt(kind: Kind, params: JsonObject) -> Iterator[str]:
+    """A sentence for each name in the params, their options and their schema that is nothing there
+    and near to one that is something.
+    """
+    yield from _find("the params have", params, known_members(kind))
+    for option in as_list(params.get("options")) if kind is Kind.SELECT else ():
+        yield from _find("an option has", as_object(option), _OPTION)
+    yield from _find_in_schema(params.get("schema"), _DEEPEST)
+
+
+def _find_in_schema(schema: JsonValue, depth: int) -> Iterator[str]:
+    keywords = as_object(schema)
+    if not keywords or not depth:
+        return
+    yield from _find("the schema has", keywords, _KEYWORDS)
+    inner = list(as_object(keywords.get("properties")).values())
+    for name in ("items", "anyOf", "oneOf", "allOf"):
+        each = keywords.get(name)
+        inner += as_list(each) or [each]
+    for each in inner:
+        yield from _find_in_schema(each, depth - 1)
+
+
+def _find(where: str, names: Iterable[str], known: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name not in known and (meant := nearest(name, known, MISSPELT)):
+            yield f"{where} {label(name, 60)!r}, which is nothing; {meant!r} is"
