@@ -1,0 +1,1 @@
+"""`abp-bridge doctor`: what works here, and what to do."""

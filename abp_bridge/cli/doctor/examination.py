@@ -1,0 +1,126 @@
+"""One run of `abp-bridge doctor`: what is looked at, in which order, and told as it is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from abp_bridge.cli.doctor.view import lines, members, progress, summary, write
+from abp_bridge.setup.doctor.facts import HostFacts
+from abp_bridge.setup.doctor.finding import Finding, Section, Verdict
+from abp_bridge.setup.doctor.gather import find_hosts, gather
+from abp_bridge.setup.doctor.machine import look_at_machine, try_browser
+from abp_bridge.setup.doctor.proof import ask_host
+from abp_bridge.setup.doctor.questions import what_can_be_asked
+from abp_bridge.setup.doctor.start import try_start
+from abp_bridge.setup.doctor.traps import judge
+from abp_bridge.setup.hosts import SetupHost
+from abp_bridge.setup.locate import Machine
+from abp_bridge.surfaces.terminal.rendering import style_for
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What is wanted.
+
+    Attributes:
+        host: This one alone.
+        target: An app, and what each host does with its questions; without both, this machine and
+            all hosts that have a configuration here.
+        starts: Programs are started; else files are read.
+        asks: The person is asked one question at the end.
+    """
+
+    host: SetupHost | None = None
+    target: str | None = None
+    starts: bool = True
+    asks: bool = False
+
+    async def run(self, tasks: TaskGroup | None, *, as_json: bool) -> int:
+        """Look, and tell.
+
+        Args:
+            tasks: Where the page of the question lives; None where nobody is asked.
+            as_json: One object, at the end.
+
+        Returns:
+            The exit code.
+        """
+        paint = style_for()
+        sections = []
+        async for section in self._sections(tasks):
+            sections.append(section)
+            if not as_json:
+                write("\n".join(lines(section, paint)) + "\n\n")
+        failed = any(each.fails for each in sections)
+        if as_json:
+            told = {"passed": not failed, "sections": [members(each) for each in sections]}
+            write(json.dumps(told, ensure_ascii=False) + "\n")
+        else:
+            write(summary(sections) + "\n")
+        return 1 if failed else 0
+
+    async def _sections(self, tasks: TaskGroup | None) -> AsyncIterator[Section]:
+        machine = Machine()
+        if self.host is None and self.target is None:
+            yield await self._machine()
+        if self.target is not None:
+            section = await _look_at_app(self.target)
+            yield section
+            if section.fails:
+                return
+        for host in [self.host] if self.host is not None else find_hosts(machine):
+            facts = gather(host, machine)
+            found = what_can_be_asked(facts) if self.target else await self._host(facts, machine)
+            yield Section(host.name, host.title, tuple(found))
+        if self.asks and tasks is not None:
+            yield await _ask(tasks)
+
+    async def _machine(self) -> Section:
+        findings = list(look_at_machine())
+        if self.starts:
+            with progress("starting the browser"):
+                findings.append(await try_browser())
+        return Section("machine", "This machine", tuple(findings))
+
+    async def _host(self, facts: HostFacts, machine: Machine) -> list[Finding]:
+        host = facts.host
+        found = [*_entries(facts, named=self.host is not None), *judge(facts)]
+        if self.starts:
+            for entry in facts.entries:
+                with progress(f"starting {entry.name} as {host.title} does"):
+                    found.append(await try_start(host, entry, machine))
+            with progress(f"running {' '.join(host.verify[:3])}"):
+                found += await ask_host(facts, machine)
+        return found + what_can_be_asked(facts) if facts.entries else found
+
+
+def _entries(facts: HostFacts, *, named: bool) -> Iterator[Finding]:
+    """Where our entries are; else how to get one."""
+    for entry in facts.entries:
+        what = "agent" if entry.agent else "server"
+        words = f'The {what} "{entry.name}" of {entry.file} is abp-bridge.'
+        yield Finding("entry", Verdict.WORKS, words)
+    if not facts.entries:
+        verdict = Verdict.FAILS if named else Verdict.NOTE
+        files = " and ".join(each.path for each in facts.files)
+        cure = f"abp-bridge install {facts.host.name}"
+        yield Finding("entry", verdict, f"abp-bridge is not in {files}.", cure)
+
+
+async def _look_at_app(target: str) -> Section:
+    from abp_bridge.cli.doctor.app import look_at_app
+
+    with progress(f"connecting {target}"):
+        return await look_at_app(target)
+
+
+async def _ask(tasks: TaskGroup) -> Section:
+    from abp_bridge.cli.doctor.ask import ask
+
+    return await ask(tasks)

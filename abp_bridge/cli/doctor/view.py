@@ -1,0 +1,94 @@
+"""How `abp-bridge doctor` tells what it found: lines for people, one object for programs, and on a
+terminal what takes long.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from abp_bridge.core.json_value import Json
+from abp_bridge.setup.doctor.finding import Section, Verdict
+from abp_bridge.surfaces.terminal.rendering import Style
+
+COLUMN = 13  # characters of a verdict
+WIDEST = 100  # columns: longer lines are hard to read
+_STYLES = {
+    Verdict.WORKS: "good",
+    Verdict.WARNING: "warn",
+    Verdict.POLICY: "warn",
+    Verdict.NOTE: "dim",
+    Verdict.NOT_TRIED: "dim",
+}
+
+
+def write(words: str) -> None:
+    """Say something now."""
+    sys.stdout.write(words)
+    sys.stdout.flush()
+
+
+def lines(section: Section, paint: Style) -> Iterator[str]:
+    """A section for people."""
+    yield paint("strong", section.title)
+    for each in section.findings:
+        verdict = each.verdict
+        shown = verdict.word.upper() if verdict.fails else verdict.word
+        style = "bad" if verdict.fails else _STYLES[verdict]
+        yield from _filled(paint(style, shown.ljust(COLUMN)), each.says)
+        if each.cure:
+            yield from _filled(" " * COLUMN, f"Next: {each.cure}")
+
+
+def _filled(first: str, words: str) -> Iterator[str]:
+    """`words` beside the column of verdicts; a terminal's lines are filled, others stay whole."""
+    if not sys.stdout.isatty():
+        yield first + words
+        return
+    width = max(40, min(shutil.get_terminal_size().columns, WIDEST)) - COLUMN
+    filled = textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False)
+    for place, line in enumerate(filled):
+        yield (first if place == 0 else " " * COLUMN) + line
+
+
+def summary(sections: Sequence[Section]) -> str:
+    """How many lines have which verdict."""
+    counts = Counter(finding.verdict for each in sections for finding in each.findings)
+    counted = [f"{counts[each]} {each.word}" for each in Verdict if counts[each]]
+    return f"{', '.join(counted) or 'No host has a configuration here'}."
+
+
+def members(section: Section) -> dict[str, Json]:
+    """A section for programs."""
+    findings: list[Json] = [
+        {
+            "check": each.check,
+            "verdict": each.verdict.value,
+            "failed": each.verdict.fails,
+            "says": each.says,
+            "cure": each.cure,
+            **({} if each.seconds is None else {"seconds": round(each.seconds, 3)}),
+        }
+        for each in section.findings
+    ]
+    return {"name": section.name, "title": section.title, "findings": findings}
+
+
+@contextmanager
+def progress(words: str) -> Iterator[None]:
+    """What takes long is said on a terminal's stderr, while it does."""
+    if not os.isatty(2):
+        yield
+        return
+    sys.stderr.write(f"\r\x1b[2K{words} ...")
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()

@@ -1,0 +1,52 @@
+"""`abp-bridge install --list`: the hosts, their files, and whether ours is in them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.hosts import HOSTS, SetupHost
+from abp_bridge.setup.locate import Machine, Scope, locate, servers_of
+
+WIDTH = 15  # of the longest name
+
+
+def print_hosts(machine: Machine, *, as_json: bool) -> None:
+    """A line for each host."""
+    for host in HOSTS.values():
+        about = describe(host, machine)
+        if as_json:
+            sys.stdout.write(json.dumps(about) + "\n")
+        else:
+            sys.stdout.write(f"{host.name:<{WIDTH}} {host.title}: {about['file']}")
+            sys.stdout.write(f" ({about['state']})\n")
+
+
+def describe(host: SetupHost, machine: Machine) -> JsonObject:
+    """A host, its file, and which entries of ours are in it."""
+    scope: Scope = "user" if host.user else "project"
+    file = locate(host, scope, machine)
+    names: list[str] = []
+    try:
+        for agents in (False, True):
+            found = servers_of(host, scope, machine, agents=agents)[1]
+            names += [each.name for each in found if each.own is not None]
+        state = "not there yet" if not _exists(file) else "without abp-bridge"
+        state = f"has {', '.join(names)}" if names else state
+    except SetupError as problem:
+        state = str(problem)
+    return {
+        "host": host.name,
+        "title": host.title,
+        "file": str(file),
+        "project": None if host.project is None else str(locate(host, "project", machine)),
+        "ours": names,
+        "state": state,
+    }
+
+
+def _exists(file: Path | None) -> bool:
+    return file is not None and file.exists()

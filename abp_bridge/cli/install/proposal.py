@@ -1,0 +1,243 @@
+"""A change of a host's configuration: shown, agreed to, made, and told what comes next."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from abp_bridge.cli.install.place import Place
+from abp_bridge.cli.install.secrets import find_secrets, hide
+from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
+from abp_bridge.core.sanitize import message
+from abp_bridge.setup.change import Change
+from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.file import remove_backup, write
+
+if TYPE_CHECKING:
+    import argparse
+
+Status = Literal["done", "nothing to do", "shown", "declined"]
+COMMAND_LIMIT = 60.0  # seconds for a command of a host's
+NOT_DONE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What is to become of one entry.
+
+    Attributes:
+        place: Where.
+        name: Of the entry.
+        change: Of the file.
+        entry: What is there afterwards; None where nothing is.
+        commands: Of the host's, where it has to write its file itself.
+        notes: What a person should know of this change, a sentence each.
+        restores: The file is afterwards what its backup has.
+        is_theirs: The entry is a person's own, whose secrets are not shown.
+    """
+
+    place: Place
+    name: str
+    change: Change
+    entry: JsonValue
+    commands: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    restores: bool = False
+    is_theirs: bool = False
+
+    @property
+    def secrets(self) -> set[str]:
+        """What of the file, and of a person's own entry, is not shown."""
+        found = find_secrets(self.place.document.value)
+        if self.is_theirs:
+            return found | find_secrets(self.entry)
+        there = self.place.document.find((*self.place.layout.key, self.name))
+        ours = json.dumps([there, self.entry], ensure_ascii=False)
+        return {each for each in found if json.dumps(each, ensure_ascii=False)[1:-1] not in ours}
+
+    @property
+    def shown_entry(self) -> JsonValue:
+        """The entry as it is shown."""
+        secrets = self.secrets
+        return map_texts(self.entry, lambda text: "".join(hide([text], secrets)))
+
+    @property
+    def shown_commands(self) -> list[list[str]]:
+        """The host's commands as they are shown."""
+        secrets = self.secrets
+        return [[*hide(command, secrets)] for command in self.commands]
+
+
+def carry_out(proposal: Proposal, options: argparse.Namespace) -> int:
+    """Show a change, ask, make it, and say what comes next.
+
+    Returns:
+        The exit code: 0 where all is as it was asked for.
+
+    Raises:
+        SetupError: It cannot be made.
+    """
+    status: Status = "nothing to do"
+    if proposal.change.is_one:
+        status = _agree(proposal, options)
+    if status == "done":
+        _make(proposal)
+    if options.json:
+        _print(json.dumps(_describe(proposal, status), ensure_ascii=False))
+    else:
+        for line in _tell(proposal, status):
+            _print(line)
+    return 0 if status in ("done", "nothing to do") else NOT_DONE
+
+
+def _agree(proposal: Proposal, options: argparse.Namespace) -> Status:
+    """Whether it is to be made, as the options or the person say."""
+    if not options.json:
+        for line in _show(proposal):
+            _print(line)
+    if not _can_make(proposal):
+        return "shown"
+    if options.yes:
+        return "done"
+    if options.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "shown"
+    sys.stdout.write("Do this? [y/N] ")
+    sys.stdout.flush()
+    return "done" if sys.stdin.readline().strip().lower() in ("y", "yes") else "declined"
+
+
+def _can_make(proposal: Proposal) -> bool:
+    """Whether the host's own command is here, where it takes that."""
+    return not proposal.commands or shutil.which(proposal.commands[0][0]) is not None
+
+
+def _show(proposal: Proposal) -> Iterator[str]:
+    """The change: the commands of the host, or the lines that go and come."""
+    if proposal.commands:
+        yield f"{proposal.place.host.title} writes {proposal.place.file.path} itself:"
+        for command in proposal.shown_commands:
+            yield f"  {shlex.join(command)}"
+        return
+    yield from diff(proposal)
+
+
+def diff(proposal: Proposal) -> Iterator[str]:
+    """The lines that go and come, without those around them: secrets may stand there."""
+    change, path = proposal.change, str(proposal.place.file.path)
+    before, after = (
+        (content or b"").decode(errors="replace").splitlines()
+        for content in (change.before, change.after)
+    )
+    names = ("nothing" if change.before is None else path, path)
+    if change.after is None:
+        names = (path, "nothing")
+    lines = difflib.unified_diff(before, after, *names, n=0, lineterm="")
+    yield from hide(lines, proposal.secrets)
+    if before == after:
+        yield f"  (only how lines end, in {path})"
+
+
+def _make(proposal: Proposal) -> None:
+    if proposal.commands:
+        for command in proposal.commands:
+            _run(command)
+        return
+    file, change = proposal.place.file, proposal.change
+    write(file, change.after, backup=not change.keeps_backup and not proposal.restores)
+    if proposal.restores:
+        remove_backup(file)
+
+
+def _run(command: Sequence[str]) -> None:
+    program = shutil.which(command[0]) or command[0]
+    try:
+        ended = subprocess.run(  # noqa: S603  # what was shown, and agreed to
+            [program, *command[1:]],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMMAND_LIMIT,
+        )
+    except (OSError, subprocess.SubprocessError) as problem:
+        raise SetupError(f"{command[0]} cannot be run: {problem}") from None
+    if ended.returncode:
+        said = message(ended.stderr or ended.stdout).strip()
+        raise SetupError(f"{shlex.join(command[:3])} ended with {ended.returncode}: {said}")
+
+
+def _tell(proposal: Proposal, status: Status) -> Iterator[str]:
+    """What has become of it, and what comes next."""
+    place, path = proposal.place, proposal.place.file.path
+    if status == "declined":
+        yield "Nothing was changed."
+    elif status == "shown" and not _can_make(proposal):
+        cure = "put it on the PATH" if proposal.is_theirs else "run this yourself"
+        yield f"Nothing was changed: there is no {proposal.commands[0][0]} here; {cure}."
+    elif status == "shown":
+        yield "Nothing was changed: this is no terminal to ask at. --yes does it without asking."
+    elif status == "nothing to do":
+        there = "is as it should be" if proposal.entry is not None else "is not there"
+        yield f'Nothing to do: "{proposal.name}" {there} in {path}'
+    else:
+        yield f"Done: {_done(proposal)}"
+    is_new = status == "done" and proposal.entry is not None
+    if is_new:
+        yield f"- {place.host.then}."
+    if is_new or (status == "nothing to do" and proposal.entry is not None):
+        checks = (f"abp-bridge doctor {place.host.name}", verification(proposal))
+        yield f"- Check it: {'; '.join(filter(None, checks))}"
+    for note in (*proposal.notes, *(place.host.traps if is_new else ())):
+        yield f"- {note}"
+
+
+def _done(proposal: Proposal) -> str:
+    file, change = proposal.place.file, proposal.change
+    what = f'"{proposal.name}" is {"not " if proposal.entry is None else ""}in {file.path}'
+    if proposal.commands:
+        return what
+    if change.after is None:
+        return f"{what}, which was ours alone and is gone"
+    if proposal.restores:
+        return f"{what}, which is again what it was, to the byte"
+    if change.before is None or change.keeps_backup:
+        return what
+    return f"{what}; what it was before is in {file.backup.name} beside it"
+
+
+def verification(proposal: Proposal) -> str:
+    """The host's command that shows whether the server starts; empty where there is none."""
+    if proposal.entry is None:
+        return ""
+    words = (word.format(name=proposal.name) for word in proposal.place.host.verify)
+    return shlex.join(words)
+
+
+def _describe(proposal: Proposal, status: Status) -> JsonObject:
+    place = proposal.place
+    changed = proposal.change.is_one
+    return {
+        "host": place.host.name,
+        "name": proposal.name,
+        "file": str(place.file.path),
+        "status": status,
+        "entry": proposal.shown_entry,
+        "diff": [*diff(proposal)] if changed and not proposal.commands else [],
+        "commands": proposal.shown_commands if changed else [],
+        "notes": [*proposal.notes, *place.host.traps],
+        "then": place.host.then if proposal.entry is not None else "",
+        "verify": verification(proposal),
+    }
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

@@ -1,0 +1,114 @@
+"""`abp-bridge uninstall`: a host's configuration without us."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from abp_bridge.cli.install.place import Place, find_place
+from abp_bridge.cli.install.proposal import Proposal, carry_out
+from abp_bridge.cli.install.run import (
+    AGENT_NAME,
+    add_consent_options,
+    add_place_options,
+    find_server,
+    is_behind_us,
+)
+from abp_bridge.cli.runtime import complain
+from abp_bridge.errors import AbpBridgeError
+from abp_bridge.setup import change
+from abp_bridge.setup.entries import additions, find_unwrapped
+from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.file import read_backup
+from abp_bridge.setup.formats.document import Document
+from abp_bridge.setup.hosts import NAME
+from abp_bridge.setup.locate import Machine
+
+if TYPE_CHECKING:
+    import argparse
+
+HELP = "take abp-bridge out of a host's configuration again"
+USAGE = """\
+abp-bridge uninstall HOST [--name NAME] [OPTION]...
+       abp-bridge uninstall HOST --wrap NAME [OPTION]..."""
+DESCRIPTION = """\
+Takes out what 'abp-bridge install' wrote:
+
+  abp-bridge uninstall codex                  our entry, and what came with it
+  abp-bridge uninstall codex --wrap mongodb   the server stays, and is started without us
+
+Where nothing else has changed in the file since, it is afterwards what it was before, to the byte.
+Else what is ours is taken out and all else stays; you are told what could not be known. The change
+is shown first, and you are asked; off a terminal nothing is written without --yes.
+"""
+MISSING = "name a host: 'abp-bridge install --list' has them, and where we are in them"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is taken out of where."""
+    option = parser.add_argument
+    option("host", metavar="HOST", help="a name of 'abp-bridge install --list'")
+    option("--wrap", metavar="NAME", help="a server that is to be started without us again")
+    option("--agent", action="store_true", help="our entry among the agents of an editor")
+    option("--name", metavar="NAME", help=f"of the entry (default: {NAME}, of an agent's ABP)")
+    add_place_options(parser)
+    add_consent_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show a change and make it. Returns the exit code."""
+    try:
+        place = find_place(options, Machine(), agents=options.agent)
+        if options.wrap:
+            return carry_out(_unwrap(place, options.wrap), options)
+        name = options.name or (AGENT_NAME if place.agents else NAME)
+        return carry_out(_uninstall(place, name), options)
+    except AbpBridgeError as problem:
+        return complain(problem, "uninstall")
+
+
+def _uninstall(place: Place, name: str) -> Proposal:
+    server = place.find(name)
+    before = place.file.content
+    if server is None or before is None:
+        return Proposal(place, name, change.Change(before, before), None)
+    if server.own is None:
+        raise SetupError(f'"{name}" in {place.file.path} is not abp-bridge: it stays')
+    path, backup = (*place.layout.key, name), read_backup(place.file)
+    made = change.uninstall(place.host.format, before, path, backup)
+    commands = ((*place.host.remove, name),) if place.by_host else ()
+    notes = []
+    if not made.exact and not commands:
+        notes.append("The file has changed since: blanks and line ends may differ from before.")
+    if is_behind_us(server) and made.after != backup:
+        notes.append(f"The server behind abp-bridge goes too: --wrap {name} keeps it.")
+    return Proposal(place, name, made, None, commands, tuple(notes), restores=made.keeps_backup)
+
+
+def _unwrap(place: Place, name: str) -> Proposal:
+    server = find_server(place, name)
+    before = place.file.content or b""
+    members = find_unwrapped(place.layout.shape, server)
+    if members is None:
+        same = change.Change(before, before)
+        return Proposal(place, name, same, server.entry, is_theirs=True)
+    added = additions(place.host, place.layout.shape, {"": ""})
+    made = change.unwrap(
+        place.host.format, before, server, members, added=added, backup=read_backup(place.file)
+    )
+    entry = Document(made.after or b"", place.host.format).find(server.path)
+    notes = [f"What install may have added stays: {', '.join(made.left)}."] if made.left else []
+    commands: tuple[tuple[str, ...], ...] = ()
+    if place.by_host:
+        add = (*place.host.add, name, json.dumps(entry))
+        commands = ((*place.host.remove, name), add)
+    return Proposal(
+        place,
+        name,
+        made,
+        entry,
+        commands,
+        tuple(notes),
+        restores=made.keeps_backup,
+        is_theirs=True,
+    )

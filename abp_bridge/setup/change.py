@@ -1,0 +1,172 @@
+"""What becomes of a file when an entry comes, changes or goes: contents in, contents out, and
+`FormatError` where the file has to stay as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.setup.entries import Server, Wanted
+from abp_bridge.setup.formats.document import Document
+from abp_bridge.setup.formats.text import FormatError, find
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Of one file.
+
+    Attributes:
+        before: Its content; None where there is no file.
+        after: What it is to be; None where the file goes.
+        keeps_backup: The backup that is there goes on being the way back.
+        exact: A removal left nothing behind: the file is what it was before we came.
+        left: Members of a person's entry that we had put in, and that stay.
+    """
+
+    before: bytes | None
+    after: bytes | None
+    keeps_backup: bool = False
+    exact: bool = True
+    left: tuple[str, ...] = ()
+
+    @property
+    def is_one(self) -> bool:
+        """Whether anything changes."""
+        return self.before != self.after
+
+
+def install(
+    format: str, before: bytes | None, wanted: Wanted, backup: bytes | None = None
+) -> Change:
+    """Have an entry in a file: new, or ours as it is, with what a person set in it.
+
+    Args:
+        format: Of the file.
+        before: Its content; None where there is none.
+        wanted: The entry.
+        backup: The content of its backup, if there is one.
+
+    Raises:
+        FormatError: The file cannot hold it.
+    """
+    document = Document(before or b"", format)
+    there = document.find(wanted.path)
+    if there is None:
+        document.insert(wanted.path, wanted.entry)
+        return Change(before, document.content)
+    if not isinstance(there, Mapping):
+        raise FormatError(f"{'.'.join(wanted.path)} is no object")
+    keeps = _is_way_back(format, backup, wanted.path, there, before or b"")
+    for name, each in wanted.set.items():
+        document.set((*wanted.path, name), each)
+    for name, each in wanted.filled.items():
+        document.fill((*wanted.path, name), each)
+    return Change(before, document.content, keeps_backup=keeps)
+
+
+def uninstall(
+    format: str, before: bytes, path: tuple[str, ...], backup: bytes | None = None
+) -> Change:
+    """Take an entry out: back to the byte where nothing else has changed, and elsewhere what came
+    with it. Raises FormatError.
+    """
+    entry = Document(before, format).find(path)
+    if _is_way_back(format, backup, path, entry, before):
+        return Change(before, backup, keeps_backup=True)
+    after = _cut(format, before, path, backup)
+    return Change(before, after, exact=_explains(format, after, path, entry, before))
+
+
+def wrap(
+    format: str, before: bytes, server: Server, members: JsonObject, added: JsonObject
+) -> Change:
+    """Have a server's entry start it through us: `members` are its command, `added` what is put in
+    where it is missing. Raises FormatError.
+    """
+    document = Document(before, format)
+    for name, each in members.items():
+        document.set((*server.path, name), each)
+    for name, each in added.items():
+        document.fill((*server.path, name), each)
+    return Change(before, document.content)
+
+
+def unwrap(
+    format: str,
+    before: bytes,
+    server: Server,
+    members: JsonObject,
+    *,
+    added: Collection[str],
+    backup: bytes | None = None,
+) -> Change:
+    """The way back of `wrap`: the file as it was, where nothing else has changed since, else the
+    server's command alone. Raises FormatError.
+
+    Args:
+        format: Of the file.
+        before: Its content.
+        server: The entry.
+        members: Its own command.
+        added: What `wrap` may have put in.
+        backup: The content of the backup, if there is one.
+    """
+    there = as_object(server.entry)
+    if backup is not None:
+        with suppress(FormatError):
+            earlier = Document(backup, format)
+            for name, each in there.items() if earlier.find(server.path) else ():
+                earlier.set((*server.path, name), each)
+            if earlier.content == before:
+                return Change(before, backup, keeps_backup=True)
+    document = Document(before, format)
+    for name, each in members.items():
+        document.set((*server.path, name), each)
+    left = tuple(name for name in added if name in there)
+    return Change(before, document.content, exact=not left, left=left)
+
+
+def _is_way_back(
+    format: str, backup: bytes | None, path: tuple[str, ...], entry: JsonValue, content: bytes
+) -> bool:
+    """Whether a file was its backup, or without one was not there, before this entry came."""
+    if _explains(format, b"" if backup is None else backup, path, entry, content):
+        return True
+    return backup is not None and _cut(format, content, path, backup) == backup
+
+
+def _cut(format: str, content: bytes, path: tuple[str, ...], backup: bytes | None) -> bytes:
+    """Without the entry, and without the objects around it that the backup has not and that are
+    empty now.
+    """
+    document = Document(content, format)
+    document.cut(path)
+    earlier = None
+    with suppress(FormatError):
+        earlier = None if backup is None else Document(backup, format)
+    for depth in range(len(path) - 1, 0, -1):
+        is_empty = document.find(path[:depth]) == {}
+        if is_empty and earlier is not None and earlier.find(path[:depth]) is None:
+            document.cut(path[:depth])
+    return document.content
+
+
+def _explains(
+    format: str,
+    earlier: bytes | None,
+    path: tuple[str, ...],
+    entry: JsonValue,
+    content: bytes | None,
+) -> bool:
+    """Whether `content` is `earlier` with this entry put in, and nothing else."""
+    if earlier is None:
+        return False
+    with suppress(FormatError):
+        document = Document(earlier, format)
+        if find(document.value, path) is None:
+            document.insert(path, entry)
+            return document.content == content
+    return False

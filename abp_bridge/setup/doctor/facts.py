@@ -1,0 +1,153 @@
+"""What was seen of a host's configuration, for `traps` to judge. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Literal
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, walk
+from abp_bridge.setup.entries import Server
+from abp_bridge.setup.hosts import SetupHost, Shape
+
+Scope = Literal["user", "project", "local"]
+# What a word of ours ends with, whatever starts it: a script, a module, uvx.
+_OURS = ("abp-bridge", "abp-bridge.exe", "abp_bridge")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A configuration file.
+
+    Attributes:
+        scope: Whose it is: this person's, or a project's.
+        path: Where.
+        value: What it says; None where there is no file, or it is not understood.
+        problem: Why it is not understood.
+        exists: It is there.
+    """
+
+    scope: Scope
+    path: str
+    value: JsonValue = None
+    problem: str = ""
+    exists: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A server of ours, or an agent, in one of the files.
+
+    Attributes:
+        scope: Of its file; `local` is this person's for one folder.
+        file: Its path.
+        server: As it is there.
+        shape: How this host writes down a command.
+        agent: It is an ACP agent.
+        program: Where its command is on this machine, by the PATH that the host has; None where
+            there is none.
+        elsewhere: Where it is by the PATH of this terminal; None where there is none.
+    """
+
+    scope: Scope
+    file: str
+    server: Server
+    shape: Shape
+    agent: bool = False
+    program: str | None = None
+    elsewhere: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the file."""
+        return self.server.name
+
+    @property
+    def members(self) -> JsonObject:
+        """All that it says."""
+        return as_object(self.server.entry)
+
+    @property
+    def file_and_scope(self) -> tuple[str, Scope]:
+        """Where it counts."""
+        return self.file, self.scope
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The variables that it adds."""
+        return {} if self.server.launch is None else self.server.launch.env
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its whole command line."""
+        return () if self.server.launch is None else self.server.launch.words
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Our own arguments, without the command behind `--`."""
+        own = self.server.own
+        if own is None:
+            words = self.words
+            end = words.index("--") if "--" in words else len(words)
+            places = [place for place, word in enumerate(words[:end]) if is_our_word(word)]
+            own = words[places[-1] + 1 :] if places else ()
+        return own[: own.index("--")] if "--" in own else own
+
+    def has_option(self, *options: str) -> bool:
+        """Whether one of the options is among our own arguments."""
+        return any(word.partition("=")[0] in options for word in self.own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """What was seen.
+
+    Attributes:
+        host: Of whom.
+        files: Its files, whether they are there or not.
+        entries: Ours in them.
+        beside: Other files of the host, by name, that are there and understood.
+        unread: Files with a server of ours in them that this host does not read, and why.
+        folder: Of the project, and those above it, from the inmost.
+        root: The folder of its repository; the folder itself where there is none.
+        environ: The variables of this terminal.
+    """
+
+    host: SetupHost
+    files: Sequence[SeenFile] = ()
+    entries: Sequence[Entry] = ()
+    beside: Mapping[str, JsonValue] = field(default_factory=dict)
+    unread: Sequence[tuple[str, str]] = ()
+    folders: Sequence[str] = ()
+    root: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """Of the project."""
+        return self.folders[0] if self.folders else ""
+
+    def file(self, scope: Scope) -> SeenFile | None:
+        """The one of this scope."""
+        return next((each for each in self.files if each.scope == scope), None)
+
+    def values(self) -> Iterator[tuple[SeenFile, JsonObject]]:
+        """Each file that is understood, and what it says."""
+        for each in self.files:
+            if each.value is not None:
+                yield each, as_object(each.value)
+
+
+def is_our_word(word: str) -> bool:
+    """Whether a word of a command line is what starts us."""
+    return PurePath(word.replace("\\", "/")).name.lower() in _OURS
+
+
+def mentions_us(value: JsonValue) -> bool:
+    """Whether an entry starts us, in whatever shape it is written down."""
+    entry = as_object(value)
+    inside = as_object(entry.get("transport")) or entry
+    said = [inside.get(name) for name in ("command", "cmd", "args")]
+    texts = [each for member in said for each in walk(member) if isinstance(each, str)]
+    return any(is_our_word(text.split()[0]) for text in texts if text.strip())

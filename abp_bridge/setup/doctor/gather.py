@@ -1,0 +1,138 @@
+"""Reads a host's configuration, and what stands beside it, for `traps` to judge. Writes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from abp_bridge.core.json_value import JsonValue, as_object
+from abp_bridge.setup.doctor.environment import host_path
+from abp_bridge.setup.doctor.facts import Entry, HostFacts, Scope, SeenFile, mentions_us
+from abp_bridge.setup.entries import Server, find_layout, read_server
+from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.file import read_content
+from abp_bridge.setup.formats.document import Document
+from abp_bridge.setup.formats.text import FormatError, find
+from abp_bridge.setup.hosts import HOSTS, Files, FormatName, Layout, SetupHost
+from abp_bridge.setup.locate import Machine, locate
+
+# host -> its files beside the one with the servers: of this person, and of a project
+_BESIDE_USER: Mapping[str, Files] = {
+    "claude": Files(("$CLAUDE_CONFIG_DIR", "~/.claude"), ("settings.json",)),
+    "gemini": Files(("$GEMINI_CLI_HOME/.gemini", "~/.gemini"), ("trustedFolders.json",)),
+    "qwen": Files(("$QWEN_HOME", "~/.qwen"), ("trustedFolders.json",)),
+}
+_BESIDE_PROJECT: Mapping[str, Sequence[str]] = {
+    "claude": (".claude/settings.json", ".claude/settings.local.json")
+}
+
+
+def find_hosts(machine: Machine) -> list[SetupHost]:
+    """The hosts that have a configuration here; a project's file that several read is that of the
+    first, unless another has one of its person's too.
+    """
+    found, taken = [], set[Path]()
+    for host in HOSTS.values():
+        user, project = (locate(host, scope, machine) for scope in ("user", "project"))
+        shared = project if project is not None and project.exists() else None
+        if (user is not None and user.exists()) or (shared is not None and shared not in taken):
+            found.append(host)
+            taken |= {shared} if shared is not None else set()
+    return found
+
+
+def gather(host: SetupHost, machine: Machine) -> HostFacts:
+    """What there is to see of a host."""
+    folder = machine.folder.absolute()
+    files, entries = list[SeenFile](), list[Entry]()
+    for scope in ("user", "project"):
+        path = locate(host, scope, machine)
+        if path is None or any(each.path == str(path) for each in files):
+            continue  # none, or the same: in the person's own folder a project's is theirs
+        seen = _read(path, scope, host.format)
+        files.append(seen)
+        entries += _entries(host, seen, machine)
+    return HostFacts(
+        host=host,
+        files=files,
+        entries=entries,
+        beside=_beside(host, machine),
+        unread=list(_unread(host, machine, [each.path for each in files])),
+        folders=[str(each) for each in (folder, *folder.parents)],
+        root=str(
+            next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
+        ),
+        environ=machine.environ,
+    )
+
+
+def _read(path: Path, scope: Scope, format: FormatName) -> SeenFile:
+    try:
+        content = read_content(path)
+        if content is None:
+            return SeenFile(scope, str(path), exists=False)
+        return SeenFile(scope, str(path), Document(content, format).value)
+    except (SetupError, FormatError) as problem:
+        return SeenFile(scope, str(path), problem=str(problem))
+
+
+def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entry]:
+    """Ours in a file."""
+    value = seen.value
+    layouts: list[tuple[Layout | None, bool, Scope]] = [
+        (find_layout(host, value), False, seen.scope),
+        (find_layout(host, value, agents=True), True, seen.scope),
+    ]
+    if host.name == "claude" and seen.scope == "user":
+        shape = host.layouts[0].shape
+        key = ("projects", str(machine.folder.absolute()), *host.layouts[0].key)
+        layouts.append((Layout(key, shape), False, "local"))
+    for layout, agent, scope in layouts:
+        if layout is None:
+            continue
+        for name, entry in as_object(find(value, layout.key)).items():
+            server = read_server(layout, name, entry)
+            if server.own is not None or mentions_us(entry):
+                found = _programs(host, server, machine)
+                yield Entry(scope, seen.path, server, layout.shape, agent, *found)
+
+
+def _programs(host: SetupHost, server: Server, machine: Machine) -> tuple[str | None, str | None]:
+    """Where its command is, for the host and at this terminal."""
+    if server.launch is None:
+        return None, None
+    command = server.launch.command
+    path = server.launch.env.get("PATH") or host_path(host, machine.environ, machine.platform)
+    return shutil.which(command, path=path), shutil.which(
+        command, path=machine.environ.get("PATH", os.defpath)
+    )
+
+
+def _beside(host: SetupHost, machine: Machine) -> dict[str, JsonValue]:
+    paths = [machine.folder.absolute() / each for each in _BESIDE_PROJECT.get(host.name, ())]
+    if files := _BESIDE_USER.get(host.name):
+        path = locate(replace(host, user={"*": files}), "user", machine)
+        paths += [path] if path else []
+    found: dict[str, JsonValue] = {}
+    for path in paths:
+        seen = _read(path, "user", "jsonc")
+        if seen.value is not None:
+            found[seen.path] = seen.value
+    return found
+
+
+def _unread(host: SetupHost, machine: Machine, read: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Where else the host's file might be: a variable, or its build, says that it is not."""
+    files = host.user.get(machine.platform) or host.user.get("*")
+    for folder in files.folders if files else ():
+        alone = replace(host, user={"*": Files((folder,), files.names if files else ())})
+        path = locate(alone, "user", replace(machine, platform="*"))
+        if path is None or str(path) in read:
+            continue
+        seen = _read(path, "user", host.format)
+        if any(_entries(host, seen, machine)):
+            used = next((each for each in read), "")
+            yield str(path), f"it reads {used}"

@@ -1,0 +1,138 @@
+"""This machine, as far as a bridge needs it: Python and extras, a browser and its sandbox, the page
+and somebody who opens it, folders and settings. Looking leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import anyio
+
+from abp_bridge import VERSION
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import AbpBridgeError
+from abp_bridge.extras import install_command
+from abp_bridge.settings import Settings, SettingsError, misspelt, read_settings
+from abp_bridge.setup.doctor.finding import Finding, Verdict
+
+# extra -> a module of it, and what is not there without
+EXTRAS = {
+    "browser": ("playwright", "web pages as apps"),
+    "models": ("pydantic_ai", "models behind an API"),
+    "keyring": ("keyring", "sign-ins kept in the system's keyring"),
+    "notify": ("apprise", "messages to your other devices"),
+}
+
+
+def look_at_machine(settings: Settings | None = None) -> Iterator[Finding]:
+    """All but the browser."""
+    own = f"abp-bridge {VERSION}, Python {platform.python_version()} ({sys.executable})."
+    yield Finding("Python", Verdict.WORKS, own)
+    yield from _extras()
+    yield from _settings()
+    yield _page(settings or Settings())
+    yield _opening()
+    yield from _folders()
+
+
+def _extras() -> Iterator[Finding]:
+    missing = [name for name, (module, _) in EXTRAS.items() if find_spec(module) is None]
+    there = [name for name in EXTRAS if name not in missing]
+    if there:
+        yield Finding("extras", Verdict.WORKS, f"Installed: {', '.join(there)}.")
+    for name in missing:
+        verdict = Verdict.WARNING if name == "browser" else Verdict.NOTE
+        words = f"Without the extra '{name}' there are no {EXTRAS[name][1]}."
+        yield Finding("extras", verdict, words, install_command(name))
+
+
+def _settings() -> Iterator[Finding]:
+    try:
+        read_settings()
+    except SettingsError as problem:
+        yield Finding("settings", Verdict.FAILS, str(problem), "Set it right, or take it out.")
+    for name, meant in misspelt(os.environ):
+        words = f"{label(name)} in the environment is no setting: is {meant} meant?"
+        yield Finding("settings", Verdict.WARNING, words, "docs/settings.md has them all.")
+
+
+def _page(settings: Settings) -> Finding:
+    port = settings.page_port
+    try:
+        with socket.create_server(("127.0.0.1", port)) as server:
+            address = server.getsockname()
+            with socket.create_connection(address, timeout=2.0):
+                pass
+    except OSError as problem:
+        words = f"Nothing can listen at 127.0.0.1:{port or '(any port)'}: {problem.strerror}."
+        cure = "Choose another port (ABP_PAGE_PORT), or see what keeps programs from this address."
+        return Finding("page", Verdict.FAILS, words, cure)
+    return Finding("page", Verdict.WORKS, "The bridge's own page can be served at 127.0.0.1.")
+
+
+def _opening() -> Finding:
+    from abp_bridge.surfaces.page.browser import can_open, forwarding
+
+    if can_open():
+        words = "There is a command that opens your browser at the page."
+        return Finding("display", Verdict.WORKS, words)
+    over = forwarding("http://127.0.0.1:8080/")
+    words = "No command opens a browser here: neither $BROWSER, nor a display."
+    cure = "Open the links that you are given yourself, or set BROWSER."
+    if over:
+        cure = f"You came over SSH: forward the page's port, as in {over}"
+    return Finding("display", Verdict.WARNING, words, cure)
+
+
+def _folders() -> Iterator[Finding]:
+    from abp_bridge.apps.offer_cache import cache_folder
+
+    problems = [_write_problem(Path(tempfile.gettempdir()), "TMPDIR names another one.")]
+    try:
+        problems.append(_write_problem(cache_folder(), "ABP_TOOL_CACHE names another one."))
+    except RuntimeError as problem:
+        problems.append(Finding("folders", Verdict.WARNING, f"{problem}.", "Set HOME."))
+    found = [each for each in problems if each is not None]
+    yield from found
+    if not found:
+        words = f"Files can be written in {tempfile.gettempdir()} and {cache_folder()}."
+        yield Finding("folders", Verdict.WORKS, words)
+
+
+def _write_problem(folder: Path, cure: str) -> Finding | None:
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent  # where it will be made
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return None
+    except OSError as problem:
+        words = f"Nothing can be written in {there}: {problem.strerror}."
+        return Finding("folders", Verdict.FAILS, words, cure)
+
+
+async def try_browser() -> Finding:
+    """Start the browser for web pages, with its sandbox, and end it."""
+    if find_spec("playwright") is None:
+        return Finding("browser", Verdict.NOT_TRIED, "The extra 'browser' is not installed.")
+    from abp_bridge.apps.browser.chromium import find_chromium, run_chromium
+
+    try:
+        settings = read_settings()
+        began = anyio.current_time()
+        async with run_chromium(settings) as browser:
+            seconds = anyio.current_time() - began
+            which = find_chromium(settings) or "Playwright's own Chromium"
+            box = "in its sandbox" if settings.chrome_sandbox else "without its sandbox"
+            words = f"{which} {label(browser.version, 60)} starts {box} after {seconds:.1f} s."
+    except AbpBridgeError as problem:
+        words, _, cure = str(problem).partition(". ")
+        return Finding("browser", Verdict.FAILS, f"{words.rstrip('.')}.", cure)
+    return Finding("browser", Verdict.WORKS, words, seconds=seconds)

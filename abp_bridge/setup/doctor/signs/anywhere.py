@@ -1,0 +1,357 @@
+"""Traps that any host may have: files, entries, clocks, and who is asked. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from abp_bridge.core.json_value import (
+    as_number,
+    as_object,
+)
+from abp_bridge.core.sanitize import label
+from abp_bridge.settings import misspelt
+from abp_bridge.setup.doctor.facts import Entry, HostFacts, is_our_word, mentions_us
+from abp_bridge.setup.entries import wrapped_command
+from abp_bridge.setup.formats.text import find as find_value
+from abp_bridge.setup.hosts import HOSTS, QUESTION_LIMIT, SetupHost
+
+# --- files ----------------------------------------------------------------------------------------
+
+_CONSEQUENCES = {
+    "codex": "Codex does not start",
+    "gemini": "every command of Gemini CLI fails",
+    "qwen": "every command of Qwen Code fails",
+    "opencode": "opencode does not start",
+}
+
+
+def not_understood(facts: HostFacts) -> Iterator[str]:
+    """Files that the host cannot read."""
+    then = _CONSEQUENCES.get(facts.host.name, "none of its servers is started")
+    for file in facts.files:
+        if file.problem:
+            yield f"{file.path}: {label(file.problem)}: {then}."
+
+
+def unread_files(facts: HostFacts) -> Iterator[str]:
+    """Files with our server that it does not read."""
+    for path, why in facts.unread:
+        yield f"abp-bridge is in {path}, which {facts.host.title} does not read: {why}."
+
+
+def _own_keys(host: SetupHost) -> set[str]:
+    layouts = [*host.layouts, *([host.agents] if host.agents else [])]
+    return {each.key[0] for each in layouts}
+
+
+def wrong_key(facts: HostFacts) -> Iterator[str]:
+    """Our server under a key that is another host's."""
+    known = _own_keys(facts.host)
+    reads = " and ".join(sorted(known))
+    for file, value in facts.values():
+        for key, members in value.items():
+            if key in known or key == "projects":
+                continue
+            for name, entry in as_object(members).items():
+                if mentions_us(entry):
+                    yield f'{file.path} has "{name}" under {key}, where it is not seen: {reads} is.'
+
+
+# --- entries --------------------------------------------------------------------------------------
+
+# The words of all hosts for a command's parts.
+_WORDS = frozenset(
+    word
+    for host in HOSTS.values()
+    for layout in (*host.layouts, *([host.agents] if host.agents else []))
+    for word in (layout.shape.command, layout.shape.args, layout.shape.env)
+    if word
+)
+
+
+def wrong_member(facts: HostFacts) -> Iterator[str]:
+    """A command that is written down as another host has it."""
+    for entry in facts.entries:
+        shape = entry.shape
+        inside = as_object(entry.members.get(shape.within)) if shape.within else entry.members
+        wanted = [each for each in (shape.command, shape.args, shape.env) if each]
+        strange = [each for each in inside if each in _WORDS and each not in wanted]
+        if strange:
+            words = ", ".join(strange)
+            yield f'"{entry.name}" has {words}, where {facts.host.title} reads {", ".join(wanted)}.'
+        elif entry.server.launch is None:
+            many = "a list of words" if not shape.args else "one word, and its arguments in args"
+            yield f'"{entry.name}" has no {shape.command} that is {many}.'
+
+
+def wrong_type(facts: HostFacts) -> Iterator[str]:
+    """An entry without what makes it one."""
+    allowed = ("stdio", "local") if facts.host.name == "copilot" else ()
+    for entry in facts.entries:
+        inside = as_object(entry.members.get(entry.shape.within)) or entry.members
+        for name, value in entry.shape.fixed.items():
+            there = inside.get(name)
+            if there != value and there not in allowed:
+                yield f'"{entry.name}" lacks {name} = {json.dumps(value)}.'
+
+
+def switched_off(facts: HostFacts) -> Iterator[str]:
+    """Entries that are not started."""
+    for entry in facts.entries:
+        if not entry.server.enabled:
+            member, off = entry.shape.disabled or ("enabled", False)
+            yield f'"{entry.name}" is not started: {entry.file} has {member}: {json.dumps(off)}.'
+
+
+def no_program(facts: HostFacts) -> Iterator[str]:
+    """Commands that are not there."""
+    for entry in facts.entries:
+        words = entry.words
+        if not words or entry.program or entry.elsewhere or words[0].startswith("~"):
+            continue
+        if _is_expanded(facts.host, words[0]):
+            continue
+        first = words[0].split()[0]
+        is_line = first != words[0] and is_our_word(first)
+        why = "with its arguments, which go to args" if is_line else "which is not there"
+        yield f'"{entry.name}" starts {label(first if is_line else words[0])}, {why}.'
+
+
+def not_on_path(facts: HostFacts) -> Iterator[str]:
+    """Commands that a terminal finds, and this host does not."""
+    for entry in facts.entries:
+        if entry.elsewhere and not entry.program:
+            yield (
+                f'"{entry.name}" starts {label(entry.words[0])}, which is {entry.elsewhere} here,'
+                f" and not on the PATH of {facts.host.title}."
+            )
+
+
+def no_absolute_path(facts: HostFacts) -> Iterator[str]:
+    """Commands that depend on the folder."""
+    for entry in facts.entries:
+        word = entry.words[0] if entry.words else ""
+        relative = re.match(r"(?![A-Za-z]:)(\.{1,2}|[^/\\~$]+)[/\\]", word)
+        if entry.scope == "user" and relative:
+            yield f'"{entry.name}" starts {label(word)}, which depends on the folder.'
+
+
+def home_sign(facts: HostFacts) -> Iterator[str]:
+    """A ~ for the home."""
+    for entry in facts.entries:
+        for word in entry.words:
+            if word == "~" or word.startswith("~/"):
+                yield f'"{entry.name}" has {label(word)}: no host knows what ~ stands for.'
+
+
+# host -> the member that names the tools which are let through
+TOOLS: Mapping[str, str] = {
+    "codex": "enabled_tools",
+    "goose": "available_tools",
+    "copilot": "tools",
+    "gemini": "includeTools",
+    "qwen": "includeTools",
+}
+_EMPTY_IS_NONE = ("codex", "copilot")  # elsewhere an empty list lets all through
+
+
+def withheld_tools(facts: HostFacts) -> Iterator[str]:
+    """Lists of tools, which keep others back."""
+    member = TOOLS[facts.host.name]
+    for entry in facts.entries:
+        let = entry.members.get(member)
+        if isinstance(let, list) and "*" not in let and (let or facts.host.name in _EMPTY_IS_NONE):
+            yield f'"{entry.name}" has {member}: {len(let)} of our tools may be used, and no other.'
+
+
+_VARIABLE = re.compile(r"\$\{[^}]+\}|\$[A-Z_]+|\{env:[^}]+\}")
+# What a host puts in for a variable; who is not here was not seen to.
+EXPANDS: Mapping[str, str] = {
+    "claude": r"\$\{[A-Z_]+(:-[^}]*)?\}",
+    "gemini": r"\$\{?[A-Z_]+\}?",
+    "qwen": r"\$\{?[A-Z_]+\}?",
+    "opencode": r"\{(env|file):[^}]+\}",
+    "kilo": r"\{(env|file):[^}]+\}",
+    "codex": "(?!)",
+    "goose": "(?!)",
+    "cursor": r"\$\{[^}]+\}",
+    "windsurf": r"\$\{(env|file):[^}]+\}",
+    "vscode": r"\$\{[^}]+\}",
+    "kiro": r"\$\{[^}]+\}",
+}
+
+
+def _is_expanded(host: SetupHost, word: str) -> bool:
+    """Whether the host, or nobody knows, puts something in for a variable in a word."""
+    found = _VARIABLE.search(word)
+    pattern = EXPANDS.get(host.name)
+    if found is None:
+        return False
+    return pattern is None or bool(re.fullmatch(pattern, found[0]))
+
+
+def variables(facts: HostFacts) -> Iterator[str]:
+    """Variables as this host does not write them."""
+    pattern = EXPANDS.get(facts.host.name)
+    for entry in facts.entries if pattern else ():
+        for word in entry.words:
+            for each in _VARIABLE.findall(word):
+                if not re.fullmatch(pattern or "", each):
+                    yield f'"{entry.name}" has {label(each)}, which {facts.host.title} leaves so.'
+
+
+def copies(facts: HostFacts) -> Iterator[str]:
+    """One server under two names."""
+    started = [each for each in facts.entries if each.server.enabled and each.words]
+    for one, other in combinations(started, 2):
+        behind = [
+            each.words[each.words.index("--") :] if "--" in each.words else ()
+            for each in (one, other)
+        ]
+        same = one.own == other.own and one.agent == other.agent and behind[0] == behind[1]
+        if same and one.name != other.name:
+            yield f'"{one.name}" and "{other.name}" are the same: each tool is there twice.'
+
+
+def two_scopes(facts: HostFacts) -> Iterator[str]:
+    """One name in two places."""
+    for one, other in combinations(facts.entries, 2):
+        if one.name == other.name and one.file_and_scope != other.file_and_scope:
+            yield (
+                f'"{one.name}" is in {one.file} ({one.scope}) and in {other.file} ({other.scope}):'
+                " one of them counts."
+            )
+
+
+NAMES = {
+    "codex": re.compile(r"[A-Za-z0-9_:@/.-]+"),
+    "claude": re.compile(r"(?!workspace$)[A-Za-z0-9_-]+"),
+}
+
+
+def wrong_name(facts: HostFacts) -> Iterator[str]:
+    """Names that the host does not take."""
+    for entry in facts.entries:
+        if not NAMES[facts.host.name].fullmatch(entry.name):
+            yield f'"{label(entry.name)}" is no name of a server for {facts.host.title}.'
+
+
+# --- clocks ---------------------------------------------------------------------------------------
+
+# Seconds after which a host gives a call up that its file says nothing of, the person included;
+# Codex's clock stands still meanwhile.
+_USUAL_LIMIT = {"goose": 300.0, "zed": 60.0, "opencode": 300.0, "kilo": 300.0}
+# host -> where its settings say that for all servers, in the unit of an entry
+_LIMITS_OF_ALL = {"zed": ("context_server_timeout",)}
+_SHORTEST_MS = 1_000  # less was meant as seconds
+_LONGEST_S = 86_400  # more was meant as milliseconds
+
+
+def _limit(entry: Entry) -> float | None:
+    """What the entry says of that, in its unit."""
+    timeout = entry.shape.timeout
+    return as_number(find_value(entry.members, timeout)) if timeout else None
+
+
+def short_clock(facts: HostFacts) -> Iterator[str]:
+    """Limits for a call that end before a person may have answered."""
+    wanted = min(QUESTION_LIMIT, facts.host.patience or QUESTION_LIMIT)
+    for entry in facts.entries:
+        if entry.agent or not entry.shape.timeout or _wrong_unit_of(entry):
+            continue
+        said = _limit(entry)
+        usual = _limit_of_all(facts) or _USUAL_LIMIT.get(facts.host.name)
+        seconds = usual if said is None else said / (1000 if entry.shape.unit == "ms" else 1)
+        if seconds is not None and seconds < wanted and not _is_told(entry, seconds):
+            yield (
+                f'"{entry.name}": {facts.host.title} gives a call up after {seconds:g} s, while a'
+                f" question of it may wait for you for {QUESTION_LIMIT:g} s."
+            )
+
+
+def _limit_of_all(facts: HostFacts) -> float | None:
+    place = _LIMITS_OF_ALL.get(facts.host.name, ())
+    said = [as_number(find_value(value, place)) for _, value in facts.values()] if place else []
+    return next((each for each in said if each is not None), None)
+
+
+def _is_told(entry: Entry, seconds: float) -> bool:
+    """Whether the bridge's own questions end before that."""
+    own = entry.own
+    place = own.index("--timeout") + 1 if "--timeout" in own else len(own)
+    given = own[place] if place < len(own) else ""
+    found = re.fullmatch(r"([0-9.]+)s?", given)
+    return found is not None and float(found[1]) < seconds
+
+
+def _wrong_unit_of(entry: Entry) -> str:
+    said = _limit(entry)
+    if said is None:
+        return ""
+    if entry.shape.unit == "ms" and 0 < said < _SHORTEST_MS:
+        return "milliseconds"
+    return "seconds" if entry.shape.unit == "s" and said > _LONGEST_S else ""
+
+
+def wrong_unit(facts: HostFacts) -> Iterator[str]:
+    """Limits in another unit."""
+    for entry in facts.entries:
+        if unit := _wrong_unit_of(entry):
+            member = ".".join(entry.shape.timeout)
+            yield f'"{entry.name}" has {member} = {_limit(entry):g}, which is in {unit}.'
+
+
+# --- who is asked ---------------------------------------------------------------------------------
+
+# What has a person asked, or answers, beside a host that shows nothing.
+_ASKING = ("--page", "--tty", "--questions-api", "--answers", "--ask-model")
+_ASKING_VARIABLES = ("ABP_PAGE", "ABP_TTY", "ABP_QUESTIONS_API", "ABP_ANSWERS", "ABP_ASK_MODEL")
+
+
+def nobody_asked(facts: HostFacts) -> Iterator[str]:
+    """Servers that ask, where nobody is shown what they ask."""
+    for entry in facts.entries if not facts.host.asks else ():
+        if entry.agent or entry.own[:1] != ("serve",):
+            continue
+        if not entry.has_option(*_ASKING) and not set(_ASKING_VARIABLES) & set(entry.env):
+            yield f'"{entry.name}": {facts.host.title} shows its person nothing that a server asks.'
+
+
+def answers_file(facts: HostFacts) -> Iterator[str]:
+    """Files that answer for a person."""
+    for entry in facts.entries:
+        if entry.has_option("--answers") or "ABP_ANSWERS" in entry.env:
+            yield f'"{entry.name}": a file answers what is asked, before any person is.'
+
+
+# It declares that it asks, and never answers when it is asked.
+_SILENT_AGENTS = {"zed-industries/codex-acp": "@agentclientprotocol/codex-acp"}
+
+
+def silent_agent(facts: HostFacts) -> Iterator[str]:
+    """Agents that declare that they ask, and never answer."""
+    for entry in facts.entries:
+        behind = wrapped_command(entry.words) or ()
+        for silent, other in _SILENT_AGENTS.items():
+            if any(silent in word for word in behind):
+                yield f'"{entry.name}": {silent} never answers what a server asks; {other} does.'
+
+
+def misspelt_settings(facts: HostFacts) -> Iterator[str]:
+    """Settings of ours that are none."""
+    for entry in facts.entries:
+        for name, meant in misspelt(entry.env):
+            yield f'"{entry.name}" sets {label(name)}, which is no setting: is {meant} meant?'
+
+
+def started_by_uvx(facts: HostFacts) -> Iterator[str]:
+    """Commands that fetch us when they start."""
+    for entry in facts.entries:
+        if entry.server.own is None and entry.own:
+            yield (
+                f'"{entry.name}" starts us by {label(entry.words[0])}, which fetches what it lacks'
+                " first: some hosts wait a second."
+            )

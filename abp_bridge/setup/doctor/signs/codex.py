@@ -1,0 +1,155 @@
+"""Traps of Codex. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_count,
+    as_object,
+    as_text,
+    as_texts,
+)
+from abp_bridge.core.near_names import nearest
+from abp_bridge.core.sanitize import label
+from abp_bridge.setup.doctor.facts import HostFacts, mentions_us
+from abp_bridge.setup.hosts import DISPLAY_VARIABLES
+
+_TEXT, _WHOLE, _NUMBER, _TABLE = "text", "true or false", "a number", "a table"
+_TEXTS, _VARIABLES, _COUNT = "a list of texts", "a table of texts", "a whole number"
+_CODEX_KEYS: Mapping[str, str] = {
+    "command": _TEXT,
+    "args": _TEXTS,
+    "cwd": _TEXT,
+    "env": _VARIABLES,
+    "env_vars": "a list",
+    "enabled": _WHOLE,
+    "required": _WHOLE,
+    "startup_timeout_sec": _NUMBER,
+    "startup_timeout_ms": _COUNT,
+    "tool_timeout_sec": _NUMBER,
+    "enabled_tools": _TEXTS,
+    "disabled_tools": _TEXTS,
+    "default_tools_approval_mode": "auto, prompt, writes or approve",
+    "tools": _TABLE,
+    "url": _TEXT,
+    "http_headers": _TABLE,
+    "env_http_headers": _TABLE,
+    "bearer_token_env_var": _TEXT,
+    "supports_parallel_tool_calls": _WHOLE,
+    "experimental_environment": _TEXT,
+    "oauth_resource": _TEXT,
+    "scopes": _TEXTS,
+}
+_APPROVAL_MODES = ("auto", "prompt", "writes", "approve")
+
+
+def _servers(facts: HostFacts) -> Iterator[tuple[str, JsonObject]]:
+    for _, value in facts.values():
+        for name, entry in as_object(value.get("mcp_servers")).items():
+            yield name, as_object(entry)
+
+
+def misspelt(facts: HostFacts) -> Iterator[str]:
+    """Keys that Codex passes over."""
+    for entry in facts.entries:
+        for key in entry.members:
+            if key not in _CODEX_KEYS and (meant := nearest(key, _CODEX_KEYS)):
+                yield f'"{entry.name}" has {label(key)}, which is no key: is {meant} meant?'
+    for file, value in facts.values():
+        for key, members in value.items():
+            ours = any(map(mentions_us, as_object(members).values()))  # as `wrong_key` says
+            if key != "mcp_servers" and nearest(key, ("mcp_servers",), 0.8) and not ours:
+                yield f"{file.path} has {label(key)}: is mcp_servers meant?"
+
+
+def _fits(value: JsonValue, wanted: str) -> bool:
+    if wanted == _TEXT:
+        return isinstance(value, str)
+    if wanted == _WHOLE:
+        return isinstance(value, bool)
+    if wanted == _NUMBER:
+        return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    if wanted == _COUNT:
+        return as_count(value) is not None
+    if wanted == _TEXTS:
+        return isinstance(value, list) and len(as_texts(value)) == len(value)
+    if wanted == _VARIABLES:
+        return isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
+    if wanted == _TABLE:
+        return isinstance(value, Mapping)
+    return isinstance(value, list) if wanted == "a list" else value in _APPROVAL_MODES
+
+
+def wrong_value(facts: HostFacts) -> Iterator[str]:
+    """Values with which Codex does not start."""
+    for name, entry in _servers(facts):
+        if ("command" in entry) is ("url" in entry):
+            both = "both command and url" if "url" in entry else "neither command nor url"
+            yield f'"{label(name)}" has {both}.'
+        for key, value in entry.items():
+            wanted = _CODEX_KEYS.get(key)
+            if wanted and not _fits(value, wanted):
+                yield f'"{label(name)}": {key} is not {wanted}.'
+    for file, value in facts.values():
+        granular = as_object(as_object(value.get("approval_policy")).get("granular"))
+        missing = [each for each in _GRANULAR if each not in granular]
+        if granular and missing:
+            yield f"{file.path}: approval_policy.granular lacks {', '.join(missing)}."
+
+
+_GRANULAR = ("sandbox_approval", "rules", "mcp_elicitations")  # it does not start without one
+
+
+def _policies(facts: HostFacts) -> Iterator[tuple[str, JsonValue]]:
+    for file, value in facts.values():
+        yield file.path, value.get("approval_policy")
+        if chosen := as_text(value.get("profile")):
+            profile = as_object(as_object(value.get("profiles")).get(chosen))
+            yield f"{file.path} (profile {label(chosen, 40)})", profile.get("approval_policy")
+
+
+def never(facts: HostFacts) -> Iterator[str]:
+    """Policies by which nobody is asked."""
+    for where, policy in _policies(facts):
+        if policy == "never":
+            yield f'{where} has approval_policy = "never": Codex declines every question itself.'
+
+
+def granular(facts: HostFacts) -> Iterator[str]:
+    """Granular policies by which no server asks."""
+    for where, policy in _policies(facts):
+        if as_object(as_object(policy).get("granular")).get("mcp_elicitations") is False:
+            yield f"{where} has mcp_elicitations = false: Codex declines every question itself."
+
+
+def untrusted(facts: HostFacts) -> Iterator[str]:
+    """A project's file that is not read."""
+    file, user = facts.file("project"), facts.file("user")
+    if file is None or not file.exists:
+        return
+    projects = as_object(as_object(user.value if user else None).get("projects"))
+    levels = [
+        as_object(projects.get(each)).get("trust_level") for each in (facts.folder, facts.root)
+    ]
+    if "trusted" not in levels and any(each.scope == "project" for each in facts.entries):
+        yield f"{file.path} is not read: Codex does not trust {facts.folder}."
+
+
+def not_required(facts: HostFacts) -> Iterator[str]:
+    """Servers that Codex does not wait for."""
+    for entry in facts.entries:
+        if entry.members.get("required") is not True and entry.server.enabled:
+            yield f'"{entry.name}" is not required: Codex waits a second for it, then does without.'
+
+
+def display(facts: HostFacts) -> Iterator[str]:
+    """Servers that are kept from finding a browser."""
+    needed = [each for each in DISPLAY_VARIABLES[:2] if facts.environ.get(each)]
+    for entry in facts.entries if needed else ():
+        given = {*as_texts(entry.members.get("env_vars")), *entry.env}
+        if not given.intersection(DISPLAY_VARIABLES[:2]):
+            neither = " nor ".join(DISPLAY_VARIABLES[:2])
+            yield f'"{entry.name}" gets neither {neither}: no page opens.'

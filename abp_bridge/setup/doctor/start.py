@@ -1,0 +1,167 @@
+"""Our server as a host starts it: its command with the variables and the handshake of that host,
+until its tools are there. Every wait has a bound, and the process is surely ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from abp_bridge import VERSION
+from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
+from abp_bridge.core.sanitize import label
+from abp_bridge.protocols.mcp import modern
+from abp_bridge.protocols.mcp.versions import V2026_07_28
+from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
+from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, JsonRpcProtocol, Notification, Request
+from abp_bridge.rpc.subprocess import Child, spawn
+from abp_bridge.setup.doctor.environment import Greeting, environment, greeting, patience
+from abp_bridge.setup.doctor.facts import Entry
+from abp_bridge.setup.doctor.finding import Finding, Verdict
+from abp_bridge.setup.hosts import SetupHost
+from abp_bridge.setup.locate import Machine
+
+LIMIT = 60.0  # seconds for one start: no host waits longer
+CHECK = "start"
+_LAST_WORDS = 0.5  # seconds for what a program says as it ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What a server answered with."""
+
+    version: str
+    tools: int
+
+
+async def try_start(host: SetupHost, entry: Entry, machine: Machine) -> Finding:
+    """Start a server, or an agent, as the host does, and end it.
+
+    Returns:
+        Whether it answers within the host's patience, and with what.
+    """
+    name = entry.name
+    if not entry.server.enabled or entry.program is None:
+        return Finding(CHECK, Verdict.NOT_TRIED, f'"{name}" cannot be started as it is.')
+    began = time.monotonic()
+    command = [entry.program, *entry.words[1:]]
+    env = environment(host, entry, machine.environ, machine.platform)
+    cwd = as_text(entry.members.get("cwd")) or str(machine.folder)
+    try:
+        with anyio.fail_after(LIMIT):
+            async with spawn(command, env=env, cwd=cwd) as child:
+                try:
+                    offer = await _greet(child, host, entry)
+                except ConnectionClosedError:
+                    with anyio.move_on_after(_LAST_WORDS):
+                        await child.heard.wait()
+                        await child.process.wait()
+                    return _failed(entry, f"it ended: {child.ending}")
+                seconds = time.monotonic() - began
+    except TimeoutError:
+        words = f'"{name}" has not answered within {LIMIT:g} s.'
+        return Finding(CHECK, Verdict.FAILS, words, _look(entry))
+    except RemoteError as problem:
+        return _failed(entry, as_text(problem.error.get("message")) or str(problem))
+    except OSError as problem:
+        return _failed(entry, str(problem))
+    return _judge(host, entry, offer, seconds)
+
+
+def _failed(entry: Entry, why: str) -> Finding:
+    return Finding(
+        CHECK, Verdict.FAILS, f'"{entry.name}" does not start: {label(why, 600)}.', _look(entry)
+    )
+
+
+def _look(entry: Entry) -> str:
+    return f'Run the command of "{entry.name}" in {entry.file} by hand, and see what it says.'
+
+
+def _judge(host: SetupHost, entry: Entry, offer: _Offer, seconds: float) -> Finding:
+    waits, without = patience(host, entry)
+    what = "is an agent" if entry.agent else f"has {offer.tools} tools"
+    words = f'"{entry.name}" starts as {host.title} starts it, and {what} after {seconds:.1f} s'
+    if offer.version:
+        words += f" ({'ACP' if entry.agent else 'MCP'} {offer.version})"
+    if not entry.agent and not offer.tools:
+        cure = "Run 'abp-bridge doctor TARGET' with its app."
+        return Finding(CHECK, Verdict.FAILS, f"{words}: a model sees none.", cure, seconds)
+    if seconds > waits:
+        then = "goes on without it" if without else "gives it up"
+        late = f"{words}; {host.title} waits {waits:g} s, and {then}."
+        cure = (
+            "Set required = true in the entry."
+            if without
+            else "Start it again: a first start is slow."
+        )
+        return Finding(CHECK, Verdict.FAILS, late, cure, seconds)
+    return Finding(CHECK, Verdict.WORKS, f"{words}.", seconds=seconds)
+
+
+async def _greet(child: Child, host: SetupHost, entry: Entry) -> _Offer:
+    async with _connected(child) as connection:
+        begins = greeting(host)
+        return await (
+            _greet_agent(connection) if entry.agent else _greet_server(connection, begins)
+        )
+
+
+@asynccontextmanager
+async def _connected(child: Child) -> AsyncIterator[JsonRpcConnection]:
+    def on_message(message: Request | Notification) -> None:
+        """Whatever it asks, nobody answers while it is looked at."""
+        if isinstance(message, Request):
+            connection.respond_error(message.id, METHOD_NOT_FOUND, "abp-bridge doctor only looks")
+
+    connection = JsonRpcConnection(
+        JsonRpcProtocol("doctor-"), child.stdout, child.stdin, on_message=on_message
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(connection.run)
+        yield connection
+        tasks.cancel_scope.cancel()
+
+
+async def _greet_server(connection: JsonRpcConnection, begins: Greeting) -> _Offer:
+    client: JsonObject = {"name": begins.name, "version": VERSION}
+    if begins.modern:
+        meta: JsonObject = {
+            "_meta": {
+                modern.VERSION: V2026_07_28,
+                modern.CAPABILITIES: begins.capabilities,
+                modern.CLIENT: client,
+            }
+        }
+        try:
+            await connection.request("server/discover", meta)
+        except RemoteError:
+            pass  # a server of the legacy era: the handshake comes next
+        else:
+            listed = await connection.request("tools/list", meta)
+            return _Offer(V2026_07_28, len(as_list(as_object(listed).get("tools"))))
+    asked: JsonObject = {
+        "protocolVersion": begins.version,
+        "capabilities": begins.capabilities,
+        "clientInfo": client,
+    }
+    version = as_text(
+        as_object(await connection.request("initialize", asked)).get("protocolVersion")
+    )
+    connection.notify("notifications/initialized")
+    listed = await connection.request("tools/list", {})
+    return _Offer(label(version, 40), len(as_list(as_object(listed).get("tools"))))
+
+
+async def _greet_agent(connection: JsonRpcConnection) -> _Offer:
+    asked: JsonObject = {
+        "protocolVersion": 1,
+        "clientCapabilities": {},
+        "clientInfo": {"name": "abp-bridge-doctor", "version": VERSION},
+    }
+    answer = as_object(await connection.request("initialize", asked))
+    return _Offer(label(answer.get("protocolVersion"), 40), 0)

@@ -1,0 +1,418 @@
+"""What goes wrong in hosts' configurations without a word, as a table: whom it befalls, how it is
+seen in what was read, what it does, and what to do. Pure.
+
+A row without a `find` cannot be seen in any file: it is said once, as a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from abp_bridge.setup.doctor.facts import HostFacts
+from abp_bridge.setup.doctor.finding import Finding, Verdict
+from abp_bridge.setup.doctor.signs import anywhere, claude, codex, gemini
+from abp_bridge.setup.hosts import HOSTS
+
+Find = Callable[[HostFacts], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trap:
+    """A row.
+
+    Attributes:
+        name: In a word or two.
+        hosts: Names of the hosts that have it; empty for all.
+        verdict: What it is worth.
+        says: What goes wrong, as a sentence.
+        cure: What to do, as a sentence.
+        find: What was seen of it, a sentence each; None where nobody can see it in a file.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    verdict: Verdict
+    says: str
+    cure: str
+    find: Find | None = None
+
+
+def judge(facts: HostFacts) -> list[Finding]:
+    """What of the table holds for a host, the notes last."""
+    found, notes = [], []
+    for trap in TRAPS:
+        if trap.hosts and facts.host.name not in trap.hosts:
+            continue
+        if trap.find is not None:
+            cure = trap.cure.replace("HOST", facts.host.name)
+            found += [Finding(trap.name, trap.verdict, each, cure) for each in trap.find(facts)]
+        elif facts.entries:
+            notes.append(Finding(trap.name, trap.verdict, trap.says, trap.cure))
+    return found + notes
+
+
+_FAILS, _WARNING, _NOTE = Verdict.FAILS, Verdict.WARNING, Verdict.NOTE
+_AGAIN = "'abp-bridge install HOST' writes it as this host has it."
+
+TRAPS: tuple[Trap, ...] = (
+    Trap(
+        "file",
+        (),
+        _FAILS,
+        "The host cannot read its file, and starts nothing that is in it.",
+        "Mend the line that is named: strict JSON has no comments and no comma before a bracket.",
+        anywhere.not_understood,
+    ),
+    Trap(
+        "another file",
+        (),
+        _FAILS,
+        "Our server is in a file that this host does not read here.",
+        "Install it again, 'abp-bridge install HOST': that finds the file which is read.",
+        anywhere.unread_files,
+    ),
+    Trap(
+        "key",
+        (),
+        _FAILS,
+        "Our server is under a key of another host's.",
+        "Move it there, or install it again: 'abp-bridge install HOST'.",
+        anywhere.wrong_key,
+    ),
+    Trap(
+        "member",
+        (),
+        _FAILS,
+        "The command is written down as another host has it.",
+        _AGAIN,
+        anywhere.wrong_member,
+    ),
+    Trap(
+        "type",
+        ("zed", "goose", "opencode", "kilo"),
+        _FAILS,
+        "A member is missing without which this host takes the entry for none.",
+        _AGAIN,
+        anywhere.wrong_type,
+    ),
+    Trap(
+        "switched off",
+        (),
+        _FAILS,
+        "The entry is there, and switched off.",
+        "Switch it on in the file, or in the host.",
+        anywhere.switched_off,
+    ),
+    Trap(
+        "command",
+        (),
+        _FAILS,
+        "The command is gone, as when its environment has moved.",
+        _AGAIN,
+        anywhere.no_program,
+    ),
+    Trap(
+        "PATH",
+        (),
+        _FAILS,
+        "A command without its folder is found in a terminal, and not by a host that a desktop"
+        " starts.",
+        "Write its whole path. " + _AGAIN,
+        anywhere.not_on_path,
+    ),
+    Trap(
+        "relative path",
+        (),
+        _WARNING,
+        "A path that does not begin at the root is another one in each folder.",
+        "Write its whole path. " + _AGAIN,
+        anywhere.no_absolute_path,
+    ),
+    Trap(
+        "~",
+        (),
+        _FAILS,
+        "No host puts your folder in for ~.",
+        "Write the whole path.",
+        anywhere.home_sign,
+    ),
+    Trap(
+        "variables",
+        (*anywhere.EXPANDS,),
+        _FAILS,
+        "A variable is written as another host has it, and stays as it is written.",
+        "Write the value.",
+        anywhere.variables,
+    ),
+    Trap(
+        "copies",
+        (),
+        _WARNING,
+        "The same server is there under two names, and a model sees each tool twice.",
+        "Take one out: 'abp-bridge uninstall HOST --name NAME'.",
+        anywhere.copies,
+    ),
+    Trap(
+        "two scopes",
+        (),
+        _WARNING,
+        "One name stands in two files, and one of them counts.",
+        "Take one out: 'abp-bridge uninstall HOST', with --project for the project's.",
+        anywhere.two_scopes,
+    ),
+    Trap(
+        "withheld tools",
+        (*anywhere.TOOLS,),
+        _WARNING,
+        "The entry lets some tools through, and a model does not see the others: those of an app"
+        " that comes later, or those by which a long call goes on.",
+        "Take the list out of the entry.",
+        anywhere.withheld_tools,
+    ),
+    Trap(
+        "name",
+        (*anywhere.NAMES,),
+        _FAILS,
+        "The host takes no such name.",
+        "Letters, digits, - and _ are taken everywhere: 'abp-bridge install HOST --name NAME'.",
+        anywhere.wrong_name,
+    ),
+    Trap(
+        "call limit",
+        tuple(name for name in HOSTS if name != "codex"),
+        _WARNING,
+        "The host's limit for a call runs while you think.",
+        "Set the entry's timeout to 15 minutes: 'abp-bridge install HOST' does for a new entry.",
+        anywhere.short_clock,
+    ),
+    Trap(
+        "unit",
+        (),
+        _FAILS,
+        "A limit is given in another unit than the host's.",
+        "Write it in that unit.",
+        anywhere.wrong_unit,
+    ),
+    Trap(
+        "nobody asked",
+        (),
+        Verdict.UNSUPPORTED,
+        "The host shows its person nothing that a server asks, and nobody else is asked.",
+        "Add '--page open' to its arguments: a page of the bridge's own opens for each question.",
+        anywhere.nobody_asked,
+    ),
+    Trap(
+        "answers file",
+        (),
+        Verdict.POLICY,
+        "A file answers, and no person.",
+        "Take --answers and ABP_ANSWERS out, if a person is to be asked.",
+        anywhere.answers_file,
+    ),
+    Trap(
+        "silent agent",
+        (),
+        Verdict.UNANSWERED,
+        "The agent behind us says that servers may ask, and answers none of them.",
+        "Put another agent behind us.",
+        anywhere.silent_agent,
+    ),
+    Trap(
+        "settings",
+        (),
+        _WARNING,
+        "A setting in the entry's environment is misspelt, and passed over.",
+        "docs/settings.md has them all.",
+        anywhere.misspelt_settings,
+    ),
+    Trap(
+        "uvx",
+        (),
+        _WARNING,
+        "What is fetched at the start comes too late for hosts that wait a second.",
+        "Install it for good ('uv tool install abp-bridge'), then 'abp-bridge install HOST'.",
+        anywhere.started_by_uvx,
+    ),
+    Trap(
+        "misspelt key",
+        ("codex",),
+        _FAILS,
+        "Codex passes a misspelt key over without a word.",
+        "Write it as Codex has it.",
+        codex.misspelt,
+    ),
+    Trap(
+        "wrong value",
+        ("codex",),
+        _FAILS,
+        "Codex does not start with a value of the wrong kind.",
+        "Mend it: until then Codex does not start at all.",
+        codex.wrong_value,
+    ),
+    Trap(
+        "never asks",
+        ("codex",),
+        Verdict.REFUSED,
+        'With approval_policy = "never" Codex declines every question by itself.',
+        'Set approval_policy = "on-request", or have the page asked: ABP_PAGE=open in env.',
+        codex.never,
+    ),
+    Trap(
+        "granular policy",
+        ("codex",),
+        Verdict.REFUSED,
+        "A granular policy without mcp_elicitations = true declines every question.",
+        "Set mcp_elicitations = true in it.",
+        codex.granular,
+    ),
+    Trap(
+        "untrusted project",
+        ("codex",),
+        _FAILS,
+        "A project's .codex/config.toml is read only where that project is trusted.",
+        "Start codex in that folder, and trust it; or install it for you: without --project.",
+        codex.untrusted,
+    ),
+    Trap(
+        "not required",
+        ("codex",),
+        _WARNING,
+        "Codex asks its model without our tools, where they come after a second.",
+        "Set required = true in the entry.",
+        codex.not_required,
+    ),
+    Trap(
+        "display",
+        ("codex",),
+        _WARNING,
+        "Codex passes HOME, LANG, PATH, SHELL and TERM on, and nothing by which a browser is"
+        " found.",
+        'Add env_vars = ["DISPLAY", "WAYLAND_DISPLAY"] to the entry.',
+        codex.display,
+    ),
+    Trap(
+        "approval",
+        ("claude",),
+        _FAILS,
+        "A server of .mcp.json is not started before you approve it.",
+        "Start claude in this folder, and approve it (/mcp shows it).",
+        claude.pending,
+    ),
+    Trap(
+        "rejected",
+        ("claude",),
+        _FAILS,
+        "A server of .mcp.json that you rejected once stays off.",
+        "Take it out of disabledMcpjsonServers, or 'claude mcp reset-project-choices'.",
+        claude.rejected,
+    ),
+    Trap(
+        "settings.json",
+        ("claude",),
+        _FAILS,
+        "Claude Code reads no servers from its settings.json.",
+        "Move them to ~/.claude.json: 'claude mcp add-json --scope user NAME ENTRY'.",
+        claude.settings,
+    ),
+    Trap(
+        "folder not trusted",
+        ("gemini", "qwen"),
+        _WARNING,
+        "In a folder that is not trusted the host starts no server, your own neither.",
+        "Start it in this folder, and trust that when it asks.",
+        gemini.untrusted_folder,
+    ),
+    Trap(
+        "folder distrusted",
+        ("gemini", "qwen"),
+        _FAILS,
+        "In a folder that you told it not to trust it starts no server.",
+        "Change it in trustedFolders.json, or by /permissions in the host.",
+        gemini.distrusted_folder,
+    ),
+    Trap(
+        "allowed servers",
+        ("gemini", "qwen"),
+        _FAILS,
+        "mcp.allowed and mcp.excluded of the settings say which servers are started.",
+        "Add its name to mcp.allowed, or take it out of mcp.excluded.",
+        gemini.not_allowed,
+    ),
+    Trap(
+        "headless",
+        ("codex",),
+        _NOTE,
+        "codex exec declines every question by itself; codex in a terminal shows it.",
+        "",
+    ),
+    Trap(
+        "headless",
+        ("goose",),
+        _NOTE,
+        "goose run ends at the first question; goose session shows it.",
+        "",
+    ),
+    Trap(
+        "headless",
+        ("claude",),
+        _NOTE,
+        "claude -p dismisses every question by itself; claude in a terminal shows it.",
+        "",
+    ),
+    Trap(
+        "headless",
+        ("fast-agent",),
+        _NOTE,
+        "fast-agent dismisses every question by itself where it runs without a terminal.",
+        "",
+    ),
+    Trap(
+        "registered",
+        ("cursor",),
+        _NOTE,
+        "Cursor 3 registers a new server switched off, and keeps that in no file of yours; its home"
+        " window for projects loads none of a project.",
+        "Switch it on under Customize > MCPs.",
+    ),
+    Trap(
+        "trust",
+        ("vscode",),
+        _NOTE,
+        "VS Code starts a server only once you have trusted it, and keeps that to itself; another"
+        " profile has a file of its own.",
+        "Start it there (MCP: List Servers), and trust it.",
+    ),
+    Trap(
+        "restart",
+        ("claude-desktop",),
+        _NOTE,
+        "Claude Desktop reads its file when it starts, and gives a call a minute in older builds,"
+        " four in newer ones.",
+        "Quit it wholly, and start it again.",
+    ),
+    Trap(
+        "tools",
+        ("windsurf",),
+        _NOTE,
+        "Windsurf takes 100 tools in all, and in an enterprise none before MCP is switched on.",
+        "Press refresh in its list of MCP servers.",
+    ),
+    Trap(
+        "WSL",
+        ("jetbrains",),
+        _NOTE,
+        "JetBrains starts no agents under WSL.",
+        "",
+    ),
+)
+
+
+def markdown_table() -> Iterator[str]:
+    """The table for the docs."""
+    yield "| trap | hosts | verdict | what goes wrong | what to do |"
+    yield "|---|---|---|---|---|"
+    for trap in TRAPS:
+        whom = ", ".join(trap.hosts) if len(trap.hosts) < len(HOSTS) - 1 else "all but codex"
+        cells = (trap.name, whom or "all", trap.verdict.value, trap.says, trap.cure)
+        yield "| " + " | ".join(each.replace("|", "\\|") for each in cells) + " |"

@@ -1,0 +1,223 @@
+"""Entries of hosts' configurations: a command as each host writes it down, and back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, as_texts
+from abp_bridge.setup.formats.text import find, holding, merged
+from abp_bridge.setup.hosts import DISPLAY_VARIABLES, Layout, SetupHost, Shape
+
+_PROGRAMS = ("abp-bridge", "abp-bridge.exe")
+_MODULE = ("-m", "abp_bridge")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A command that a host starts, with the variables that it adds."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The whole command line."""
+        return (self.command, *self.args)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An entry of a file.
+
+    Attributes:
+        name: Its name there.
+        path: Where it is.
+        entry: All that it says.
+        launch: What it starts; None where that is no command, as of a server at an address.
+        enabled: It is not switched off in the file.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    entry: JsonValue
+    launch: Launch | None
+    enabled: bool
+
+    @property
+    def own(self) -> tuple[str, ...] | None:
+        """The arguments of `abp-bridge` where it starts that; else None."""
+        return None if self.launch is None else own_arguments(self.launch.words)
+
+
+def own_arguments(words: Sequence[str]) -> tuple[str, ...] | None:
+    """What follows `abp-bridge` or `python -m abp_bridge`; None where it is neither."""
+    if not words:
+        return None
+    if PurePath(words[0].replace("\\", "/")).name.lower() in _PROGRAMS:
+        return tuple(words[1:])
+    return tuple(words[3:]) if tuple(words[1:3]) == _MODULE else None
+
+
+def wrapped_command(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The command behind `abp-bridge mcp ... --`, or `acp`; None where it is no such command."""
+    own = own_arguments(words)
+    if not own or own[0] not in ("mcp", "acp") or "--" not in own:
+        return None
+    return own[own.index("--") + 1 :] or None
+
+
+def find_layout(host: SetupHost, value: JsonValue, *, agents: bool = False) -> Layout | None:
+    """Where a file that says `value` has its servers, or its agents: as the last layout has it
+    where the file does, else as the first. None where the host has none.
+    """
+    if agents:
+        return host.agents
+    for layout in host.layouts[:0:-1]:
+        there = find(value, layout.key)
+        is_entry = isinstance(there, Mapping) and not {"command", "type", "url"}.isdisjoint(there)
+        if isinstance(there, Mapping) and not is_entry:
+            return layout
+    return host.layouts[0] if host.layouts else None
+
+
+def list_servers(host: SetupHost, value: JsonValue, *, agents: bool = False) -> list[Server]:
+    """The servers, or the agents, of a file that says `value`; what is no entry is left out."""
+    layout = find_layout(host, value, agents=agents)
+    if layout is None:
+        return []
+    entries = as_object(find(value, layout.key))
+    return [
+        read_server(layout, name, entry)
+        for name, entry in entries.items()
+        if isinstance(entry, Mapping)
+    ]
+
+
+def read_server(layout: Layout, name: str, entry: JsonValue) -> Server:
+    """One entry."""
+    shape = layout.shape
+    enabled = True
+    if shape.disabled is not None:
+        member, off = shape.disabled
+        enabled = as_object(entry).get(member) is not off
+    launch = read_launch(shape, as_object(entry))
+    return Server(name, (*layout.key, name), entry, launch, enabled)
+
+
+def read_launch(shape: Shape, entry: JsonObject) -> Launch | None:
+    """The command of an entry; None where it has none."""
+    inside = as_object(entry.get(shape.within)) or entry
+    words = [as_text(inside.get(shape.command))]
+    if shape.args:
+        words += as_texts(inside.get(shape.args))
+    else:
+        words = as_texts(inside.get(shape.command))
+    if not words or not words[0]:
+        return None
+    env = {
+        name: each
+        for name, each in as_object(inside.get(shape.env)).items()
+        if isinstance(each, str)
+    }
+    return Launch(words[0], tuple(words[1:]), env)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be at a place of a file.
+
+    Attributes:
+        path: Where.
+        set: Members that are to be so.
+        filled: Members that are to be there, and are a person's to change.
+    """
+
+    path: tuple[str, ...]
+    set: JsonObject
+    filled: JsonObject
+
+    @property
+    def entry(self) -> JsonValue:
+        """All of it, as it is where nothing was."""
+        return merged(self.set, self.filled)
+
+
+def write_launch(shape: Shape, launch: Launch) -> JsonObject:
+    """The members for a command and its variables."""
+    inside: dict[str, JsonValue] = {shape.command: launch.command, shape.args: [*launch.args]}
+    if not shape.args:
+        inside = {shape.command: [*launch.words]}
+    if launch.env:
+        inside[shape.env] = dict(launch.env)
+    return inside
+
+
+def make_entry(
+    host: SetupHost,
+    layout: Layout,
+    name: str,
+    launch: Launch,
+    *,
+    beside: Mapping[str, str],
+    approve: bool,
+) -> Wanted:
+    """The entry of a server, or of an agent.
+
+    Args:
+        host: Whose it is.
+        layout: Where it is, and its shape.
+        name: Its name.
+        launch: Its command, with the variables that it was given.
+        beside: Variables that it needs besides, and their values.
+        approve: The host calls its tools without asking first.
+    """
+    shape = layout.shape
+    inside = write_launch(shape, launch)
+    members: dict[str, JsonValue] = dict(shape.fixed)
+    if shape.named:
+        members[shape.named] = name
+    if shape.within:
+        members = {shape.within: {**members, **inside}}
+    else:
+        members |= inside
+    if approve:
+        members |= shape.approve
+    filled = additions(host, shape, beside)
+    return Wanted((*layout.key, name), members, {**filled, **shape.defaults})
+
+
+def additions(host: SetupHost, shape: Shape, beside: Mapping[str, str]) -> dict[str, JsonValue]:
+    """What a host needs to be told beside a command: variables, and how long a call may take."""
+    found: dict[str, JsonValue] = {}
+    if beside:
+        env: JsonObject = {shape.env: dict(beside)}
+        found |= {shape.within: env} if shape.within else env
+    if shape.env_names:
+        found[shape.env_names] = [*DISPLAY_VARIABLES]
+    if shape.timeout and host.patience is not None:
+        scale = 1000 if shape.unit == "ms" else 1
+        found |= as_object(holding({}, shape.timeout, int(host.patience * scale)))
+    return found
+
+
+def find_wrapped(shape: Shape, server: Server, ours: Launch) -> JsonObject | None:
+    """The members of a server's entry with our command before its own; None where it has none."""
+    if server.launch is None:
+        return None
+    words = Launch(ours.command, (*ours.args, "--", *server.launch.words))
+    inside = write_launch(shape, words)
+    return {shape.within: inside} if shape.within else inside
+
+
+def find_unwrapped(shape: Shape, server: Server) -> JsonObject | None:
+    """The members of a server's entry without our command before its own; None where that is not
+    before it.
+    """
+    command = None if server.launch is None else wrapped_command(server.launch.words)
+    if command is None:
+        return None
+    inside = write_launch(shape, Launch(command[0], command[1:]))
+    return {shape.within: inside} if shape.within else inside

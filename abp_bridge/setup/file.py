@@ -1,0 +1,128 @@
+"""A configuration file on disk: read once, and written whole or not at all, in place of what was
+read and of nothing newer. Links are followed; mode and owner stay. One backup lies beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from abp_bridge.setup.errors import SetupError
+
+LARGEST = 64 * 2**20  # bytes of a file that is read
+BACKUP = ".before-abp-bridge"  # behind the file's name
+_NEW = 0o600  # of a file that was not there: tokens may come to stand in it
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A file as it was read.
+
+    Attributes:
+        path: As the person knows it.
+        target: The file itself, behind links.
+        content: All of it; None where there is none.
+    """
+
+    path: Path
+    target: Path
+    content: bytes | None
+
+    @property
+    def backup(self) -> Path:
+        """Where its backup is, or will be."""
+        return self.target.with_name(self.target.name + BACKUP)
+
+
+def read_content(file: Path) -> bytes | None:
+    """All of a file; None where there is none. Raises SetupError."""
+    try:
+        if file.stat().st_size > LARGEST:
+            raise SetupError(f"{file} has more than {LARGEST // 2**20} MiB: it is left alone")
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise SetupError(f"{file} cannot be read: {why}") from None
+
+
+def read(path: Path) -> ConfigFile:
+    """A file, or that there is none. Raises SetupError."""
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError) as problem:
+        raise SetupError(f"{path} is a link that leads nowhere: {problem}") from None
+    return ConfigFile(path, target, read_content(target))
+
+
+def read_backup(file: ConfigFile) -> bytes | None:
+    """The content of its backup; None where there is none. Raises SetupError."""
+    return read_content(file.backup)
+
+
+def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
+    """Write a file anew, if it is still what was read.
+
+    Args:
+        file: As it was read.
+        content: All of it; None takes the file away.
+        backup: What was there is kept beside it, in place of the backup before.
+
+    Raises:
+        SetupError: It has changed meanwhile, or cannot be written; it is what it was.
+    """
+    try:
+        if content is not None:
+            file.target.parent.mkdir(parents=True, exist_ok=True)
+        if backup and file.content is not None:
+            _replace(file.backup, file.content, file.target)
+        if read_content(file.target) != file.content:
+            raise SetupError(f"{file.path} has changed meanwhile: run this again")
+        if content is None:
+            file.target.unlink()
+        else:
+            _replace(file.target, content, file.target)
+    except OSError as problem:
+        where = problem.filename or file.path
+        raise SetupError(
+            f"{file.path} cannot be written: {problem.strerror} ({where}). --print shows what to"
+            " put in by hand"
+        ) from None
+
+
+def remove_backup(file: ConfigFile) -> None:
+    """The file is what it was before: its backup has done its work. Raises SetupError."""
+    try:
+        file.backup.unlink(missing_ok=True)
+    except OSError as problem:
+        raise SetupError(f"{file.backup} cannot be removed: {problem.strerror}") from None
+
+
+def _replace(place: Path, content: bytes, like: Path) -> None:
+    """Put `content` at `place` in one step, with the mode and the owner of `like`."""
+    descriptor, begun = tempfile.mkstemp(dir=place.parent, prefix=".abp-bridge-")
+    try:
+        with open(descriptor, "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        _make_alike(begun, like)
+        os.replace(begun, place)
+    finally:
+        Path(begun).unlink(missing_ok=True)
+
+
+def _make_alike(path: str, like: Path) -> None:
+    try:
+        wanted = like.stat()
+    except FileNotFoundError:
+        os.chmod(path, _NEW)
+        return
+    made = os.stat(path)
+    if (made.st_uid, made.st_gid) != (wanted.st_uid, wanted.st_gid) and hasattr(os, "chown"):
+        os.chown(path, wanted.st_uid, wanted.st_gid)
+    os.chmod(path, stat.S_IMODE(wanted.st_mode))

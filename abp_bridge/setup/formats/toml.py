@@ -1,0 +1,250 @@
+"""TOML: a table is put in at the end of the file, and taken out with its keys; a key of a table is
+put in behind the last one. What a table says is left to `tomllib`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from abp_bridge.core.json_value import JsonValue
+from abp_bridge.setup.formats.text import (
+    Edit,
+    FormatError,
+    Path,
+    apply_edits,
+    find,
+    holding,
+    line_end,
+    line_number,
+    line_start,
+    newline,
+)
+
+DEPTH = 2  # a table of this many names, as [mcp_servers.abp], stands by itself; others in one line
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_STRING = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.DOTALL
+)
+_HEADER = re.compile(r"\[\[?(?P<key>[^\n]*?)\]\]?[ \t]*(?:#[^\n]*)?(?=\r?\n|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A header or a key with its value, in a text.
+
+    Attributes:
+        path: Of the table, or of the key from the top.
+        is_header: It begins a table.
+        start: Where its line begins, and `end` where the next one does.
+        value: Where its value is, from and to; of a header (0, 0).
+        array: It is in a table of an array, or begins one.
+    """
+
+    path: Path
+    is_header: bool
+    start: int
+    end: int
+    value: tuple[int, int] = (0, 0)
+    array: bool = False
+
+
+class Toml:
+    """TOML as a format."""
+
+    def read(self, text: str) -> JsonValue:
+        """What `text` says. Raises FormatError."""
+        try:
+            found: JsonValue = tomllib.loads(text)
+        except (ValueError, RecursionError) as problem:
+            raise FormatError(f"this is no TOML: {problem}") from None
+        return found
+
+    def written(self, text: str) -> JsonValue:
+        """What `text` says, to be compared. Raises FormatError."""
+        return self.read(text)
+
+    def insert(self, text: str, path: Path, value: JsonValue) -> str:
+        """`text` with a table, or another value, at `path`, where none is. Raises FormatError."""
+        statements = list(_statements(text))
+        for each in statements:
+            if not each.is_header and each.path == path[: len(each.path)]:
+                return self._rewrite_line(text, each, path, value)
+        inside = find(self.read(text), path[:-1])
+        if inside is not None and not isinstance(inside, Mapping):
+            raise FormatError(f"{_key(path[:-1])} is no table")
+        if isinstance(value, Mapping) and len(path) == DEPTH:
+            return _append(text, path, value)
+        return self._insert_key(text, statements, path, value)
+
+    def _insert_key(
+        self, text: str, statements: list[Statement], path: Path, value: JsonValue
+    ) -> str:
+        """A key behind the last one of its table."""
+        table = [each for each in statements if each.is_header and each.path == path[:-1]]
+        if not table:
+            raise FormatError(f"there is no table [{_key(path[:-1])}]")
+        last = table[0]
+        for each in statements[statements.index(last) + 1 :]:
+            if each.is_header:
+                break
+            last = each
+        end = newline(text)
+        made = f"{_key(path[-1:])} = {_render(value)}"
+        if text[last.start : last.end].endswith("\n"):
+            return apply_edits(text, [Edit(last.end, last.end, made + end)])
+        return apply_edits(text, [Edit(last.end, last.end, end + made)])
+
+    def _rewrite_line(self, text: str, each: Statement, path: Path, value: JsonValue) -> str:
+        """With a member in a table that is written in one line: in ours, not in everybody's."""
+        inside = find(self.read(text), each.path)
+        if len(each.path) <= DEPTH or not isinstance(inside, Mapping):
+            key = _key(each.path)
+            raise FormatError(
+                f"{key} is written in one line, where nothing is added: write it as [{key}]",
+                line_number(text, each.start),
+            )
+        made = holding(inside, path[len(each.path) :], value)
+        return apply_edits(text, [Edit(*each.value, _render(made))])
+
+    def replace(self, text: str, path: Path, value: JsonValue) -> str:
+        """`text` with another value at `path`, where there is one. Raises FormatError."""
+        for each in _statements(text):
+            if each.is_header or each.array:
+                continue
+            if each.path == path:
+                return apply_edits(text, [Edit(*each.value, _render(value))])
+            if each.path == path[: len(each.path)]:
+                return self._rewrite_line(text, each, path, value)
+        raise FormatError(f"{_key(path)} is not written as a key with its value")
+
+    def cut(self, text: str, path: Path) -> str:
+        """`text` without what is at `path`. Raises FormatError."""
+        edits = []
+        for each in _statements(text):
+            if each.path[: len(path)] == path:
+                edits.append(Edit(each.start, each.end, ""))
+            elif not each.is_header and each.path == path[: len(each.path)]:
+                raise FormatError(f"{_key(path)} is in a table in one line: take it out by hand")
+        if not edits:
+            raise FormatError(f"there is no {_key(path)}")
+        return apply_edits(text, _with_blank_line(text, edits))
+
+
+def _append(text: str, path: Path, value: Mapping[str, JsonValue]) -> str:
+    """The table at the end, behind an empty line; the last line ends as it did."""
+    end = newline(text)
+    rows = (f"{_key((name,))} = {_render(each)}" for name, each in value.items())
+    made = end.join((f"[{_key(path)}]", *rows))
+    if not text:
+        return made + end
+    if text.endswith("\n"):
+        return f"{text}{end}{made}{end}"
+    return f"{text}{end}{end}{made}"
+
+
+def _with_blank_line(text: str, edits: list[Edit]) -> list[Edit]:
+    """With the empty line before the first, which is a header; where the text ends with the last
+    and without a line's end, with that of the line before too.
+    """
+    first = edits[0]
+    start = first.start
+    before = line_start(text, start - 1) if start else 0
+    if not text[start : first.end].lstrip().startswith("[") or text[before:start].strip():
+        return edits
+    if edits[-1].end == len(text) and not text.endswith("\n") and before:
+        before -= 2 if text[:before].endswith("\r\n") else 1
+    return [Edit(before, first.end, ""), *edits[1:]]
+
+
+def _statements(text: str) -> Iterator[Statement]:
+    """All headers and keys of a text that `tomllib` understands."""
+    table: Path = ()
+    array = False
+    arrays: set[Path] = set()
+    at = 0
+    while at < len(text):
+        start = at
+        at += len(text[at : line_end(text, at)]) - len(text[at : line_end(text, at)].lstrip())
+        if at >= line_end(text, start) or text[at] == "#":
+            at = line_end(text, start)
+            continue
+        if header := _HEADER.match(text, at):
+            table = _path(header["key"])
+            if text.startswith("[[", at):
+                arrays.add(table)
+            array = any(table[: len(each)] == each for each in arrays)
+            at = line_end(text, at)
+            yield Statement(table, True, start, at, array=array)
+            continue
+        equals = _skip_key(text, at)
+        key = _path(text[at:equals])
+        first = equals + 1
+        while text[first] in " \t":
+            first += 1
+        last = _skip_value(text, first)
+        at = line_end(text, last)
+        yield Statement((*table, *key), False, start, at, (first, last), array)
+
+
+def _skip_key(text: str, at: int) -> int:
+    """The place of the `=` behind a key."""
+    while text[at] != "=":
+        found = _STRING.match(text, at)
+        at = found.end() if found else at + 1
+    return at
+
+
+def _skip_value(text: str, at: int) -> int:
+    """Behind a value."""
+    depth = 0
+    while at < len(text):
+        if found := _STRING.match(text, at):
+            at = found.end()
+        elif text[at] in "[{":
+            depth, at = depth + 1, at + 1
+        elif text[at] in "]}":
+            depth, at = depth - 1, at + 1
+        elif text[at] == "#":
+            if not depth:
+                break
+            at = line_end(text, at)
+        elif text[at] == "\n" and not depth:
+            break
+        else:
+            at += 1
+    return len(text[:at].rstrip())
+
+
+def _path(key: str) -> Path:
+    """The parts of a key as it is written."""
+    inside: object = tomllib.loads(f"{key.strip()} = 0")
+    path = []
+    while isinstance(inside, dict):
+        ((name, inside),) = inside.items()
+        path.append(name)
+    return tuple(path)
+
+
+def _key(path: Path) -> str:
+    return ".".join(name if _BARE.fullmatch(name) else _text(name) for name in path)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _render(value: JsonValue) -> str:
+    """`value` on one line, or a list of many an item a line."""
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        rows = ", ".join(f"{_key((name,))} = {_render(each)}" for name, each in value.items())
+        return f"{{ {rows} }}" if rows else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_render, value))}]"
+    return json.dumps(value)

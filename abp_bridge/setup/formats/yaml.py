@@ -1,0 +1,329 @@
+"""YAML as hosts keep their settings in: a mapping of mappings in blocks. A member is put in behind
+the last one of its mapping, and taken out with its lines. PyYAML says where things are; what plain
+words mean (`yes`, `1e3`) is nobody's business here, so they are compared as they are written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from abp_bridge.core.json_value import JsonValue
+from abp_bridge.setup.formats.text import (
+    Edit,
+    FormatError,
+    Path,
+    apply_edits,
+    line_end,
+    line_number,
+    line_start,
+    newline,
+)
+
+if TYPE_CHECKING:
+    import yaml
+
+DEEPEST = 100  # levels
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
+_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
+_JSON_WORDS: Mapping[str, JsonValue] = {
+    "true": True,
+    "false": False,
+    "null": None,
+    "~": None,
+    "": None,
+}
+_EMPTY = ("", "~", "null")
+
+
+@dataclass(slots=True)
+class Node:
+    """A value in a text.
+
+    Attributes:
+        kind: `mapping`, `list`, `scalar` or `alias`.
+        start: Where it begins, and `end` where it is over, blanks and comments not counted.
+        column: That of its first line.
+        word: Of a scalar its text, of an alias the name.
+        mark: Its anchor and its tag, and `plain` for a scalar without quotes.
+        flow: It stands in brackets.
+        members: (name, value) of a mapping or, with a name of None, the items of a list.
+    """
+
+    kind: str
+    start: int
+    end: int
+    column: int
+    word: str = ""
+    mark: tuple[str, ...] = ()
+    flow: bool = False
+    members: list[tuple[Node, Node]] = field(default_factory=list)
+
+    def find(self, name: str) -> tuple[Node, Node] | None:
+        """The member of this name."""
+        found = (each for each in self.members if each[0].word == name)
+        return next(found, None)
+
+
+class Yaml:
+    """YAML as a format."""
+
+    def read(self, text: str) -> JsonValue:
+        """What `text` says, as YAML 1.2 has it. Raises FormatError."""
+        node = _parse(text)
+        return {} if node is None else _value(node, {})
+
+    def written(self, text: str) -> JsonValue:
+        """What `text` says, to be compared: every plain word as it is written. Raises
+        FormatError.
+        """
+        node = _parse(text)
+        return {} if node is None else _written(node)
+
+    def insert(self, text: str, path: Path, value: JsonValue) -> str:
+        """`text` with a member at `path`, where none is, and the mappings on the way to it.
+
+        Raises FormatError.
+        """
+        root = _parse(text)
+        if root is None:
+            return _append(text, len(text), _lines(path, value, 0))
+        node, rest = _walk(text, root, path)
+        if node.kind == "scalar" or (node.flow and not node.members):
+            return self._open_up(text, root, path[: len(path) - len(rest)], rest, value)
+        if node.flow:
+            raise FormatError(
+                f"{_name(path[: len(path) - len(rest)])} is written in one line, where nothing is"
+                " added: write it a member a line",
+                line_number(text, node.start),
+            )
+        return _append(text, _content_end(node), _lines(rest, value, node.column))
+
+    def _open_up(self, text: str, root: Node, path: Path, rest: Path, value: JsonValue) -> str:
+        """A mapping that is empty, or a null, gets lines of its own below its name."""
+        if not path:
+            bare = text[: root.start] + text[root.end :]
+            return _append(bare, root.start, _lines(rest, value, 0))
+        around, _ = _walk(text, root, path[:-1])
+        found = around.find(path[-1])
+        assert found is not None
+        name, empty = found
+        behind = text.index(":", name.end) + 1
+        end = max(behind, empty.end)
+        bare = text[:behind] + text[end:]
+        return _append(bare, behind, _lines(rest, value, name.column + 2))
+
+    def replace(self, text: str, path: Path, value: JsonValue) -> str:
+        """`text` with another value at `path`, where there is one. Raises FormatError."""
+        name, node = _member(text, path)
+        if node.kind == "scalar" and node.end > node.start and not isinstance(value, (list, dict)):
+            return apply_edits(text, [Edit(node.start, node.end, _scalar(value))])
+        made = newline(text).join(_lines(path[-1:], value, name.column)).lstrip()
+        return apply_edits(text, [Edit(name.start, _content_end(node, name), made)])
+
+    def cut(self, text: str, path: Path) -> str:
+        """`text` without the member at `path`. Raises FormatError."""
+        name, node = _member(text, path)
+        start = line_start(text, name.start)
+        if len(path) > 1:
+            around, siblings = _member(text, path[:-1])
+            if len(siblings.members) == 1:  # nothing at all is a null, which is no mapping
+                behind = text.index(":", around.end) + 1
+                text = f"{text[:behind]} {{}}{text[behind:]}"
+                start, node.end, name.end = start + 3, node.end + 3, name.end + 3
+                name.start += 3
+        if text[start : name.start].strip():
+            raise FormatError(
+                f"{_name(path)} shares its line: take it out by hand", line_number(text, start)
+            )
+        end = line_end(text, _content_end(node, name) - 1)
+        if end == len(text) and not text.endswith("\n") and start:
+            start -= 2 if text[:start].endswith("\r\n") else 1
+        return apply_edits(text, [Edit(start, end, "")])
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _parse(text: str) -> Node | None:
+    """The value of the only document; None where there is nothing but comments."""
+    import yaml
+
+    try:
+        events = list(yaml.parse(text, Loader=yaml.SafeLoader))
+    except yaml.YAMLError as problem:
+        mark = getattr(problem, "problem_mark", None)
+        said = getattr(problem, "problem", None) or type(problem).__name__
+        raise FormatError(f"this is no YAML: {said}", mark.line + 1 if mark else 0) from None
+    if sum(isinstance(each, yaml.DocumentStartEvent) for each in events) > 1:
+        raise FormatError("it has more than one document")
+    inside = (
+        each for each in events if isinstance(each, (yaml.NodeEvent, yaml.CollectionEndEvent))
+    )
+    first = next(inside, None)
+    if first is None:
+        return None
+    node = _node(first, inside, 0)
+    nothing = node.kind == "scalar" and node.start == node.end and not any(node.mark[:2])
+    return None if nothing else node
+
+
+def _node(event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
+    import yaml
+
+    start, end, column = _place(event)
+    made = Node("scalar", start, end, column)
+    if isinstance(event, yaml.AliasEvent):
+        made.kind, made.word = "alias", str(event.anchor)
+    elif isinstance(event, yaml.ScalarEvent):
+        made.word = event.value
+        made.mark = (event.anchor or "", event.tag or "", "" if event.style else "plain")
+    else:
+        assert isinstance(event, yaml.CollectionStartEvent)
+        if depth == DEEPEST:
+            raise FormatError("it is nested too deeply")
+        made.kind = "mapping" if isinstance(event, yaml.MappingStartEvent) else "list"
+        made.flow = bool(event.flow_style)
+        made.mark = (event.anchor or "", event.tag or "")
+        _take_members(made, events, depth)
+    return made
+
+
+def _take_members(made: Node, events: Iterator[yaml.Event], depth: int) -> None:
+    """The members of a mapping or a list, up to its end."""
+    import yaml
+
+    nothing = Node("scalar", 0, 0, 0)
+    while not isinstance(each := next(events), yaml.CollectionEndEvent):
+        name = nothing
+        if made.kind == "mapping":
+            name, each = _node(each, events, depth + 1), next(events)
+        made.members.append((name, _node(each, events, depth + 1)))
+    if made.flow:
+        made.end = _place(each)[1]
+    else:  # in lines, of which there is at least one
+        name, value = made.members[-1]
+        made.end = max(name.end, value.end)
+
+
+def _place(event: yaml.Event) -> tuple[int, int, int]:
+    """Where it begins and ends, and the column of its beginning."""
+    start, end = event.start_mark, event.end_mark
+    assert start is not None
+    assert end is not None
+    return start.index, end.index, start.column
+
+
+def _value(node: Node, anchors: dict[str, JsonValue]) -> JsonValue:
+    found: JsonValue
+    if node.kind == "alias":
+        return anchors.get(node.word)
+    if node.kind == "mapping":
+        found = {name.word: _value(each, anchors) for name, each in node.members}
+    elif node.kind == "list":
+        found = [_value(each, anchors) for _, each in node.members]
+    else:
+        found = _plain(node.word) if "plain" in node.mark else node.word
+    if node.mark[0]:
+        anchors[node.mark[0]] = found
+    return found
+
+
+def _plain(word: str) -> JsonValue:
+    if word.lower() in _JSON_WORDS:
+        return _JSON_WORDS[word.lower()]
+    if re.fullmatch(r"[-+]?\d{1,300}", word):
+        return int(word)
+    if re.fullmatch(r"[-+]?(\d+\.\d*|\.\d+|\d+)([eE][-+]?\d+)?", word):
+        return float(word)
+    return word
+
+
+def _written(node: Node) -> JsonValue:
+    if node.kind == "mapping":
+        members = {name.word: _written(each) for name, each in node.members}
+        return {"": list(node.mark), **members} if any(node.mark) else members
+    if node.kind == "list":
+        return [list(node.mark), *(_written(each) for _, each in node.members)]
+    return (node.kind, node.word, *node.mark)
+
+
+def _walk(text: str, node: Node, path: Path) -> tuple[Node, Path]:
+    """The mapping at `path`, or what stands for an empty one, as far as there is one, and the rest
+    of the path.
+    """
+    for place, name in enumerate(path):
+        _check_mapping(text, node, path[:place])
+        found = node.find(name)
+        if found is None:
+            return node, path[place:]
+        node = found[1]
+    _check_mapping(text, node, path)
+    return node, ()
+
+
+def _check_mapping(text: str, node: Node, path: Path) -> None:
+    line = line_number(text, node.start)
+    what = _name(path)
+    if node.kind == "alias" or node.mark[0]:
+        raise FormatError(f"{what} is shared by an anchor: what is added there counts twice", line)
+    is_null = node.kind == "scalar" and "plain" in node.mark and node.word.lower() in _EMPTY
+    if node.kind != "mapping" and not (is_null and path):
+        raise FormatError(f"{what} is no mapping", line)
+    names = [name.word for name, _ in node.members]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise FormatError(f'{what} has "{twice}" twice: leave one of them', line)
+
+
+def _member(text: str, path: Path) -> tuple[Node, Node]:
+    root = _parse(text)
+    around, rest = (None, path) if root is None else _walk(text, root, path[:-1])
+    found = around.find(path[-1]) if around is not None and not rest else None
+    if found is None:
+        raise FormatError(f"there is no {_name(path)}")
+    return found
+
+
+def _name(path: Path) -> str:
+    return f'"{".".join(path)}"' if path else "the file"
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _content_end(node: Node, name: Node | None = None) -> int:
+    """Where the last thing in it ends."""
+    return max(node.end, name.end + 1 if name else 0)
+
+
+def _append(text: str, at: int, lines: list[str]) -> str:
+    """`lines` behind the line of what ends at `at`; the last line of the text ends as it did."""
+    end = newline(text)
+    place = line_end(text, at - 1) if at else 0
+    made = end.join(lines)
+    if not place or text[:place].endswith("\n"):
+        return f"{text[:place]}{made}{end}{text[place:]}"
+    return f"{text}{end}{made}"
+
+
+def _lines(path: Path, value: JsonValue, column: int) -> list[str]:
+    """A member, in blocks as Goose writes them."""
+    blank = " " * column
+    name = _scalar(path[0])
+    if len(path) > 1:
+        return [f"{blank}{name}:", *_lines(path[1:], value, column + 2)]
+    if isinstance(value, Mapping) and value:
+        inner = [line for key, each in value.items() for line in _lines((key,), each, column + 2)]
+        return [f"{blank}{name}:", *inner]
+    if isinstance(value, list) and value:
+        return [f"{blank}{name}:", *(f"{blank}- {_scalar(each)}" for each in value)]
+    return [f"{blank}{name}: {_scalar(value)}"]
+
+
+def _scalar(value: JsonValue) -> str:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    return json.dumps(value, ensure_ascii=False)

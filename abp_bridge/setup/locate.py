@@ -1,0 +1,98 @@
+"""Which file of a host's is meant on this machine, and what it says. Reads files, writes none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from abp_bridge.setup.entries import Server, list_servers
+from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.file import read_content
+from abp_bridge.setup.formats.document import Document
+from abp_bridge.setup.formats.text import FormatError
+from abp_bridge.setup.hosts import Files, SetupHost
+
+Scope = Literal["user", "project"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where files are looked for.
+
+    Attributes:
+        environ: The variables that hosts go by.
+        home: The person's folder; where None, as the system has it.
+        folder: Of the project.
+        platform: As `sys.platform`.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    home: Path | None = None
+    folder: Path = field(default_factory=Path.cwd)
+    platform: str = sys.platform
+
+
+def locate(host: SetupHost, scope: Scope, machine: Machine) -> Path | None:
+    """The file of a host, which may be missing yet; None where it has none of this scope here."""
+    if scope == "project":
+        return None if host.project is None else _project_file(host.project, machine.folder)
+    files = host.user.get(machine.platform) or host.user.get("*")
+    if files is None:
+        return None
+    for template in files.folders:
+        if (folder := _expand(template, machine)) is not None:
+            return _existing(folder, files.names)
+    return None
+
+
+def _project_file(files: Files, folder: Path) -> Path:
+    return _existing(folder / files.folders[0], files.names)
+
+
+def _existing(folder: Path, names: tuple[str, ...]) -> Path:
+    found = (folder / name for name in names if (folder / name).exists())
+    return next(found, folder / names[0])
+
+
+def _expand(template: str, machine: Machine) -> Path | None:
+    """The folder that a template stands for; None where its variable is not set, or none matches
+    its `*`.
+    """
+    first, *rest = template.split("/")
+    if first == "~":
+        start = machine.home or Path.home()
+    else:
+        value = machine.environ.get(first.removeprefix("$"), "")
+        if not value:
+            return None
+        start = Path(value)
+    path = start.joinpath(*rest)
+    if "*" not in template:
+        return path
+    found = sorted(start.glob("/".join(rest)))
+    return found[0] if found else None
+
+
+def parse(host: SetupHost, file: Path, content: bytes) -> Document:
+    """A file's content. Raises SetupError, where a person has to mend it first."""
+    try:
+        return Document(content, host.format)
+    except FormatError as problem:
+        raise SetupError(
+            f"{file} is not understood, so nothing is changed in it: {problem}. Mend that first"
+        ) from None
+
+
+def servers_of(
+    host: SetupHost, scope: Scope, machine: Machine, *, agents: bool = False
+) -> tuple[Path | None, list[Server]]:
+    """The file of a host and the servers, or the agents, in it. Raises SetupError."""
+    file = locate(host, scope, machine)
+    content = None if file is None else read_content(file)
+    if file is None or content is None:
+        return file, []
+    return file, list_servers(host, parse(host, file, content).value, agents=agents)

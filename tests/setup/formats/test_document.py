@@ -1,0 +1,75 @@
+"""A file of any format: what is asked of it is done, or nothing is."""
+
+from __future__ import annotations
+
+import pytest
+
+from abp_bridge.core.json_value import JsonValue
+from abp_bridge.setup.formats.document import FORMATS, Document
+from abp_bridge.setup.formats.text import FormatError, Path, equal, find, merged, without
+
+
+class Careless:
+    """A format that loses what stands beside."""
+
+    def read(self, text: str) -> JsonValue:
+        return FORMATS["json"].read(text)
+
+    written = read
+
+    def insert(self, text: str, path: Path, value: JsonValue) -> str:
+        return '{"abp": 1}'
+
+    replace = insert
+
+    def cut(self, text: str, path: Path) -> str:
+        return "{}"
+
+
+def test_a_change_that_would_touch_others_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FORMATS, "careless", Careless())
+    document = Document(b'{"a": 1, "abp": 2}', "careless")
+    with pytest.raises(FormatError, match="without changing others"):
+        document.insert(("abp",), 1)
+    with pytest.raises(FormatError, match="without changing others"):
+        document.replace(("abp",), 1)
+    with pytest.raises(FormatError, match="without changing others"):
+        document.cut(("abp",))
+    assert document.content == b'{"a": 1, "abp": 2}'
+    other = Document(b"{}", "careless")
+    with pytest.raises(FormatError, match="without changing others"):
+        other.insert(("abp",), 5)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_no_text_is_refused(format: str) -> None:
+    with pytest.raises(FormatError, match="line 2: this is no UTF-8") as found:
+        Document(b"\n\xff", format)
+    assert found.value.line == 2
+
+
+def test_values_are_equal_in_kind_too() -> None:
+    same = {"a": [1, float("nan"), None], "b": ("number", "1e400")}
+    assert equal(same, {"b": ("number", "1e400"), "a": [1, float("nan"), None]})
+    for one, other in (
+        (1, True),
+        (1, 1.0),
+        ({"a": 1}, {"b": 1}),
+        ([1], [1, 2]),
+        (float("nan"), 1.5),
+        ("a", "b"),
+    ):
+        assert not equal(one, other)
+
+
+def test_members_are_found_left_out_and_joined() -> None:
+    assert find({"a": {"b": 1}}, ("a", "b")) == 1
+    assert find({"a": 5}, ("a", "b")) is None
+    assert without({"a": {"b": 1, "c": 2}}, ("a", "b")) == {"a": {"c": 2}}
+    assert without({"a": 5}, ("a", "b")) == {"a": 5}
+    assert merged({"a": {"b": 1}, "c": 2}, {"a": {"b": 5, "d": 3}, "e": 4}) == {
+        "a": {"b": 1, "d": 3},
+        "c": 2,
+        "e": 4,
+    }
+    assert merged(1, {"a": 2}) == 1

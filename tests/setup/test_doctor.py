@@ -1,0 +1,521 @@
+"""Each silent trap of hosts' configurations, planted: `doctor` says so, and says nothing of what
+`install` writes. Then the command as a person has it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.peer import PATIENCE
+
+from abp_bridge.cli.doctor.ask import judge as judge_answer
+from abp_bridge.cli.install import run as install
+from abp_bridge.cli.install.place import find_place
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.setup.doctor.environment import environment
+from abp_bridge.setup.doctor.finding import Verdict
+from abp_bridge.setup.doctor.gather import find_hosts, gather
+from abp_bridge.setup.doctor.proof import judge as judge_proof
+from abp_bridge.setup.doctor.questions import what_can_be_asked
+from abp_bridge.setup.doctor.traps import TRAPS, judge
+from abp_bridge.setup.hosts import HOSTS
+from abp_bridge.setup.locate import Machine, Scope, locate
+
+Json = Any
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A trap, and the files in a person's folder that it is planted in.
+
+    `ABP` in them is a program of ours, `GONE` one that is not there, `HERE` the project's folder.
+    """
+
+    trap: str
+    host: str
+    files: Mapping[str, str]
+    says: str
+    environ: Mapping[str, str] = field(default_factory=dict)
+    platform: str = "linux"
+
+
+NOTHING: Mapping[str, str] = {}
+CODEX, CLAUDE, GEMINI = ".codex/config.toml", ".claude.json", ".gemini/settings.json"
+_ENTRY = '{"command": "ABP", "args": ["serve", "--page", "open"]}'
+_SERVERS = f'{{"mcpServers": {{"abp": {_ENTRY}}}}}'
+_CODEX = '[mcp_servers.abp]\ncommand = "ABP"\nargs = ["serve"]\nrequired = true\n'
+_GOOSE = (
+    "extensions:\n  abp:\n    type: stdio\n    name: abp\n    cmd: ABP\n    args:\n    - serve\n"
+    "    timeout: 900\n"
+)
+
+
+def _servers(**members: Json) -> str:
+    entry = {"command": "ABP", "args": ["serve", "--page", "open"], **members}
+    return json.dumps({"mcpServers": {"abp": entry}})
+
+
+PLANTED = (
+    Planted("withheld tools", "codex", {CODEX: _CODEX + "enabled_tools = []\n"}, "0 of our tools"),
+    Planted(
+        "silent agent",
+        "jetbrains",
+        {
+            ".jetbrains/acp.json": '{"agent_servers": {"ABP": {"command": "ABP",'
+            ' "args": ["acp", "--", "npx", "@zed-industries/codex-acp@0.16.0"]}}}'
+        },
+        "never answers",
+    ),
+    Planted("file", "codex", {CODEX: "[a]\nb = 1\n[a]\n"}, "line 3"),
+    Planted("file", "claude", {"here/.mcp.json": '{"mcpServers": {"a": {}},}'}, ".mcp.json"),
+    Planted("file", "claude", {"here/.mcp.json": '{"mcpServers": {} // mine\n}'}, ".mcp.json"),
+    Planted("file", "gemini", {GEMINI: '{"a": 1,}'}, "every command of Gemini CLI fails"),
+    Planted("file", "qwen", {".qwen/settings.json": '{"a": [1,]}'}, "Qwen Code fails"),
+    Planted(
+        "another file",
+        "codex",
+        {CODEX: _CODEX, "moved/config.toml": "model = 'a'\n"},
+        "which Codex does not read",
+        {"CODEX_HOME": "HOME/moved"},
+    ),
+    Planted(
+        "another file",
+        "claude-desktop",
+        {
+            "roaming/Claude/claude_desktop_config.json": _SERVERS,
+            "local/Packages/Claude_x1/LocalCache/Roaming/Claude/claude_desktop_config.json": "{}",
+        },
+        "roaming",
+        {"APPDATA": "HOME/roaming", "LOCALAPPDATA": "HOME/local"},
+        "win32",
+    ),
+    Planted("key", "vscode", {".config/Code/User/mcp.json": _SERVERS}, "under mcpServers"),
+    Planted("key", "codex", {CODEX: _CODEX.replace("mcp_servers", "mcpServers")}, "mcp_servers is"),
+    Planted("key", "zed", {".config/zed/settings.json": _SERVERS}, "context_servers is"),
+    Planted(
+        "member", "goose", {".config/goose/config.yaml": _GOOSE.replace("cmd", "command")}, "cmd"
+    ),
+    Planted(
+        "member",
+        "opencode",
+        {".config/opencode/opencode.json": '{"mcp": {"abp": {"type": "local", "command": "ABP"}}}'},
+        "a list of words",
+    ),
+    Planted(
+        "type",
+        "zed",
+        {".config/zed/settings.json": '{"agent_servers": {"ABP": {"command": "ABP"}}}'},
+        'type = "custom"',
+    ),
+    Planted(
+        "switched off",
+        "goose",
+        {".config/goose/config.yaml": _GOOSE + "    enabled: false\n"},
+        "enabled: false",
+    ),
+    Planted("switched off", "codex", {CODEX: _CODEX + "enabled = false\n"}, "enabled: false"),
+    Planted(
+        "switched off", "kiro", {".kiro/settings/mcp.json": _servers(disabled=True)}, "disabled"
+    ),
+    Planted(
+        "command",
+        "cursor",
+        {".cursor/mcp.json": _servers(command="GONE")},
+        "GONE/abp-bridge, which is not",
+    ),
+    Planted(
+        "command",
+        "codex",
+        {CODEX: _CODEX.replace('"ABP"', '"abp-bridge serve"')},
+        "which go to args",
+    ),
+    Planted(
+        "PATH", "cursor", {".cursor/mcp.json": _servers(command="abp-bridge")}, "on the PATH of"
+    ),
+    Planted(
+        "relative path", "codex", {CODEX: _CODEX.replace('"ABP"', '"bin/abp-bridge"')}, "the folder"
+    ),
+    Planted(
+        "~", "codex", {CODEX: _CODEX.replace('"ABP"', '"~/bin/abp-bridge"')}, "what ~ stands for"
+    ),
+    Planted(
+        "variables",
+        "codex",
+        {CODEX: _CODEX.replace('["serve"', '["serve", "--root", "${HOME}"')},
+        "leaves so",
+    ),
+    Planted(
+        "copies", "codex", {CODEX: _CODEX + _CODEX.replace("servers.abp", "servers.mine")}, '"mine"'
+    ),
+    Planted(
+        "two scopes",
+        "cursor",
+        {".cursor/mcp.json": _SERVERS, "here/.cursor/mcp.json": _SERVERS},
+        "one",
+    ),
+    Planted(
+        "two scopes",
+        "claude",
+        {
+            CLAUDE: f'{{"mcpServers": {{"abp": {_ENTRY}}}, "projects": {{"HERE": {_SERVERS}}}}}',
+        },
+        "(local)",
+    ),
+    Planted(
+        "name", "codex", {CODEX: _CODEX.replace("servers.abp", 'servers."my abp"')}, '"my abp"'
+    ),
+    Planted("name", "claude", {CLAUDE: _SERVERS.replace('"abp"', '"workspace"')}, '"workspace"'),
+    Planted(
+        "call limit",
+        "zed",
+        {".config/zed/settings.json": f'{{"context_servers": {{"abp": {_ENTRY}}}}}'},
+        "after 60 s",
+    ),
+    Planted(
+        "call limit",
+        "goose",
+        {".config/goose/config.yaml": _GOOSE.replace("    timeout: 900\n", "")},
+        "after 300 s",
+    ),
+    Planted("call limit", "claude", {CLAUDE: _servers(timeout=60_000)}, "after 60 s"),
+    Planted("unit", "claude", {CLAUDE: _servers(timeout=900)}, "milliseconds"),
+    Planted(
+        "unit",
+        "goose",
+        {".config/goose/config.yaml": _GOOSE.replace("timeout: 900", "timeout: 900000")},
+        "in seconds",
+    ),
+    Planted(
+        "nobody asked",
+        "windsurf",
+        {".codeium/windsurf/mcp_config.json": _servers(args=["serve"])},
+        "shows",
+    ),
+    Planted(
+        "answers file",
+        "cursor",
+        {".cursor/mcp.json": _servers(env={"ABP_ANSWERS": "a"})},
+        "answers",
+    ),
+    Planted(
+        "settings", "cursor", {".cursor/mcp.json": _servers(env={"ABP_PAEG": "1"})}, "ABP_PAGE"
+    ),
+    Planted(
+        "uvx",
+        "codex",
+        {CODEX: _CODEX.replace('"ABP"', '"uvx"').replace('["', '["abp-bridge", "')},
+        "uvx",
+    ),
+    Planted(
+        "misspelt key", "codex", {CODEX: _CODEX + "tool_timeout = 5\n"}, "tool_timeout_sec meant"
+    ),
+    Planted(
+        "misspelt key",
+        "codex",
+        {CODEX: _CODEX.replace("required", "requierd")},
+        "is required meant",
+    ),
+    Planted(
+        "misspelt key", "codex", {CODEX: "[mcp_server.a]\ncommand = 'x'\n"}, "is mcp_servers meant"
+    ),
+    Planted("wrong value", "codex", {CODEX: _CODEX.replace("true", '"yes"')}, "true or false"),
+    Planted(
+        "wrong value", "codex", {CODEX: "[mcp_servers.x]\ncommand = 'x'\nargs = 'y'\n"}, "a list"
+    ),
+    Planted("wrong value", "codex", {CODEX: _CODEX + "url = 'http://x'\n"}, "command and url"),
+    Planted("wrong value", "codex", {CODEX: _CODEX + "env = { A = 1 }\n"}, "a table of texts"),
+    Planted(
+        "wrong value",
+        "codex",
+        {CODEX: "approval_policy = { granular = { rules = true } }\n" + _CODEX},
+        "lacks sandbox_approval, mcp_elicitations",
+    ),
+    Planted(
+        "never asks", "codex", {CODEX: 'approval_policy = "never"\n' + _CODEX}, "declines every"
+    ),
+    Planted(
+        "never asks",
+        "codex",
+        {CODEX: 'profile = "x"\n[profiles.x]\napproval_policy = "never"\n' + _CODEX},
+        "(profile x)",
+    ),
+    Planted(
+        "granular policy",
+        "codex",
+        {
+            CODEX: "approval_policy = { granular = { rules = true, sandbox_approval = true,"
+            " mcp_elicitations = false } }\n" + _CODEX
+        },
+        "mcp_elicitations = false",
+    ),
+    Planted("untrusted project", "codex", {"here/.codex/config.toml": _CODEX}, "does not trust"),
+    Planted(
+        "not required", "codex", {CODEX: _CODEX.replace("required = true", "")}, "waits a second"
+    ),
+    Planted("display", "codex", {CODEX: _CODEX}, "no page opens", {"DISPLAY": ":1"}),
+    Planted("approval", "claude", {"here/.mcp.json": _SERVERS}, "waits for your approval"),
+    Planted(
+        "rejected",
+        "claude",
+        {
+            "here/.mcp.json": _SERVERS,
+            "here/.claude/settings.local.json": '{"disabledMcpjsonServers": ["abp"]}',
+        },
+        "disabledMcpjsonServers",
+    ),
+    Planted(
+        "settings.json", "claude", {".claude/settings.json": _SERVERS}, "reads no servers there"
+    ),
+    Planted("folder not trusted", "gemini", {GEMINI: _SERVERS}, "whether to trust"),
+    Planted(
+        "folder not trusted",
+        "qwen",
+        {
+            ".qwen/settings.json": _SERVERS[:-1]
+            + ', "security": {"folderTrust": {"enabled": true}}}'
+        },
+        "whether to trust",
+    ),
+    Planted(
+        "folder distrusted",
+        "gemini",
+        {
+            GEMINI: _SERVERS,
+            ".gemini/trustedFolders.json": '{"HOME": "TRUST_FOLDER", "HERE": "DO_NOT_TRUST"}',
+        },
+        "told not to trust",
+    ),
+    Planted(
+        "allowed servers",
+        "gemini",
+        {GEMINI: _SERVERS[:-1] + ', "mcp": {"allowed": ["other"]}}'},
+        "no mcp.allowed",
+    ),
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A person's folder with a program of ours, and a project in it."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "here").mkdir()
+    program = tmp_path / "bin/abp-bridge"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return tmp_path
+
+
+def machine(home: Path, environ: Mapping[str, str] = NOTHING, platform: str = "linux") -> Machine:
+    given = {name: value.replace("HOME", str(home)) for name, value in environ.items()}
+    path = {"PATH": f"{home}/bin:/usr/bin:/bin"}
+    return Machine({**path, **given}, home, home / "here", platform)
+
+
+def plant(home: Path, files: Mapping[str, str]) -> None:
+    places = {"HERE": "/here", "ABP": "/bin/abp-bridge", "GONE": "/GONE/abp-bridge", "HOME": ""}
+    for name, text in files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        filled = text.replace(": ABP\n", f": {home}/bin/abp-bridge\n")
+        for word, place in places.items():
+            filled = filled.replace(f'"{word}"', f'"{home}{place}"')
+        path.write_text(filled)
+
+
+@pytest.mark.parametrize("row", PLANTED, ids=lambda row: f"{row.trap}-{row.host}")
+def test_a_planted_trap_is_found(row: Planted, home: Path) -> None:
+    plant(home, row.files)
+    found = judge(gather(HOSTS[row.host], machine(home, row.environ, row.platform)))
+    said = {each.check: each for each in found if each.verdict is not Verdict.NOTE}
+    assert row.trap in said, said
+    assert row.says in said[row.trap].says
+    assert said[row.trap].cure
+
+
+def test_each_trap_that_can_be_seen_is_planted() -> None:
+    assert {each.trap for each in PLANTED} == {each.name for each in TRAPS if each.find is not None}
+
+
+# What a person has done beside installing: nothing of that is ours to write.
+_TRUSTED = {".gemini/trustedFolders.json": '{"HERE": "TRUST_FOLDER"}'}
+
+
+@pytest.mark.parametrize(
+    ("name", "project"),
+    [
+        (name, project)
+        for name, host in HOSTS.items()
+        for project in (False, True)
+        if (host.project if project else host.user)
+    ],
+)
+def test_what_install_writes_is_no_trap(
+    name: str, project: bool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, here = HOSTS[name], machine(home, {"DISPLAY": ":7"})
+    scope: Scope = "project" if project else "user"
+    path = locate(host, scope, here)
+    assert path is not None
+    options = Namespace(
+        host=name,
+        app=[],
+        env=[],
+        agent="claude-agent-acp" if not host.layouts else None,
+        server=[],
+        name=None,
+        approve=False,
+        project=project,
+        file=str(path),
+    )
+    monkeypatch.setenv("DISPLAY", ":7")
+    monkeypatch.setattr(install, "own_command", lambda: [str(home / "bin/abp-bridge")])
+    place = find_place(options, here, agents=not host.layouts)
+    wanted = install.make_wanted(place, options)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    place.document.insert(wanted.path, wanted.entry)
+    path.write_bytes(place.document.content)
+    plant(home, _TRUSTED)
+    if project:  # as its person does next
+        plant(
+            home,
+            {
+                CODEX: '[projects."HERE"]\ntrust_level = "trusted"\n'.replace(
+                    '"HERE"', f'"{home}/here"'
+                )
+            },
+        )
+        plant(home, {"here/.claude/settings.local.json": '{"enabledMcpjsonServers": ["abp"]}'})
+    facts = gather(host, here)
+    assert [each.name for each in facts.entries] == [wanted.path[-1]]
+    assert [each for each in judge(facts) if each.verdict is not Verdict.NOTE] == []
+    assert not any(each.verdict.fails for each in what_can_be_asked(facts))
+
+
+def test_what_a_file_keeps_secret_is_not_told(home: Path) -> None:
+    secret = "env = { TOKEN = 's3cret', N = 1 }\nargs = ['serve', '--x', 's3cret']\n"
+    plant(home, {CODEX: _CODEX.replace('args = ["serve"]\n', "") + secret})
+    told = judge(gather(HOSTS["codex"], machine(home)))
+    told.append(judge_proof(HOSTS["claude"], "abp", "c", 0, "abp: x s3cret - ✓ Connected"))
+    assert "s3cret" not in str(told)
+    assert [each.check for each in told if each.verdict.fails] == ["wrong value"]
+
+
+def test_a_limit_of_all_servers_counts(home: Path) -> None:
+    servers = f'"context_servers": {{"abp": {_ENTRY}}}'
+    plant(home, {".config/zed/settings.json": f'{{"context_server_timeout": 900, {servers}}}'})
+    assert judge(gather(HOSTS["zed"], machine(home))) == []
+
+
+def test_a_machine_with_nothing_has_no_hosts(home: Path) -> None:
+    assert find_hosts(machine(home)) == []
+    for host in HOSTS.values():
+        assert judge(gather(host, machine(home))) == []
+
+
+def test_a_projects_file_that_several_read_is_told_once(home: Path) -> None:
+    plant(home, {"here/.mcp.json": _SERVERS})
+    assert [each.name for each in find_hosts(machine(home))] == ["claude"]
+    plant(home, {".copilot/mcp-config.json": "{}"})
+    assert [each.name for each in find_hosts(machine(home))] == ["claude", "copilot"]
+
+
+@pytest.mark.parametrize(
+    ("host", "file", "text", "given"),
+    [
+        ("codex", CODEX, _CODEX + 'env_vars = ["DISPLAY"]\n', {"HOME", "PATH", "DISPLAY"}),
+        ("goose", ".config/goose/config.yaml", _GOOSE, {"HOME", "PATH", "DISPLAY", "TOKEN"}),
+        ("cursor", ".cursor/mcp.json", _servers(env={"A": "b"}), {"HOME", "PATH", "DISPLAY", "A"}),
+    ],
+)
+def test_a_server_gets_what_its_host_passes_on(
+    host: str, file: str, text: str, given: set[str], home: Path
+) -> None:
+    plant(home, {file: text})
+    here = machine(home, {"HOME": "HOME", "DISPLAY": ":1", "TOKEN": "t"})
+    facts = gather(HOSTS[host], here)
+    got = environment(HOSTS[host], facts.entries[0], here.environ, "linux")
+    assert set(got) == given
+    assert (f"{home}/bin" in got["PATH"]) == (host != "cursor")
+
+
+@pytest.mark.parametrize(
+    ("host", "code", "said", "verdict"),
+    [
+        ("claude", 0, "abp: /x/abp-bridge serve - ✓ Connected", Verdict.WORKS),
+        ("claude", 0, "abp: /x/abp-bridge serve - ✗ Failed to connect", Verdict.FAILS),
+        ("claude", 0, "abp: /x - Pending approval", Verdict.FAILS),
+        ("claude", 0, "No MCP servers configured. Use `claude mcp add`", Verdict.FAILS),
+        ("gemini", 0, "✗ abp: /x (stdio) - Disconnected", Verdict.FAILS),
+        ("codex", 0, "abp\n  enabled: true", Verdict.WORKS),
+        ("codex", 1, "Error: No MCP server named 'abp' found.", Verdict.FAILS),
+        ("claude", 1, "error: you are not signed in", Verdict.WARNING),
+        ("claude", None, "", Verdict.NOT_TRIED),
+    ],
+)
+def test_a_hosts_own_word_is_understood(
+    host: str, code: int | None, said: str, verdict: Verdict
+) -> None:
+    assert judge_proof(HOSTS[host], "abp", "its command", code, said).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("by", "outcome", "verdict"),
+    [
+        ("person", "accepted", Verdict.WORKS),
+        ("person", "declined", Verdict.WORKS),
+        ("script", "accepted", Verdict.POLICY),
+        ("nobody", "timed_out", Verdict.UNANSWERED),
+        ("nobody", "unsupported", Verdict.UNSUPPORTED),
+    ],
+)
+def test_what_became_of_a_question_is_a_verdict(by: str, outcome: str, verdict: Verdict) -> None:
+    told: JsonObject = {"answeredBy": by, "outcome": outcome, "route": "terminal", "latencyMs": 5}
+    assert judge_answer({"success": True, "metadata": told}).verdict is verdict
+
+
+def test_doctor_starts_what_hosts_start(tmp_path: Path) -> None:
+    command = json.dumps(str(Path(sys.executable).with_name("abp-bridge")))
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / CODEX).write_text(_CODEX.replace('"ABP"', command))
+    gone = _servers(command=str(tmp_path / "abp-bridge"))
+    (tmp_path / CLAUDE).write_text(gone)
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "abp_bridge", "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE * 2,
+        env=env,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stderr
+    told = json.loads(ended.stdout)
+    assert told["passed"] is False
+    sections = {each["name"]: each["findings"] for each in told["sections"]}
+    assert list(sections) == ["machine", "codex", "claude"]
+    started = {each["check"]: each for each in sections["codex"]}["start"]
+    assert started["verdict"] == "works", started
+    assert "MCP 2025-06-18" in started["says"]
+    failed = {each["check"]: each for each in sections["claude"]}
+    assert failed["command"]["failed"]
+    assert failed["start"]["verdict"] == "not tried"
+    assert ended.stderr == ""
+
+
+def test_in_a_persons_own_folder_their_file_is_no_projects(tmp_path: Path) -> None:
+    config = tmp_path / CODEX
+    config.parent.mkdir()
+    config.write_text(_CODEX.replace("ABP", "/opt/bin/abp-bridge"))
+    machine = Machine({}, home=tmp_path, folder=tmp_path)
+    facts = gather(HOSTS["codex"], machine)
+    assert [each.scope for each in facts.entries] == ["user"]
+    assert [each.scope for each in facts.files] == ["user"]

@@ -1,0 +1,587 @@
+"""`abp-bridge install` and `uninstall` on files as people have them, one for each host: what the
+file is afterwards, that a second run changes nothing, and the way back to the byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.screen import ENTER, Screen
+
+from abp_bridge.cli.install import run as install
+from abp_bridge.cli.main import main
+from abp_bridge.setup.entries import Launch, own_arguments, wrapped_command
+from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.file import BACKUP, read
+from abp_bridge.setup.file import write as write_file
+from abp_bridge.setup.hosts import HOSTS
+from abp_bridge.setup.locate import Machine, locate, servers_of
+
+OWN_COMMAND = install.own_command
+GOLDEN = Path(__file__).with_name("golden")
+OURS = ["/opt/abp/bin/abp-bridge"]
+# Claude Code's own command, as far as it is used: its file is its own.
+CLAUDE = """#!/bin/sh
+echo "$@" >> "$HOME/claude.log"
+case "$2" in
+add-json) printf '{"mcpServers": {"%s": %s}}' "$5" "$6" > "$HOME/.claude.json" ;;
+remove) printf '{"mcpServers": {}}' > "$HOME/.claude.json" ;;
+esac
+"""
+
+Bridge = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's folder, in which a project is too."""
+    for name in list(os.environ):
+        if name.startswith(("XDG_", "ABP_")) or name.endswith(("_HOME", "DISPLAY", "AUTHORITY")):
+            monkeypatch.delenv(name)
+    for name in ("BROWSER", "DBUS_SESSION_BUS_ADDRESS", "PLAYWRIGHT_BROWSERS_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DISPLAY", ":7")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(install, "own_command", lambda: OURS)
+    return tmp_path
+
+
+@pytest.fixture
+def bridge(home: Path, capsys: pytest.CaptureFixture[str]) -> Bridge:
+    """The command line: (its exit code, what it says)."""
+
+    def run(*words: str) -> tuple[int, str]:
+        code = main(words)
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return run
+
+
+def file_of(host: str) -> Path:
+    row = HOSTS[host]
+    found = locate(row, "user" if row.user else "project", Machine())
+    assert found is not None
+    return found
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def golden(host: str, name: str) -> bytes:
+    (found,) = GOLDEN.glob(f"{host}.{name}.*")
+    return found.read_bytes()
+
+
+WRITTEN = [host for host, row in HOSTS.items() if not row.add]
+
+
+@pytest.mark.parametrize("host", WRITTEN)
+def test_a_host_gets_ours_and_nothing_else_changes(host: str, bridge: Bridge) -> None:
+    before = golden(host, "before")
+    file = write(file_of(host), before)
+    code, said = bridge("install", host, "--app", "demo", "--yes")
+    assert code == 0, said
+    assert file.read_bytes() == golden(host, "after")
+    assert file.with_name(file.name + BACKUP).read_bytes() == before
+    code, said = bridge("install", host, "--app", "demo")
+    assert (code, said.partition(":")[0]) == (0, "Nothing to do")
+    code, said = bridge("uninstall", host, "--yes")
+    assert code == 0, said
+    assert file.read_bytes() == before
+    assert "again what it was, to the byte" in said
+    assert not file.with_name(file.name + BACKUP).exists()
+    assert bridge("uninstall", host)[0] == 0
+
+
+@pytest.mark.parametrize("host", WRITTEN)
+def test_a_file_that_was_not_there_is_gone_again(host: str, bridge: Bridge) -> None:
+    file = file_of(host)
+    assert bridge("install", host, "--yes")[0] == 0
+    assert file.exists()
+    code, said = bridge("install", host, "--app", "demo", "--yes")
+    assert code == 0, said
+    assert bridge("install", host, "--app", "demo")[1].startswith("Nothing to do")
+    code, said = bridge("uninstall", host, "--yes")
+    assert code == 0, said
+    assert [each for each in file.parent.iterdir() if each.is_file()] == []
+
+
+# --- what a person has in the file ----------------------------------------------------------------
+
+
+def test_what_a_person_set_in_ours_is_kept(bridge: Bridge) -> None:
+    file = file_of("codex")
+    assert bridge("install", "codex", "--yes")[0] == 0
+    text = file.read_text().replace("required = true", "required = false # slow")
+    text = text.replace("tool_timeout_sec = 900", "tool_timeout_sec = 60\ncwd = '/work'")
+    file.write_text(text + "\n[mcp_servers.docs]\ncommand = 'x'\n")
+    assert bridge("install", "codex")[1].startswith("Nothing to do")
+    code, said = bridge("install", "codex", "--app", "demo", "--env", "ABP_PAGE=open", "--yes")
+    assert code == 0
+    changed = [line for line in said.splitlines() if line.startswith(("+", "-"))][2:]
+    changed = [line for line in changed if not line.startswith("- ")]
+    assert changed == [
+        '-args = ["serve", "--page", "open"]',
+        '-env = { ABP_HOST_PATIENCE = "900000" }',
+        '+args = ["serve", "--app", "demo"]',
+        '+env = { ABP_HOST_PATIENCE = "900000", ABP_PAGE = "open" }',
+    ]
+    assert bridge("uninstall", "codex", "--yes")[0] == 0
+    assert file.read_text() == "\n[mcp_servers.docs]\ncommand = 'x'\n"
+
+
+def is_same(one: bytes, other: bytes) -> bool:
+    """But for blanks: a long list is broken into lines."""
+    return b"".join(one.split()) == b"".join(other.split())
+
+
+@pytest.mark.parametrize("host", ["codex", "gemini", "opencode"])
+def test_arguments_that_a_person_added_stay(host: str, bridge: Bridge) -> None:
+    file = file_of(host)
+    assert bridge("install", host, "--app", "demo", "--yes")[0] == 0
+    file.write_text(file.read_text().replace('"demo"', '"demo", "--output-dir", "/out"'))
+    mine = file.read_bytes()
+    assert bridge("install", host)[1].startswith("Nothing to do")
+    assert bridge("install", host, "--app", "demo:page", "--yes")[0] == 0
+    assert b'"/out"' in mine
+    assert is_same(file.read_bytes(), mine.replace(b'"demo"', b'"demo:page"'))
+    assert bridge("install", host, "--env", "ABP_PAGE=off", "--yes")[0] == 0
+    assert b'"--page"' not in file.read_bytes()
+
+
+def test_the_backup_is_of_before_we_came(bridge: Bridge) -> None:
+    file = write(file_of("cursor"), '{"a": {}}\n')
+    bridge("install", "cursor", "--yes")
+    bridge("install", "cursor", "--app", "demo", "--yes")
+    assert file.with_name(file.name + BACKUP).read_text() == '{"a": {}}\n'
+    bridge("uninstall", "cursor", "--yes")
+    assert file.read_text() == '{"a": {}}\n'
+
+
+def test_what_came_since_stays_and_what_we_made_goes(bridge: Bridge) -> None:
+    file = write(file_of("zed"), '{\n  "theme": "One",\n}\n')
+    bridge("install", "zed", "--yes")
+    file.write_text(file.read_text().replace('"One"', '"Two"'))
+    code, said = bridge("uninstall", "zed", "--yes")
+    assert code == 0, said
+    assert file.read_text() == '{\n  "theme": "Two",\n}\n'
+    assert "may differ" not in said
+
+
+def test_what_the_host_has_written_anew_is_said_to_differ(bridge: Bridge) -> None:
+    file = write(file_of("qwen"), '{"theme": "x"}')
+    bridge("install", "qwen", "--yes")
+    file.write_text(json.dumps(json.loads(file.read_text()), indent=2))
+    code, said = bridge("uninstall", "qwen", "--yes")
+    assert (code, "blanks and line ends may differ" in said) == (0, True)
+    assert json.loads(file.read_text()) == {"theme": "x"}
+
+
+REFUSED: dict[str, tuple[str, str | bytes, str]] = {
+    "a name that is taken": (
+        "cursor",
+        '{"mcpServers": {"abp": {"command": "npx", "args": ["x"]}}}',
+        'has a server "abp" already that is not abp-bridge',
+    ),
+    "no object": ("cursor", '{"mcpServers": []}', '"mcpServers" is no object'),
+    "no server": ("cursor", '{"mcpServers": {"abp": 5}}', 'something at "abp" that is no server'),
+    "not understood": ("cursor", '{\n"a": 1,\n}', "line 2: a comma before a closing bracket"),
+    "in one line": ("codex", "mcp_servers = {}\n", "write it as [mcp_servers]"),
+    "an anchor": ("goose", "a: &x {}\nextensions: *x\n", "shared by an anchor"),
+    "twice": ("copilot", '{"mcpServers": {}, "mcpServers": {}}', '"mcpServers" twice'),
+    "no text": ("gemini", b"\xff\xfe{}", "line 1: this is no UTF-8"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_file_that_cannot_take_it_is_left_alone(case: str, bridge: Bridge) -> None:
+    host, content, reason = REFUSED[case]
+    file = write(file_of(host), content)
+    before = file.read_bytes()
+    code, said = bridge("install", host, "--yes")
+    assert (code, file.read_bytes()) == (2, before)
+    assert reason in said
+    assert said.count("\n") == 1
+    assert len(list(file.parent.iterdir())) == 1
+
+
+def test_another_server_is_not_uninstalled(bridge: Bridge) -> None:
+    file = write(file_of("cursor"), '{"mcpServers": {"abp": {"command": "npx"}}}')
+    code, said = bridge("uninstall", "cursor", "--yes")
+    assert (code, "is not abp-bridge: it stays" in said) == (2, True)
+    assert "npx" in file.read_text()
+
+
+def test_a_command_elsewhere_is_ours_too(bridge: Bridge) -> None:
+    entry = '{"command": "/old/python3", "args": ["-m", "abp_bridge", "serve"], "disabled": true}'
+    file = write(file_of("kiro"), f'{{"mcpServers": {{"abp": {entry}}}}}')
+    code, said = bridge("install", "kiro", "--yes")
+    assert (code, '"abp" is switched off in this file' in said) == (0, True)
+    found = json.loads(file.read_text())["mcpServers"]["abp"]
+    assert (found["command"], found["disabled"]) == (OURS[0], True)
+
+
+# --- the file on disk -----------------------------------------------------------------------------
+
+
+def test_a_link_is_followed_and_the_mode_stays(bridge: Bridge, home: Path) -> None:
+    kept = write(home / "dotfiles/config.toml", 'model = "x"\n')
+    kept.chmod(0o640)
+    link = file_of("codex")
+    link.parent.mkdir()
+    link.symlink_to(kept)
+    assert bridge("install", "codex", "--yes")[0] == 0
+    assert link.is_symlink()
+    backup = kept.with_name(kept.name + BACKUP)
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (kept, backup)] == [0o640, 0o640]
+    assert "mcp_servers.abp" in kept.read_text()
+    assert bridge("uninstall", "codex", "--yes")[0] == 0
+    assert kept.read_text() == 'model = "x"\n'
+    assert sorted(each.name for each in kept.parent.iterdir()) == ["config.toml"]
+
+
+def test_a_new_file_is_this_persons_alone(bridge: Bridge) -> None:
+    bridge("install", "codex", "--yes")
+    assert stat.S_IMODE(file_of("codex").stat().st_mode) == 0o600
+
+
+def test_a_file_that_changes_meanwhile_is_left_alone(home: Path) -> None:
+    file = write(home / "a.json", "{}")
+    found = read(file)
+    file.write_text('{"theirs": 1}')
+    with pytest.raises(SetupError, match="has changed meanwhile: run this again"):
+        write_file(found, b"ours", backup=False)
+    with pytest.raises(SetupError, match="has changed meanwhile"):
+        write_file(found, None, backup=False)
+    assert file.read_text() == '{"theirs": 1}'
+    new = read(home / "b.json")
+    write(new.path, "theirs")
+    with pytest.raises(SetupError, match="has changed meanwhile"):
+        write_file(new, b"ours", backup=True)
+    assert sorted(each.name for each in home.iterdir()) == ["a.json", "b.json"]
+
+
+def test_a_file_that_cannot_be_read_or_written_says_so(bridge: Bridge, home: Path) -> None:
+    file_of("codex").mkdir(parents=True)
+    code, said = bridge("install", "codex", "--yes")
+    assert (code, "config.toml cannot be read: Is a directory" in said) == (2, True)
+    write(home / ".cursor", "a file, and no folder")
+    code, said = bridge("install", "cursor", "--yes")
+    assert (code, "cannot be" in said) == (2, True)
+    (home / "loop").symlink_to(home / "loop")
+    code, said = bridge("install", "cursor", "--file", "loop", "--yes")
+    assert (code, "loop" in said) == (2, True)
+
+
+def test_a_folder_that_cannot_be_written_says_what_to_do(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(file_of("cursor"), "{}")
+
+    def refuse(**given: object) -> None:
+        raise PermissionError(13, "Permission denied", str(file.parent))
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    code, said = bridge("install", "cursor", "--yes")
+    assert (code, file.read_text()) == (2, "{}")
+    assert "mcp.json cannot be written: Permission denied" in said
+    assert "--print shows what to put in by hand" in said
+
+
+# --- consent, and how it is told ------------------------------------------------------------------
+
+
+def test_off_a_terminal_it_is_only_shown(bridge: Bridge) -> None:
+    code, said = bridge("install", "codex")
+    assert (code, file_of("codex").exists()) == (1, False)
+    assert "+[mcp_servers.abp]" in said
+    assert "this is no terminal to ask at. --yes does it without asking" in said
+
+
+def test_the_lines_around_are_not_shown(bridge: Bridge) -> None:
+    write(file_of("goose"), "extensions:\n  a:\n    envs:\n      KEY: sk-123\nOTHER: sk-456\n")
+    assert "sk-" not in bridge("install", "goose")[1]
+
+
+def test_on_a_terminal_the_person_is_asked(home: Path) -> None:
+    code = (
+        "from abp_bridge.cli.install import run; run.own_command = lambda: ['/x/abp-bridge'];"
+        "from abp_bridge.cli.main import main; words = ['install', 'codex'];"
+        "raise SystemExit(10 * main(words) + main(words))"
+    )
+    with Screen([sys.executable, "-c", code], env={**os.environ}) as screen:
+        screen.until("Do this? [y/N]")
+        screen.press("n", ENTER)
+        screen.until("Nothing was changed.")
+        screen.until("Do this? [y/N]")
+        assert not file_of("codex").exists()
+        screen.press("y", ENTER)
+        assert screen.end() == 10
+    assert file_of("codex").exists()
+
+
+def test_programs_get_an_object(bridge: Bridge) -> None:
+    code, said = bridge("install", "copilot", "--json", "--yes")
+    told = json.loads(said)
+    assert (code, told["status"], told["host"]) == (0, "done", "copilot")
+    assert told["entry"]["timeout"] == 900_000
+    assert told["verify"] == "copilot mcp get abp"
+    assert json.loads(bridge("install", "copilot", "--json")[1])["status"] == "nothing to do"
+    shown = json.loads(bridge("uninstall", "copilot", "--json")[1])
+    assert (shown["status"], shown["entry"]) == ("shown", None)
+    assert any("-" in line for line in shown["diff"])
+
+
+def test_the_entry_alone_is_printed(bridge: Bridge) -> None:
+    code, said = bridge("install", "vscode", "--app", "demo", "--print")
+    assert (code, file_of("vscode").exists()) == (0, False)
+    assert json.loads(said)["servers"]["abp"]["args"] == [
+        "serve",
+        "--app",
+        "demo",
+        "--page",
+        "open",
+    ]
+
+
+def test_all_hosts_are_listed(bridge: Bridge) -> None:
+    bridge("install", "kiro", "--yes")
+    write(file_of("cursor"), "{,}")
+    code, said = bridge("install", "--list")
+    rows = {line.split()[0]: line for line in said.splitlines()}
+    assert (code, list(rows)) == (0, list(HOSTS))
+    assert rows["kiro"].endswith("(has abp)")
+    assert rows["codex"].endswith("(not there yet)")
+    assert "is not understood" in rows["cursor"]
+    told = [json.loads(line) for line in bridge("install", "--list", "--json")[1].splitlines()]
+    assert [each["ours"] for each in told if each["host"] == "kiro"] == [["abp"]]
+
+
+WRONG = {
+    ("codx",): "is 'codex' meant?",
+    ("Claude Code",): "is 'claude' meant?",
+    ("claude-code",): "is 'claude' meant?",
+    ("gemini-cli",): "is 'gemini' meant?",
+    ("emacs",): "there are codex, goose",
+    (): "name a host: 'abp-bridge install --list' has them",
+    ("codex", "--app", "htps://x"): "--app",
+    ("codex", "--page", "open"): "a setting of ours is given by --env here: --env ABP_PAGE=VALUE",
+    ("codex", "--ap", "demo"): "put -- before that command: abp-bridge install HOST --name NAME"
+    " [OPTION]... -- SERVER [ARGUMENT]....",
+    ("codex", "--env", "ABP_PAEG=open"): "ABP_PAEG is no setting: is ABP_PAGE meant?",
+    ("codex", "--env", "ABP_PAGE=opne"): "ABP_PAGE='opne' cannot be used",
+    ("codex", "--", "npx", "x"): "--name says what the server is called there",
+    ("codex", "--wrap", "docs"): "has no server 'docs': there are none",
+    ("codex", "--wrap", "docs", "--name", "x", "--", "npx"): "goes with neither",
+    ("codex", "--app", "demo", "--wrap", "docs"): "a server has no apps",
+    ("codex", "--name", "a.b"): "must be letters, digits, - and _",
+    ("codex", "--agent", "goose acp"): "Codex starts no agents from a file",
+    ("zed", "--agent", ""): "--agent wants a command",
+    ("zed", "--agent", "'x"): "No closing quotation",
+    ("goose", "--project"): "Goose has no file for a project",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_what_is_wrong_says_what_would_be_right(words: tuple[str, ...], bridge: Bridge) -> None:
+    code, said = bridge("install", *words)
+    assert (code, WRONG[words] in said) == (2, True), said
+
+
+# --- servers and agents behind us -----------------------------------------------------------------
+
+MONGODB = {
+    "cursor": '{"mcpServers": {"mongodb": {"command": "npx", "args": ["-y", "m"]}}}',
+    "opencode": '{"mcp": {"mongodb": {"type": "local", "command": ["npx", "-y", "m"]},},}',
+    "codex": '[mcp_servers.mongodb]\ncommand = "npx" # mine\nargs = [\n  "-y", "m",\n]\n',
+    "goose": "extensions:\n  mongodb:\n    cmd: npx\n    args:\n    - -y\n    - m\n",
+    "cline": '{"mcpServers": {"mongodb": {"transport": {"command": "npx", "args": ["-y", "m"]}}}}',
+}
+
+
+@pytest.mark.parametrize("host", MONGODB)
+def test_a_server_that_is_there_goes_through_us_and_back(host: str, bridge: Bridge) -> None:
+    file = write(file_of(host), MONGODB[host])
+    code, said = bridge("install", host, "--wrap", "mongodb", "--yes")
+    assert code == 0, said
+    (server,) = servers_of(HOSTS[host], "user", Machine())[1]
+    assert server.launch is not None
+    assert server.launch.words[:2] == (*OURS, "mcp")
+    assert wrapped_command(server.launch.words) == ("npx", "-y", "m")
+    assert bridge("install", host, "--wrap", "mongodb")[1].startswith("Nothing to do")
+    code, said = bridge("install", host, "--name", "mongodb", "--yes")
+    assert (code, "is a server behind abp-bridge, which would go" in said) == (2, True)
+    code, said = bridge("uninstall", host, "--wrap", "mongodb", "--yes")
+    assert code == 0, said
+    assert file.read_text() == MONGODB[host]
+    assert bridge("uninstall", host, "--wrap", "mongodb")[1].startswith("Nothing to do")
+
+
+def test_what_wrapping_added_is_named_where_it_stays(bridge: Bridge) -> None:
+    file = write(file_of("opencode"), MONGODB["opencode"])
+    bridge("install", "opencode", "--wrap", "mongodb", "--yes")
+    file.write_text(file.read_text() + "// since\n")
+    code, said = bridge("uninstall", "opencode", "--wrap", "mongodb", "--yes")
+    assert (code, "What install may have added stays: timeout." in said) == (0, True)
+    (server,) = servers_of(HOSTS["opencode"], "user", Machine())[1]
+    assert server.launch == Launch("npx", ("-y", "m"))
+
+
+def test_a_server_at_an_address_is_not_wrapped(bridge: Bridge) -> None:
+    write(
+        file_of("cursor"),
+        '{"mcpServers": {"far": {"url": "https://x"}, "abp": {"command": "abp-bridge"}}}',
+    )
+    assert '"far" has no command' in bridge("install", "cursor", "--wrap", "far")[1]
+    assert '"abp" is abp-bridge itself' in bridge("install", "cursor", "--wrap", "abp")[1]
+    assert "is 'far' meant?" in bridge("install", "cursor", "--wrap", "fra")[1]
+
+
+def test_a_new_server_stands_behind_us(bridge: Bridge) -> None:
+    words = ("--name", "db", "--", "npx", "--yes", "mongodb-mcp-server", "--", "-x")
+    assert bridge("install", "opencode", "--yes", *words)[0] == 0
+    (server,) = servers_of(HOSTS["opencode"], "user", Machine())[1]
+    assert server.name == "db"
+    assert server.own == ("mcp", "--timeout", "240s", *words[2:])
+    code, said = bridge("uninstall", "opencode", "--name", "db", "--yes")
+    assert code == 0, said
+
+
+def test_removing_a_server_behind_us_says_that_it_goes(bridge: Bridge) -> None:
+    write(file_of("cursor"), MONGODB["cursor"])
+    bridge("install", "cursor", "--wrap", "mongodb", "--yes")
+    assert "--wrap mongodb keeps it" in bridge("uninstall", "cursor", "--name", "mongodb")[1]
+
+
+def test_an_agent_stands_behind_us(bridge: Bridge, home: Path) -> None:
+    code, _ = bridge("install", "zed", "--agent", "sh -c 'x y'", "--app", "demo", "--yes")
+    assert code == 0
+    entry = json.loads(file_of("zed").read_text())["agent_servers"]["ABP"]
+    shell = entry["args"][4]
+    assert entry["args"] == ["acp", "--app", "demo", "--", shell, "-c", "x y"]
+    assert (entry["type"], os.path.isabs(shell)) == ("custom", True)
+    assert entry["env"]["PATH"] == "/usr/bin:/bin"
+    assert bridge("uninstall", "zed", "--agent", "--yes")[0] == 0
+    assert not file_of("zed").exists()
+
+
+def test_a_host_that_starts_agents_alone_is_given_one(bridge: Bridge) -> None:
+    said = bridge("install", "JetBrains", "--app", "demo", "--print")[1]
+    assert json.loads(said)["agent_servers"]["ABP"]["args"] == ["serve", "--app", "demo"]
+    code, said = bridge("install", "jetbrains", "--name", "db", "--print", "--", "npx", "x")
+    assert (code, "JetBrains AI Assistant starts agents alone" in said) == (2, True)
+    write(file_of("jetbrains"), golden("jetbrains", "before"))
+    told = json.loads(bridge("install", "jetbrains", "--wrap", "Goose", "--json")[1])
+    assert told["entry"]["args"] == ["acp", "--", "/usr/local/bin/goose", "acp"]
+
+
+def test_a_projects_file_has_nothing_of_this_desktop(bridge: Bridge, home: Path) -> None:
+    code, said = bridge("install", "cursor", "--project", "--yes")
+    assert (code, "others who have the project install it too" in said) == (0, True)
+    entry = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]["abp"]
+    assert "env" not in entry
+
+
+def test_approval_is_written_where_it_is_asked_for(bridge: Bridge) -> None:
+    assert "approve" not in bridge("install", "codex", "--print")[1]
+    assert '= "approve"' in bridge("install", "codex", "--approve", "--print")[1]
+    code, said = bridge("install", "cursor", "--approve", "--yes")
+    assert (code, "Cursor has no word" in said) == (0, True)
+
+
+def test_a_setting_that_defeats_it_is_named(bridge: Bridge) -> None:
+    write(file_of("codex"), 'approval_policy = "never"\n')
+    assert 'This file has approval_policy = "never"' in bridge("install", "codex", "--yes")[1]
+
+
+# --- a host that writes its file itself -----------------------------------------------------------
+
+
+def test_claude_code_is_given_its_own_command(bridge: Bridge, home: Path) -> None:
+    code, said = bridge("install", "claude", "--app", "demo", "--yes")
+    assert (code, "there is no claude here; run this yourself" in said) == (1, True)
+    assert 'claude mcp add-json --scope user abp \'{"type": "stdio"' in said
+    assert bridge("install", "claude", "--print")[1].startswith("claude mcp add-json")
+
+
+def test_claude_code_writes_its_file_with_consent(
+    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = write(home / "bin/claude", CLAUDE)
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    code, said = bridge("install", "claude")
+    assert (code, "this is no terminal to ask at" in said) == (1, True)
+    assert not (home / "claude.log").exists()
+    assert bridge("install", "claude", "--yes")[0] == 0
+    assert bridge("install", "claude")[1].startswith("Nothing to do")
+    assert bridge("install", "claude", "--app", "demo", "--yes")[0] == 0
+    assert json.loads((home / ".claude.json").read_text())["mcpServers"]["abp"]["args"][1:3] == [
+        "--app",
+        "demo",
+    ]
+    assert bridge("uninstall", "claude", "--yes")[0] == 0
+    did = [line.split()[1] for line in (home / "claude.log").read_text().splitlines()]
+    assert did == ["add-json", "remove", "add-json", "remove"]
+    program.write_text("#!/bin/sh\necho 'no room' >&2\nexit 3\n")
+    code, said = bridge("install", "claude", "--yes")
+    assert (code, "claude mcp add-json ended with 3: no room" in said) == (2, True)
+
+
+SECRET = """{"mcpServers": {
+"docs": {"command": "npx", "args": ["d", "--api-key", "k-123", "db://a:p-123@h"],
+ "env": {"T": "t-123", "P": "/opt/abp"}},
+"far": {"url": "https://x", "headers": {"Authorization": "Bearer b-123"}}},
+"githubToken": "g-123"}"""
+
+
+def test_secrets_of_a_file_are_not_shown(bridge: Bridge, home: Path) -> None:
+    for file in (home / ".claude.json", file_of("cursor"), file_of("kiro")):
+        write(file, SECRET if file.name != "mcp.json" else SECRET.replace("\n", ""))
+    code, said = bridge("install", "claude", "--wrap", "docs")
+    assert (code, "there is no claude here; put it on the PATH" in said) == (1, True)
+    assert '"T": "…"' in said
+    for words in (["--wrap", "docs"], []):
+        for more in (["--json"], ["--yes"]):
+            said += bridge("install", "cursor", *words, *more)[1]
+            said += bridge("install", "kiro", *words, *more)[1]
+    said += bridge("uninstall", "cursor", "--wrap", "docs", "--json")[1]
+    assert [each for each in ("k-123", "p-123", "t-123", "b-123", "g-123") if each in said] == []
+    assert "t-123" in file_of("cursor").read_text()
+    shown = bridge("install", "cursor", "--name", "two", "--json")[1]
+    assert json.loads(shown)["entry"]["command"] == OURS[0]
+
+
+def test_claudes_file_of_a_project_is_written_as_any_other(bridge: Bridge, home: Path) -> None:
+    file = write(home / ".mcp.json", golden("claude", "before"))
+    assert bridge("install", "claude", "--project", "--yes")[0] == 0
+    assert "abp" in json.loads(file.read_text())["mcpServers"]
+    assert bridge("uninstall", "claude", "--project", "--yes")[0] == 0
+    assert file.read_bytes() == golden("claude", "before")
+
+
+# --- our own command ------------------------------------------------------------------------------
+
+
+def test_our_command_is_a_whole_path() -> None:
+    command = OWN_COMMAND()
+    assert os.path.isabs(command[0])
+    assert own_arguments([*command, "serve"]) == ("serve",)
+
+
+def test_a_copy_that_may_be_cleared_is_known() -> None:
+    assert install.is_temporary("/home/a/.cache/uv/archive-v0/x/bin/abp-bridge", {})
+    assert install.is_temporary("/c/x/abp-bridge", {"UV_CACHE_DIR": "/c"})
+    assert not install.is_temporary("/home/a/.abp/bin/abp-bridge", {"UV_CACHE_DIR": ""})

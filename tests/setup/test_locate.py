@@ -1,0 +1,164 @@
+"""Where hosts keep their files, and which servers are in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from abp_bridge.core.json_value import JsonValue
+from abp_bridge.setup.entries import Launch, find_layout, own_arguments, wrapped_command
+from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.hosts import HOSTS
+from abp_bridge.setup.locate import Machine, locate, servers_of
+
+LINUX = {
+    "codex": ".codex/config.toml",
+    "goose": ".config/goose/config.yaml",
+    "claude": ".claude.json",
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "copilot": ".copilot/mcp-config.json",
+    "gemini": ".gemini/settings.json",
+    "qwen": ".qwen/settings.json",
+    "opencode": ".config/opencode/opencode.json",
+    "zed": ".config/zed/settings.json",
+    "jetbrains": ".jetbrains/acp.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+    "kiro": ".kiro/settings/mcp.json",
+    "cline": ".cline/data/settings/cline_mcp_settings.json",
+    "cline-vscode": ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings"
+    "/cline_mcp_settings.json",
+    "kilo": ".config/kilo/kilo.jsonc",
+    "fast-agent": None,
+    "mcp-json": None,
+}
+PROJECT = {
+    "codex": ".codex/config.toml",
+    "claude": ".mcp.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".vscode/mcp.json",
+    "copilot": ".mcp.json",
+    "gemini": ".gemini/settings.json",
+    "qwen": ".qwen/settings.json",
+    "opencode": "opencode.json",
+    "zed": ".zed/settings.json",
+    "kiro": ".kiro/settings/mcp.json",
+    "kilo": "kilo.jsonc",
+    "fast-agent": "fastagent.config.yaml",
+    "mcp-json": ".mcp.json",
+}
+# host -> variables, platform, the file
+ELSEWHERE: tuple[tuple[str, dict[str, str], str, str], ...] = (
+    ("codex", {"CODEX_HOME": "/c"}, "linux", "/c/config.toml"),
+    ("goose", {"GOOSE_PATH_ROOT": "/g", "XDG_CONFIG_HOME": "/x"}, "linux", "/g/config/config.yaml"),
+    ("goose", {"XDG_CONFIG_HOME": "/x"}, "linux", "/x/goose/config.yaml"),
+    ("goose", {"APPDATA": "/a"}, "win32", "/a/Block/goose/config/config.yaml"),
+    ("claude", {"CLAUDE_CONFIG_DIR": "/d"}, "linux", "/d/.claude.json"),
+    ("copilot", {"COPILOT_HOME": "/c", "XDG_CONFIG_HOME": "/x"}, "linux", "/c/mcp-config.json"),
+    ("copilot", {"XDG_CONFIG_HOME": "/x"}, "linux", "/home/.copilot/mcp-config.json"),
+    ("gemini", {"GEMINI_CLI_HOME": "/g"}, "linux", "/g/.gemini/settings.json"),
+    ("vscode", {}, "darwin", "/home/Library/Application Support/Code/User/mcp.json"),
+    ("zed", {"XDG_CONFIG_HOME": "/x"}, "darwin", "/home/.config/zed/settings.json"),
+)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_each_host_has_its_file(name: str) -> None:
+    machine = Machine({}, Path("/home"), Path("/project"), "linux")
+    user, project = LINUX[name], PROJECT.get(name)
+    assert locate(HOSTS[name], "user", machine) == (Path("/home", user) if user else None)
+    wanted = Path("/project", project) if project else None
+    assert locate(HOSTS[name], "project", machine) == wanted
+
+
+@pytest.mark.parametrize(("name", "environ", "platform", "file"), ELSEWHERE)
+def test_variables_and_systems_move_it(
+    name: str, environ: dict[str, str], platform: str, file: str
+) -> None:
+    machine = Machine(environ, Path("/home"), Path("/project"), platform)
+    assert locate(HOSTS[name], "user", machine) == Path(file)
+
+
+def test_claude_desktop_of_the_store_reads_its_own_file(tmp_path: Path) -> None:
+    environ = {"LOCALAPPDATA": str(tmp_path), "APPDATA": str(tmp_path / "Roaming")}
+    machine = Machine(environ, tmp_path, tmp_path, "win32")
+    host = HOSTS["claude-desktop"]
+    plain = tmp_path / "Roaming/Claude/claude_desktop_config.json"
+    assert locate(host, "user", machine) == plain
+    store = tmp_path / "Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude"
+    store.mkdir(parents=True)
+    assert locate(host, "user", machine) == store / "claude_desktop_config.json"
+
+
+def test_of_two_names_the_one_that_is_there_counts(tmp_path: Path) -> None:
+    (tmp_path / "opencode.jsonc").write_text("{}")
+    machine = Machine({}, tmp_path, tmp_path, "linux")
+    assert locate(HOSTS["opencode"], "project", machine) == tmp_path / "opencode.jsonc"
+
+
+def test_servers_are_listed_with_what_they_start(tmp_path: Path) -> None:
+    file = tmp_path / ".config/opencode/opencode.jsonc"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        """{ // mine
+  "mcp": {
+    "abp": {"type": "local", "command": ["/x/abp-bridge", "serve"], "environment": {"A": "b"}},
+    "far": {"type": "remote", "url": "https://mcp.example", "enabled": false},
+    "odd": 5,
+  },
+}
+"""
+    )
+    machine = Machine({}, tmp_path, tmp_path, "linux")
+    found, (abp, far) = servers_of(HOSTS["opencode"], "user", machine)
+    assert found == file
+    assert (abp.name, abp.path, abp.enabled) == ("abp", ("mcp", "abp"), True)
+    assert abp.launch == Launch("/x/abp-bridge", ("serve",), {"A": "b"})
+    assert abp.own == ("serve",)
+    assert (far.launch, far.own, far.enabled) == (None, None, False)
+
+
+def test_a_file_that_is_not_there_has_none(tmp_path: Path) -> None:
+    machine = Machine({}, tmp_path, tmp_path, "linux")
+    assert servers_of(HOSTS["codex"], "user", machine) == (tmp_path / ".codex/config.toml", [])
+    assert servers_of(HOSTS["goose"], "project", machine) == (None, [])
+
+
+def test_a_file_that_is_not_understood_says_where(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text('{\n  "mcpServers": {}, // none\n}\n')
+    machine = Machine({}, tmp_path, tmp_path, "linux")
+    with pytest.raises(SetupError, match="line 2: a comment, which the host does not understand"):
+        servers_of(HOSTS["mcp-json"], "project", machine)
+
+
+def test_the_newer_layout_of_a_file_is_seen() -> None:
+    host = HOSTS["opencode"]
+    keys: dict[str, JsonValue] = {
+        "old": {"mcp": {"a": {"type": "local"}}},
+        "none": {},
+        "server of that name": {"mcp": {"servers": {"type": "local", "command": ["x"]}}},
+        "new": {"mcp": {"servers": {"a": {"type": "local"}}}},
+    }
+    found = {}
+    for name, value in keys.items():
+        layout = find_layout(host, value)
+        assert layout is not None
+        found[name] = layout.key
+    assert found == {
+        "old": ("mcp",),
+        "none": ("mcp",),
+        "server of that name": ("mcp",),
+        "new": ("mcp", "servers"),
+    }
+
+
+def test_ours_is_known_by_its_command() -> None:
+    assert own_arguments(["C:\\Programs\\abp-bridge.exe", "serve"]) == ("serve",)
+    assert own_arguments(["/usr/bin/python3", "-m", "abp_bridge", "mcp"]) == ("mcp",)
+    assert own_arguments(["/usr/bin/python3", "-m", "abp_bridge_of_others"]) is None
+    assert own_arguments([]) is None
+    assert wrapped_command(["abp-bridge", "mcp", "--page", "off", "--", "npx", "x"]) == ("npx", "x")
+    assert wrapped_command(["abp-bridge", "serve", "--", "npx"]) is None
+    assert wrapped_command(["abp-bridge", "mcp", "--"]) is None
