@@ -1,0 +1,1 @@
+"""What `make packages` builds besides the product: packages, and entries for registries."""
