@@ -1,16 +1,34 @@
 """What real hosts do that the capability exchange does not say: a table keyed by the name a host
 gives itself, and for those that give none by what they declare.
 
-Only the columns of the matrix are built from it. Measured with Codex 0.169, Goose 1.52 and Claude
-Code 2.1; unknown hosts get the careful row.
+Only the columns of the matrix are built from it. Measured with Codex 0.169, Goose 1.52, Claude
+Code 2.1, Copilot CLI 1.0, Gemini CLI 0.61, Qwen Code 0.24 and acpx 0.19; unknown hosts get the
+careful row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
+from abp_bridge.core.matrix import MATRIX, Surface, SurfaceVariant, candidate_attempts
+from abp_bridge.core.question import Question
 from abp_bridge.core.schema import json_equal
+
+
+@dataclass(frozen=True, slots=True)
+class HostWay:
+    """What a host's person can do to be asked: what it is, what happens `then`, and which of the
+    host's surfaces, or the bridge's own, it opens.
+    """
+
+    give: str
+    then: str
+    surfaces: tuple[Surface, ...]
+
+    def __str__(self) -> str:
+        return f"{self.give}: {self.then}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +48,12 @@ class Profile:
             nobody knows.
         may_dismiss_unattended: Where nobody sits at it, it dismisses a question by itself, and may
             take as long as a person: its `cancel` is no proof of one.
-        ways: What its person can do in it to be asked, in words for them.
+        lists_once: It lists tools once: one that comes later is no tool in it.
+        joins_texts: Its model reads the texts of a result with nothing between them.
+        reads_structured: Its model reads the structured content of a result that has some, and
+            none of its texts.
+        may_leave: It may send one prompt and leave: the next is sure only once it has come back.
+        ways: What its person can do in it to be asked.
         shows: Its surfaces as it declares them, for people who look it up; a session goes by what
             is declared in it.
     """
@@ -44,9 +67,33 @@ class Profile:
     titles: bool = True
     interactive: bool | None = True
     may_dismiss_unattended: bool = False
-    ways: tuple[str, ...] = ()
+    lists_once: bool = False
+    joins_texts: bool = False
+    reads_structured: bool = False
+    may_leave: bool = False
+    ways: tuple[HostWay, ...] = ()
     shows: tuple[str, ...] = ("acp-permission", "acp-chat")
 
+    def find_ways(self, question: Question, off: Collection[Surface] = ()) -> Iterator[str]:
+        """Those of its ways that `question` can go, in words; surfaces that are `off` are none."""
+        for way in self.ways:
+            opened = [self._variant(surface) for surface in way.surfaces if surface not in off]
+            if candidate_attempts(question, opened):
+                yield str(way)
+
+    def _variant(self, surface: Surface) -> SurfaceVariant:
+        """A surface as this host shows it."""
+        newest = max(version for known, version in MATRIX if known is surface)
+        return SurfaceVariant(
+            surface,
+            newest,
+            plain=self.plain and surface is Surface.MCP_FORM,
+            buttons=self.buttons,
+            loopback=self.loopback or surface is not Surface.MCP_URL,
+        )
+
+
+_FORMS = (Surface.MCP_FORM, Surface.MCP_URL)
 
 CAREFUL = Profile("an unknown host", interactive=None)
 
@@ -59,10 +106,20 @@ PROFILES: dict[str, Profile] = {
         loopback=False,
         tool_timeout=300.0,
         paused_while_asking=True,
+        lists_once=True,
+        reads_structured=True,
         ways=(
-            "codex in a terminal: it shows what is asked, which codex exec declines by itself",
-            'env_vars = ["DISPLAY", "WAYLAND_DISPLAY"] of this server in config.toml, and --page'
-            " open: Codex passes neither on, and without them no browser is found",
+            HostWay(
+                "codex in a terminal",
+                "it shows what is asked, which codex exec declines by itself",
+                _FORMS,
+            ),
+            HostWay(
+                'env_vars = ["DISPLAY", "WAYLAND_DISPLAY"] of this server in config.toml, and'
+                " --page open",
+                "Codex passes neither on, and without them no browser is found",
+                (Surface.PAGE,),
+            ),
         ),
         shows=("mcp-form", "mcp-url"),
     ),
@@ -73,12 +130,25 @@ PROFILES: dict[str, Profile] = {
         plain=True,
         titles=False,
         tool_timeout=300.0,
-        ways=("goose session: it shows forms, where goose run ends with an error",),
+        ways=(
+            HostWay(
+                "goose session",
+                "it shows forms, where goose run ends with an error",
+                (Surface.MCP_FORM,),
+            ),
+        ),
         shows=("mcp-form", "mcp-sampling"),
     ),
     "claude-code": Profile(
         "Claude Code",
-        ways=("claude in a terminal: it shows what is asked, which claude -p dismisses by itself",),
+        reads_structured=True,
+        ways=(
+            HostWay(
+                "claude in a terminal",
+                "it shows what is asked, which claude -p dismisses by itself",
+                _FORMS,
+            ),
+        ),
         shows=("mcp-form", "mcp-url"),
     ),
     # Its headless mode starts a terminal's form, which fails: 26 ms to 1 s, by how busy the machine
@@ -86,15 +156,53 @@ PROFILES: dict[str, Profile] = {
     "fast-agent-mcp": Profile(
         "fast-agent",
         may_dismiss_unattended=True,
-        ways=("fast-agent in a terminal: it shows forms there, and dismisses them elsewhere",),
+        ways=(
+            HostWay(
+                "fast-agent in a terminal",
+                "it shows forms there, and dismisses them elsewhere",
+                _FORMS,
+            ),
+        ),
         shows=("mcp-form", "mcp-url"),
     ),
-    # As ACP clients: acpx asks y or n (a program on its runtime may declare forms), Goose shows
-    # buttons of its own and answers by kind, OpenHands takes the first option there is.
+    # Its terminal shows every field, and any address; its model reads `}}Nobody` where a result has
+    # two texts.
+    "copilot-cli": Profile(
+        "Copilot CLI",
+        tool_timeout=180.0,
+        joins_texts=True,
+        ways=(
+            HostWay(
+                "copilot in a terminal",
+                "it shows what is asked, which copilot -p declines by itself",
+                _FORMS,
+            ),
+        ),
+        shows=("mcp-form", "mcp-url", "mcp-sampling"),
+    ),
+    # They ask nobody anything. Qwen's limit is one of silence.
+    "gemini-cli-mcp-client": Profile("Gemini CLI", tool_timeout=600.0, shows=()),
+    "qwen-cli-mcp-client": Profile("Qwen Code", tool_timeout=300.0, lists_once=True, shows=()),
+    # As ACP clients: acpx asks y or n (a program on its runtime may declare forms), and its exec
+    # sends one prompt, where its prompt resumes a session first; Goose shows buttons of its own and
+    # answers by kind, OpenHands takes the first option there is.
     "acpx": Profile(
         "acpx",
         buttons=2,
-        ways=("acpx in a terminal, without --approve-all and --deny-all: it asks y or n",),
+        may_leave=True,
+        ways=(
+            HostWay(
+                "acpx in a terminal, without --approve-all and --deny-all",
+                "it asks y or n",
+                (Surface.ACP_PERMISSION,),
+            ),
+            HostWay(
+                "acpx sessions new, then acpx prompt",
+                "you are asked in that session, and your next acpx prompt is the answer, where acpx"
+                " exec leaves with the question",
+                (Surface.ACP_CHAT,),
+            ),
+        ),
     ),
     "goose": Profile("Goose as an ACP client", plain=True, buttons=2),
     "openhands": Profile("OpenHands", buttons=2, interactive=False, shows=("acp-permission",)),
@@ -102,6 +210,8 @@ PROFILES: dict[str, Profile] = {
     "toad": Profile("Toad"),
 }
 
+# By how a name begins that ends with the server's, as the person called that.
+_BEGINNINGS = {"qwen-cli-mcp-client-": PROFILES["qwen-cli-mcp-client"]}
 
 # Hosts that give no name, by all that they declare: what nobody else was seen to declare.
 UNNAMED: tuple[tuple[JsonObject, Profile], ...] = (
@@ -126,6 +236,7 @@ def profile(name: JsonValue, declared: JsonValue = None) -> Profile:
     Returns:
         The careful row for a host that neither tells.
     """
-    if known := as_text(name).strip():
-        return PROFILES.get(known.lower(), CAREFUL)
+    if known := as_text(name).strip().lower():
+        begun = (row for start, row in _BEGINNINGS.items() if known.startswith(start))
+        return PROFILES.get(known) or next(begun, CAREFUL)
     return next((row for given, row in UNNAMED if json_equal(declared, given)), CAREFUL)

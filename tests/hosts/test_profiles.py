@@ -22,6 +22,8 @@ GOOSE = {
     ("name", "declared", "row"),
     [
         ("Codex-MCP-Client", {}, PROFILES["codex-mcp-client"]),
+        ("qwen-cli-mcp-client-My Apps", {}, PROFILES["qwen-cli-mcp-client"]),
+        ("acpx-2", {}, CAREFUL),
         (None, GOOSE, PROFILES["goose"]),
         (" ", GOOSE, PROFILES["goose"]),
         (None, {**GOOSE, "terminal": True}, CAREFUL),

@@ -4,7 +4,7 @@
 //
 // COMMAND is the agent of its one session. `prompt {text}` is a turn, with {status, text} for a result; `cancel` cancels it. What acpx is asked comes
 // out as it stood on the wire, and is answered in acpx's words: `elicitation/create` with an action, `session/request_permission` with {outcome: KIND}.
-// `withdrawn` tells that acpx itself took a question back.
+// `withdrawn` tells that acpx itself took a question back. The agent is given the MCP servers that MCP_SERVERS has, as ACP has them.
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
@@ -34,6 +34,7 @@ const runtime = createAcpRuntime({
   sessionStore: createRuntimeStore({ stateDir }),
   agentRegistry: { resolve: () => command, list: () => ["agent"] },
   permissionMode: "deny-all",
+  mcpServers: JSON.parse(process.env.MCP_SERVERS ?? "[]"),
   elicitationModes: asked === "forms" ? ["form", "url"] : [],
   onPermissionRequest: (request, { signal }) => ask("session/request_permission", request.raw, signal, { outcome: "cancel" }),
 });

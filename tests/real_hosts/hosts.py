@@ -243,9 +243,14 @@ def codex_home(stage: Stage, server: str = "") -> dict[str, str]:
 
 
 def codex_with_bridge(
-    stage: Stage, bridge_env: Mapping[str, str], app: str = "demo", *, required: bool = True
+    stage: Stage,
+    bridge_env: Mapping[str, str],
+    app: str = "demo",
+    *,
+    required: bool = True,
+    tool_timeout: float | None = None,
 ) -> dict[str, str]:
-    """The same, with the bridge as its server."""
+    """The same, with the bridge as its server, whose tools have `tool_timeout` seconds."""
     command, *args = stage.bridge(app)
     env = {**BRIDGE_ENV, **bridge_env}.items()
     server = CODEX_SERVER.format(
@@ -254,15 +259,24 @@ def codex_with_bridge(
         env=", ".join(f"{name} = {json.dumps(value)}" for name, value in env),
         required=json.dumps(required),
     )
+    if tool_timeout is not None:
+        server += f"tool_timeout_sec = {tool_timeout}\n"
     return codex_home(stage, server)
 
 
-def codex_exec(stage: Stage, script: str, *, required: bool = True, **bridge_env: str) -> None:
+def codex_exec(
+    stage: Stage,
+    script: str,
+    *,
+    required: bool = True,
+    tool_timeout: float | None = None,
+    **bridge_env: str,
+) -> None:
     """`codex exec`, headless, to its end."""
     run(
         stage,
         [stage.program, "exec", "--json", "--skip-git-repo-check", script],
-        codex_with_bridge(stage, bridge_env, required=required),
+        codex_with_bridge(stage, bridge_env, required=required, tool_timeout=tool_timeout),
     )
 
 
@@ -272,8 +286,15 @@ class AppServer(Host):
     stamp: ClassVar[Mapping[str, Json]] = {}
     asks = "mcpServer/elicitation/request"
 
-    def __init__(self, stage: Stage, app: str = "demo", **bridge_env: str) -> None:
-        env = codex_with_bridge(stage, bridge_env, app)
+    def __init__(
+        self,
+        stage: Stage,
+        app: str = "demo",
+        *,
+        tool_timeout: float | None = None,
+        **bridge_env: str,
+    ) -> None:
+        env = codex_with_bridge(stage, bridge_env, app, tool_timeout=tool_timeout)
         super().__init__(stage, [stage.program, "app-server"], env)
 
     def open(self) -> None:
@@ -315,7 +336,7 @@ def allow(params: Json) -> Json:
 
 class Editor(Host):
     """One session of an ACP agent, in a client that allows tools once, and shows the forms that the
-    agent relays from its MCP `server`, which is a command.
+    agent relays from its MCP `server`, which is a command; with none, the agent has its own.
     """
 
     answers: Mapping[str, Callable[[Json], Json]] = {"session/request_permission": allow}
@@ -332,8 +353,10 @@ class Editor(Host):
         super().__init__(stage, command, env)
         names = {**BRIDGE_ENV, **bridge_env}.items()
         variables = [{"name": name, "value": value} for name, value in names]
-        program, *args = server
-        self._server = {"name": name, "command": program, "args": args, "env": variables}
+        self._servers: list[Json] = []
+        if server:
+            program, *args = server
+            self._servers += [{"name": name, "command": program, "args": args, "env": variables}]
 
     def open(self) -> None:
         client = {"name": "abp-bridge-tests", "version": "0"}
@@ -341,7 +364,7 @@ class Editor(Host):
             "initialize",
             {"protocolVersion": 1, "clientCapabilities": CAPABILITIES, "clientInfo": client},
         )
-        place = {"cwd": str(self.stage.work), "mcpServers": [self._server]}
+        place = {"cwd": str(self.stage.work), "mcpServers": self._servers}
         self.session: str = self.result("session/new", place)["sessionId"]
 
     def begin_turn(self, script: str) -> None:
@@ -358,21 +381,25 @@ class Editor(Host):
 GOOSE = _text("goose.yaml")
 
 
-def goose_home(stage: Stage, mode: str = "auto") -> dict[str, str]:
+def goose_home(
+    stage: Stage, mode: str = "auto", extensions: Mapping[str, Json] | None = None
+) -> dict[str, str]:
     """Goose's home is written; its environment is returned."""
     config = stage.home / ".config" / "goose" / "config.yaml"
-    config.parent.mkdir(parents=True)
-    config.write_text(GOOSE.format(url=stage.model.url, mode=mode))
+    config.parent.mkdir(parents=True, exist_ok=True)
+    known = json.dumps(extensions or {})  # which is YAML too
+    config.write_text(GOOSE.format(url=stage.model.url, mode=mode, extensions=known))
     return stage.environment(OPENAI_API_KEY="none")
 
 
-def claude_home(stage: Stage) -> dict[str, str]:
-    """Claude as quiet as it can be, with our model."""
+def claude_home(stage: Stage, tool_timeout: float | None = None) -> dict[str, str]:
+    """Claude as quiet as it can be, with our model, whose tools have `tool_timeout` seconds."""
     quiet = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER")
     return stage.environment(
         ANTHROPIC_BASE_URL=stage.model.url,
         ANTHROPIC_API_KEY="none",
         ENABLE_TOOL_SEARCH="false",
+        **({} if tool_timeout is None else {"MCP_TOOL_TIMEOUT": f"{tool_timeout * 1000:.0f}"}),
         **dict.fromkeys((*quiet, "IS_SANDBOX"), "1"),
     )
 
@@ -398,10 +425,20 @@ def qwen_home(stage: Stage) -> dict[str, str]:
 def gemini_home(stage: Stage) -> dict[str, str]:
     """Gemini CLI's home is written, with our model; its environment is returned."""
     settings = stage.home / ".gemini" / "settings.json"
-    settings.parent.mkdir()
+    settings.parent.mkdir(exist_ok=True)
     key = {"auth": {"selectedType": "gemini-api-key"}}
     settings.write_text(json.dumps({"security": key, "model": {"name": "mock"}}))
     return stage.environment(GEMINI_API_KEY="none", GOOGLE_GEMINI_BASE_URL=stage.model.url)
+
+
+def goose_extension(
+    stage: Stage, bridge_env: Mapping[str, str], tool_timeout: float | None = None
+) -> dict[str, Json]:
+    """The bridge in Goose's own configuration, where the clock of its tools is."""
+    server = server_entry(stage, bridge_env)
+    timeout = {} if tool_timeout is None else {"timeout": round(tool_timeout)}
+    named = {"enabled": True, "type": "stdio", "name": "abp", "cmd": server["command"]}
+    return {"abp": {**named, "args": server["args"], "envs": server["env"], **timeout}}
 
 
 def goose(stage: Stage, **bridge_env: str) -> Editor:
@@ -417,7 +454,7 @@ def claude(stage: Stage, **bridge_env: str) -> Editor:
 # --- hosts that run one prompt, headless, to its end ----------------------------------------------
 
 
-def _server(stage: Stage, bridge_env: Mapping[str, str]) -> dict[str, Json]:
+def server_entry(stage: Stage, bridge_env: Mapping[str, str]) -> dict[str, Json]:
     """The bridge as hosts are told of a server."""
     command, *args = stage.bridge()
     return {"command": command, "args": args, "env": {**BRIDGE_ENV, **bridge_env}}
@@ -428,9 +465,9 @@ def claude_command(stage: Stage, *arguments: str, **bridge_env: str) -> list[str
     along.
     """
     program = stage.program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
-    servers = {"mcpServers": {"abp": _server(stage, bridge_env)}}
+    servers = {"mcpServers": {"abp": server_entry(stage, bridge_env)}}
     options = ["--mcp-config", json.dumps(servers), "--strict-mcp-config", "--allowedTools"]
-    return [program, *arguments, *options, "mcp__abp__abp_call"]
+    return [program, *arguments, *options, "mcp__abp"]
 
 
 def claude_print(stage: Stage, script: str, **bridge_env: str) -> None:
@@ -438,24 +475,39 @@ def claude_print(stage: Stage, script: str, **bridge_env: str) -> None:
     run(stage, claude_command(stage, "-p", script, **bridge_env), claude_home(stage))
 
 
-def copilot_print(stage: Stage, script: str, **bridge_env: str) -> None:
-    """`copilot -p`, with our model for a provider of the person's own, and nothing else reached."""
-    servers = {"mcpServers": {"abp": {"tools": ["*"], **_server(stage, bridge_env)}}}
-    env = stage.environment(
+def copilot_home(stage: Stage) -> dict[str, str]:
+    """Copilot with our model for a provider of the person's own, and nothing else reached."""
+    return stage.environment(
         COPILOT_PROVIDER_BASE_URL=f"{stage.model.url}/v1",
         COPILOT_PROVIDER_API_KEY="none",
         COPILOT_MODEL="mock",
         COPILOT_OFFLINE="true",
     )
-    options = ["--additional-mcp-config", json.dumps(servers), "--allow-all-tools"]
-    run(stage, [stage.program, "-p", script, *options], env)
+
+
+def copilot_command(
+    stage: Stage, *arguments: str, timeout: float | None = None, **bridge_env: str
+) -> list[str | Path]:
+    """Copilot with the bridge as its server, whose tools have `timeout` seconds."""
+    clock = {} if timeout is None else {"timeout": round(timeout * 1000)}
+    server = {"tools": ["*"], **server_entry(stage, bridge_env), **clock}
+    servers = json.dumps({"mcpServers": {"abp": server}})
+    return [stage.program, "--additional-mcp-config", servers, "--allow-all-tools", *arguments]
+
+
+def copilot_print(
+    stage: Stage, script: str, *, timeout: float | None = None, **bridge_env: str
+) -> None:
+    """`copilot -p`."""
+    command = copilot_command(stage, "-p", script, timeout=timeout, **bridge_env)
+    run(stage, command, copilot_home(stage))
 
 
 def fast_agent_message(stage: Stage, script: str, **bridge_env: str) -> None:
     """`fast-agent go --message`."""
     config = stage.home / "fast-agent.yaml"
     provider = {"api_key": "none", "base_url": f"{stage.model.url}/v1"}
-    servers = {"abp": {"transport": "stdio", **_server(stage, bridge_env)}}
+    servers = {"abp": {"transport": "stdio", **server_entry(stage, bridge_env)}}
     config.write_text(json.dumps({"generic": provider, "mcp": {"servers": servers}}))
     options = ["--config-path", str(config), "--servers", "abp", "--model", "generic.mock"]
     run(stage, [stage.program, "go", *options, "--message", script], stage.environment())
@@ -535,23 +587,29 @@ def before_claude(stage: Stage) -> tuple[list[str], dict[str, str]]:
 # --- programs that run to their end ---------------------------------------------------------------
 
 
-def run(stage: Stage, command: Sequence[str | Path], env: Mapping[str, str], code: int = 0) -> str:
-    """A headless host, to its end: what it said."""
+def run(
+    stage: Stage,
+    command: Sequence[str | Path],
+    env: Mapping[str, str],
+    code: int = 0,
+    said: str | None = None,
+) -> str:
+    """A headless host, which is `said` this much on its stdin, to its end: what it said."""
     with (stage.folder / "host.stderr").open("w") as stderr:
         process = subprocess.Popen(
             command,
             cwd=stage.work,
             env=env,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if said is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
             start_new_session=True,
         )
     try:
-        said, _ = process.communicate(timeout=PATIENCE)
+        answer, _ = process.communicate(said, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise
     assert process.returncode == code, f"it ended with {process.returncode}, see {stage.folder}"
-    return said
+    return answer

@@ -2,9 +2,13 @@
 Responses (Codex), Chat Completions (Goose), Anthropic Messages (Claude) and Gemini's.
 
 The script is the last message of the user that holds one. Each of its lines `CALL tool {json}` is
-one tool call, played one a turn; then the model says DONE. Hosts prefix the names of MCP tools each
+one tool call, played one a turn; then the model says DONE. `$call` in it is the id of a call that
+goes on, as the last result has it. Hosts prefix the names of MCP tools each
 in its own way: `tool` stands for the first offered one that ends with it. What the formats say in
 a turn is in `formats.json`; to what is asked they all come down to the same.
+
+Qwen names the tools of servers in words, to be reviewed with its `tool_search` and called by its
+`tool_call`: the model reviews each before it calls it.
 """
 
 from __future__ import annotations
@@ -23,15 +27,22 @@ from support.http_server import Request as HttpRequest
 Json = Any
 
 _CALL = re.compile(r"^CALL (\S+) (\{.*\})$", re.MULTILINE)
+_GOES_ON = re.compile(r'\\*"call\\*": *\\*"([^"\\]+)')
+_DEFERRED = re.compile(r'"(mcp__\w+)": "')
+_REVIEWED = re.compile(r"^<function>(\{.*\})</function>$", re.MULTILINE)
 _FORMATS: Json = json.loads(Path(__file__).with_name("formats.json").read_text())
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One that the host offers; Codex groups those of a server in a namespace."""
+    """One that the host offers, and its parameters, None where only its name is known so far; Codex
+    groups those of a server in a namespace. `is_deferred`, if it is called by another.
+    """
 
     name: str
     namespace: str | None = None
+    takes: frozenset[str] | None = None
+    is_deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,16 @@ class Request:
     tools: list[Tool]
 
     def offers(self, tool: str) -> bool:
-        return any(each.name.endswith(tool) for each in self.tools)
+        return self.find(tool) is not None
+
+    def find(self, tool: str) -> Tool | None:
+        """The first that ends with this name."""
+        return next((each for each in self.tools if each.name.endswith(tool)), None)
+
+    @property
+    def heard(self) -> list[str]:
+        """What tools gave; a review of a tool is none."""
+        return [text for who, text in self.said if who == "tool" and not _REVIEWED.search(text)]
 
 
 class Model:
@@ -96,20 +116,36 @@ class Model:
             return {"$words": "Hello."}
         self.requests.append(request)
         calls = _CALL.findall(request.said[scripts[-1]][1])
-        results = sum(who == "tool" for who, _ in request.said[scripts[-1] :])
+        results = len(Request(request.said[scripts[-1] :], []).heard)
         if results >= len(calls):
             return {"$words": "DONE"}
         name, arguments = calls[results]
-        found = (tool for tool in request.tools if tool.name.endswith(name))
-        tool = next(found, Tool(name))
+        tool = request.find(name) or Tool(name)
+        if going := _GOES_ON.findall("".join(request.heard[-1:])):
+            arguments = arguments.replace("$call", going[-1])
+        values = json.loads(arguments)
+        if tool.is_deferred and tool.takes is None:
+            tool, values = Tool("tool_search"), {"query": f"select:{tool.name}"}
+        elif tool.is_deferred:
+            tool, values = Tool("tool_call"), {"name": tool.name, "arguments": values}
         called = {"$tool": tool.name, "$namespace": tool.namespace}
-        return {**called, "$arguments": arguments, "$values": json.loads(arguments)}
+        return {**called, "$arguments": json.dumps(values), "$values": values}
 
 
 def _request(body: Json) -> Request:
     items = next(body[name] for name in ("input", "messages", "contents") if name in body)
     said = [each for item in items for each in _said(item)]
-    return Request(said, [*_tools(body.get("tools"))])
+    return Request(said, [*_tools(body.get("tools")), *_deferred(said)])
+
+
+def _deferred(said: list[tuple[str, str]]) -> Iterator[Tool]:
+    """The tools that a host only names, those that were reviewed first."""
+    for who, text in said:
+        for tool in map(json.loads, _REVIEWED.findall(text) if who == "tool" else ()):
+            yield Tool(tool["name"], None, _takes(tool), is_deferred=True)
+    for who, text in said:
+        for name in _DEFERRED.findall(text) if who == "user" else ():
+            yield Tool(name, is_deferred=True)
 
 
 def _said(item: Json, role: str = "") -> Iterator[tuple[str, str]]:
@@ -142,7 +178,14 @@ def _tools(offered: Json, namespace: str | None = None) -> Iterator[Tool]:
         elif "functionDeclarations" in tool:
             yield from _tools(tool["functionDeclarations"])
         elif "name" in tool:
-            yield Tool(tool["name"], namespace)
+            yield Tool(tool["name"], namespace, _takes(tool))
+
+
+def _takes(tool: Json) -> frozenset[str]:
+    """The names of its parameters, wherever the format has them."""
+    places = ("parameters", "input_schema", "parametersJsonSchema")
+    schema: Json = next((tool[place] for place in places if tool.get(place)), {})
+    return frozenset(schema.get("properties") or ())
 
 
 def _fill(template: Json, known: Mapping[str, Json]) -> Json:

@@ -104,6 +104,9 @@ class Record:
         kind, stderr = self.path.name.partition("-")[0], self.stderr
         if kind == "server":  # whose lines, and stderr, are mostly that server's
             stderr = [line for line in stderr if line.startswith(("abp-bridge", "Traceback"))]
+            # opencode ends what its servers have started before it ends them.
+            stderr = [line for line in stderr if "ended (signal 15) before its host" not in line]
+            stderr = [line for line in stderr if "nobody answered what" not in line]  # as it was
         elif kind == "mcp":
             self.wire.check()
         elif kind == "acp":
@@ -137,6 +140,7 @@ class Stage:
         # Not below `folder`: the names of sockets are short.
         self.temporary = Path(tempfile.mkdtemp(prefix="hosts-"))
         self._scripted: list[str] = []
+        self._offered = ""
         self._server: list[str] = []
 
     def environment(self, **more: str) -> dict[str, str]:
@@ -150,9 +154,18 @@ class Stage:
         """From now on bridges record, and their app does these steps when it is called."""
         self._scripted = ["--app", trip(self.folder, steps)]
 
+    def offer(self, target: str) -> None:
+        """From now on bridges offer this app, and record nothing: what it offers is remembered."""
+        self._offered = target
+
     def stand_before(self, server: Sequence[str | Path]) -> None:
         """From now on the bridge is somebody else's MCP server, with us before it."""
         self._server = [str(each) for each in server]
+
+    @property
+    def server(self) -> list[str]:
+        """The bridge before somebody else's server, where that is what it is; else nothing."""
+        return self.bridge() if self._server else []
 
     def bridge(self, app: str = "demo", kind: str = "mcp", *, records: bool = True) -> list[str]:
         """The bridge as an MCP server or, where that is the `kind`, as an ACP agent."""
@@ -165,7 +178,7 @@ class Stage:
         return recorded(self.folder / "proxy", BRIDGE, "acp", *self._options(app), "--", *agent)
 
     def _options(self, app: str, records: bool = True) -> list[str]:
-        offered = (self._scripted or ["--app", app]) if app else []
+        offered = (self._scripted or ["--app", self._offered or app]) if app else []
         trace = ["--record", str(self.folder / "trace")] if self._scripted and records else []
         return [*offered, *trace]
 
@@ -179,9 +192,9 @@ class Stage:
         (record,) = self.records(kind)
         return record
 
-    def results(self) -> list[Json]:
+    def results(self, kind: str = "mcp") -> list[Json]:
         """What the tool calls gave so far."""
-        return [result for record in self.records() for result in record.results()]
+        return [result for record in self.records(kind) for result in record.results()]
 
     def last_json(self) -> Json:
         """What the last tool call gave, which is JSON."""
@@ -202,6 +215,14 @@ class Stage:
                 tool.endswith(name) for record in self.records() for tool in record.tools()
             ),
             f"the host never listed {name}",
+        )
+
+    def await_tools(self) -> None:
+        """Until the host that runs has listed those of its bridge."""
+        kind = "server" if self._server else "mcp"
+        await_that(
+            lambda: any(each.tools() for each in self.records(kind) if not each.closed),
+            "the host listed no tools",
         )
 
     # --- the referee ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from support.tmux import Pane
 
 from . import hosts
 from .hosts import A_MOMENT, calling
-from .stage import BRIDGE_ENV, Stage, await_that
+from .stage import Stage, await_that
 
 PLAN = calling("abp_call", capability="plan")
 
@@ -21,11 +22,13 @@ PLAN = calling("abp_call", capability="plan")
 def terminal(stage: Stage, env: Mapping[str, str], *command: str | Path) -> Iterator[Pane]:
     """`command` in a terminal of its own; afterwards it has ended."""
     ended = stage.folder / "ended"
+    ended.unlink(missing_ok=True)
     line = (
         f"cd {shlex.quote(str(stage.work))} && {shlex.join(map(str, command))}; touch"
         f" {shlex.quote(str(ended))}; cat"
     )
-    with Pane(["sh", "-c", line], {**env, "TERM": "xterm-256color"}) as pane:
+    own = {"TERM": "xterm-256color", "ABP_TOOL_CACHE": str(stage.home / "tools")}
+    with Pane(["sh", "-c", line], {**env, **own}) as pane:
         yield pane
         await_that(ended.exists, "it did not end")
 
@@ -37,10 +40,25 @@ def type_keys(pane: Pane, *keys: str) -> None:
         pane.press(key)
 
 
+def type_prompt(pane: Pane, prompt: str) -> None:
+    """Line by line, in one prompt."""
+    first, *others = prompt.splitlines()
+    type_keys(pane, first)
+    for line in others:
+        type_keys(pane, "C-j", line)
+    type_keys(pane, "Enter")
+
+
 @contextmanager
-def codex_tui(stage: Stage, prompt: str = PLAN) -> Iterator[Pane]:
+def codex_tui(
+    stage: Stage,
+    prompt: str = PLAN,
+    *,
+    tool_timeout: float | None = None,
+    **bridge_env: str,
+) -> Iterator[Pane]:
     """Codex in a terminal, with the turn `prompt` begun."""
-    env = hosts.codex_with_bridge(stage, {})
+    env = hosts.codex_with_bridge(stage, bridge_env, tool_timeout=tool_timeout)
     with terminal(stage, env, stage.program, "--no-daemon", prompt) as pane:
         yield pane
         pane.until("DONE")
@@ -48,22 +66,45 @@ def codex_tui(stage: Stage, prompt: str = PLAN) -> Iterator[Pane]:
 
 
 @contextmanager
-def goose_session(stage: Stage, prompt: str = PLAN) -> Iterator[Pane]:
+def goose_session(
+    stage: Stage,
+    prompt: str = PLAN,
+    *,
+    tool_timeout: float | None = None,
+    **bridge_env: str,
+) -> Iterator[Pane]:
     """Goose in a terminal, with the turn `prompt` begun."""
-    bridge = shlex.join(
-        [*(f"{name}={value}" for name, value in BRIDGE_ENV.items()), *stage.bridge()]
-    )
-    with terminal(
-        stage,
-        hosts.goose_home(stage),
-        stage.program,
-        "session",
-        "--no-profile",
-        "--with-extension",
-        f"abp:{bridge}",
-    ) as pane:
+    extensions = hosts.goose_extension(stage, bridge_env, tool_timeout)
+    env = hosts.goose_home(stage, extensions=extensions)
+    with terminal(stage, env, stage.program, "session") as pane:
         pane.until("goose is ready")
-        type_keys(pane, prompt, "Enter")
+        type_prompt(pane, prompt)
+        yield pane
+        pane.until("Enter to send", below="DONE")
+        type_keys(pane, "/exit", "Enter")
+
+
+@contextmanager
+def claude_tui(
+    stage: Stage,
+    prompt: str = PLAN,
+    *,
+    tool_timeout: float | None = None,
+    **bridge_env: str,
+) -> Iterator[Pane]:
+    """Claude Code in a terminal, with the turn `prompt` begun."""
+    env = hosts.claude_home(stage, tool_timeout)
+    known = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": [env["ANTHROPIC_API_KEY"][-20:]], "rejected": []},
+        "projects": {str(stage.work): {"hasTrustDialogAccepted": True}},
+    }
+    (stage.home / ".claude.json").write_text(json.dumps(known))
+    with terminal(stage, env, *hosts.claude_command(stage, **bridge_env)) as pane:
+        pane.until("\u276f")  # its prompt
+        stage.await_tools()
+        type_prompt(pane, prompt)
         yield pane
         pane.until("DONE")
-        pane.press("/exit", "Enter")
+        type_keys(pane, "/exit", "Enter")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 from real_servers.servers import MongoDB
+from support.paths import APPS
 from support.visitor import type_on_the_page
 
 from .hosts import (
@@ -171,3 +172,13 @@ def test_mongodbs_own_question_is_answered(stage: Stage, mongodb: MongoDB, press
         (shown,) = codex.play(calling("drop_database", **DROP), answer)
     assert "You are about to drop the **shop** database" in shown["message"]
     assert mongodb.commands().count("dropDatabase") == dropped
+
+
+def test_exec_reads_what_nobody_answered_beside_a_servers_structured_result(stage: Stage) -> None:
+    """Its model has nothing of such a result's texts, whatever its schema allows."""
+    server = APPS / "mcp_server.py"
+    stage.stand_before([sys.executable, server, stage.folder / "read", stage.folder / "deeds"])
+    codex_exec(stage, calling("report"), ABP_WITHOUT_PERSON="true", ABP_PAGE="off")
+    read = " ".join(stage.model.requests[-1].heard)
+    assert "nobody answered" in read
+    assert '"result":"cancel"' in read.replace(" ", "").replace("\\", "")

@@ -4,9 +4,8 @@ labels, and where a form stands that must not be answered with one careless key.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -15,31 +14,9 @@ from support.tmux import Pane
 
 from abp_bridge.core.matrix import QuestionShape as Shape
 
-from . import hosts
 from .hosts import asking
 from .stage import Stage
-from .terminals import PLAN, codex_tui, goose_session, terminal, type_keys
-
-
-@contextmanager
-def claude_tui(stage: Stage, prompt: str = PLAN) -> Iterator[Pane]:
-    """Claude Code in a terminal, with the turn `prompt` begun."""
-    env = hosts.claude_home(stage)
-    known = {
-        "hasCompletedOnboarding": True,
-        "theme": "dark",
-        "customApiKeyResponses": {"approved": [env["ANTHROPIC_API_KEY"][-20:]], "rejected": []},
-        "projects": {str(stage.work): {"hasTrustDialogAccepted": True}},
-    }
-    (stage.home / ".claude.json").write_text(json.dumps(known))
-    with terminal(stage, env, *hosts.claude_command(stage)) as pane:
-        pane.until("\u276f")  # its prompt
-        stage.await_tool("abp_call")
-        type_keys(pane, prompt, "Enter")
-        yield pane
-        pane.until("DONE")
-        type_keys(pane, "/exit", "Enter")
-
+from .terminals import claude_tui, codex_tui, goose_session, type_keys
 
 TERMINALS: dict[str, Callable[[Stage, str], AbstractContextManager[Pane]]] = {
     "codex": codex_tui,

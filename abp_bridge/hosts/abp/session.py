@@ -17,7 +17,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.ways import describe_unasked
+from abp_bridge.core.ways import WAYS, describe_unasked
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.host import AppCapability, Call, Host, SessionApi, SessionError
@@ -98,8 +98,9 @@ class AbpSession:
             raise SurfaceUnsupportedError("this agent cannot ask its person", lasting=True)
         if not (place := await link.show_code()):
             raise SurfaceUnsupportedError(
-                "an agent is given no link to the page: set up a browser to be opened (--page"
-                " open), or where to show the page's code (--tty DEVICE, --notify)",
+                "an agent is given no link to the page: set up a browser to be opened"
+                f" ({WAYS[Surface.PAGE].give}), or where to show the page's code"
+                f" ({WAYS[Surface.TERMINAL].give}, --notify)",
                 lasting=False,
             )
         words = encode_address(question, link.address, place)

@@ -70,6 +70,8 @@ class ClientSurfaces:
     Attributes:
         turns: When its prompts begin and end: it can be asked inside of them only.
         chat: What is asked in the conversation itself.
+        has_come_back: Whether the client goes on with sessions: it has resumed one, or this is not
+            its first prompt.
     """
 
     def __init__(
@@ -88,7 +90,8 @@ class ClientSurfaces:
         self._connection = connection
         self._info = as_object(client.get("clientInfo"))
         row = profile(self._info.get("name"), client.get("clientCapabilities"))
-        self._ways = row.ways
+        self._profile = row
+        self._off = () if on_chat is not None else (Surface.ACP_CHAT,)
         self._permission_variant = SurfaceVariant(
             Surface.ACP_PERMISSION, buttons=row.buttons, interactive=row.interactive
         )
@@ -104,6 +107,7 @@ class ClientSurfaces:
         self._cards = cards
         self.turns = Turns()
         self.chat = Chat(self.turns, self.say, on_chat or (lambda: None))
+        self.has_come_back = False
         self._serial = 0
 
     @property
@@ -116,15 +120,17 @@ class ClientSurfaces:
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The surfaces this client has, best first, less those it turned out not to have, whatever
-        the calls. Every client can be asked for a permission; in the chat only one without forms.
+        the calls. Every client can be asked for a permission; in the chat only one without forms,
+        and one that may leave only once it has come back.
         """
         there = [each for each in self._variants if each.surface not in self._refused]
         forms = any(each.surface is Surface.ACP_FORM for each in there)
-        return [each for each in there if not (forms and each.surface is Surface.ACP_CHAT)]
+        has_chat = not forms and (self.has_come_back or not self._profile.may_leave)
+        return [each for each in there if has_chat or each.surface is not Surface.ACP_CHAT]
 
     def ways(self, question: Question) -> Sequence[str]:
         """What its person can do in this client to be asked (`Advising.ways`)."""
-        return self._ways
+        return list(self._profile.find_ways(question, self._off))
 
     async def ask(
         self,

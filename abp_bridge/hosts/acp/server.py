@@ -81,6 +81,7 @@ class AcpServer:
         self._draft = draft
         self._second = False  # version 2 was agreed on
         self._client: JsonObject = {}
+        self._resumes = False  # it has asked for a session of before
         self._sessions: dict[str, AcpSession] = {}
         self._running: dict[Id, _Turn] = {}  # by the prompt's id
         self._prompting: dict[str, _Turn] = {}  # by the session's
@@ -136,6 +137,8 @@ class AcpServer:
         id = f"abp-session-{os.getpid()}-{self._serial}"
         self._sessions[id] = session = self._make_session(id, self._client)
         session.cwd = cwd
+        if self._resumes:
+            session.on_return()
         if self._second:
             session.observe_asking(lambda asking: session.update(v2.encode_state(asking=asking)))
         return {"sessionId": id, "modes": _MODES}
@@ -143,10 +146,12 @@ class AcpServer:
     def _resume(self, params: JsonObject) -> JsonObject:
         """A session of this process goes on where it is: its apps are still connected.
 
-        Of another process's nothing is left: the error says so, by ACP's own code for it.
+        Of another process's nothing is left: the error says so, by ACP's own code for it, and the
+        client makes a new one.
         """
+        self._resumes = True
         try:
-            self._session(params)
+            self._session(params).on_return()
         except RpcError as problem:
             raise RpcError(acp.RESOURCE_NOT_FOUND, str(problem)) from None
         return {"modes": _MODES}

@@ -18,6 +18,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.question import Question
+from abp_bridge.core.sanitize import MESSAGE_LIMIT, label
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import (
     AppCapability,
@@ -111,6 +112,7 @@ class AcpSession:
         self._serial = 0
         self._running: _Running | None = None
         self._capability = ""  # that runs
+        self._was_prompted = False
         self.lost_notifications = connection.lost_notifications
         self._api = make_api(self)
 
@@ -203,6 +205,10 @@ class AcpSession:
         """The client closes the session: its apps go too."""
         await self._api.close("the client closed the session")
 
+    def on_return(self) -> None:
+        """The client goes on with sessions: it may be asked what its next prompt answers."""
+        self._surfaces.has_come_back = True
+
     def send_commands(self) -> None:
         """After the session has been given to the client: what can be typed."""
         self.on_capabilities_changed()
@@ -231,6 +237,9 @@ class AcpSession:
         Args:
             prompt: The content blocks as the client sent them; only their text counts.
         """
+        if self._was_prompted:
+            self.on_return()
+        self._was_prompted = True
         turns = self._surfaces.turns
         if self._surfaces.chat.is_open:
             reply = chat.decode_reply(prompt)
@@ -374,7 +383,7 @@ class AcpSession:
         details = as_object(as_object(self._api.status()["apps"])[app])
         lines = [f"Connected {app}: {details['name']} ({details['origin']})."]
         lines += [
-            f"- /{name}: {offer.capability.description}"
+            f"- /{name}: {label(offer.capability.description, MESSAGE_LIMIT)}"
             for name, offer in self._offers().items()
             if offer.app == app
         ]

@@ -20,12 +20,11 @@ from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tool_definitions import WAIT
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
-from abp_bridge.hosts.mcp.tools import McpTools, UnknownToolError
-from abp_bridge.hosts.profiles import profile
+from abp_bridge.hosts.mcp.tools import McpTools, UnknownToolError, profile_of
 from abp_bridge.interfaces.host import Host, SessionApi, SessionError, state_uri
 from abp_bridge.interfaces.surface import Page
 from abp_bridge.protocols.mcp.modern import RESOURCE_NOT_FOUND, decode_retry
-from abp_bridge.protocols.mcp.results import encode_log, encode_progress
+from abp_bridge.protocols.mcp.results import encode_log, encode_progress, separate_texts
 from abp_bridge.protocols.mcp.versions import V2025_03_26
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import INVALID_PARAMS
@@ -130,13 +129,15 @@ class McpSession(McpSurfaces):
         state, answers = decode_retry(params) if request.client.modern else (None, {})
         try:
             if state is not None:
-                return await self._calls.resume(request, state, answers)
-            return await self._toolbox.call(request)
+                result = await self._calls.resume(request, state, answers)
+            else:
+                result = await self._toolbox.call(request)
         except UnknownToolError as problem:
             raise RpcError(INVALID_PARAMS, str(problem)) from None
+        return separate_texts(result) if profile_of(request).joins_texts else result
 
     def _timeout_of(self, request: ToolRequest) -> ToolTimeout:
-        row = profile(request.client.info.get("name"), request.client.capabilities)
+        row = profile_of(request)
         return ToolTimeout((self._patience or row.tool_timeout) * MARGIN, row.paused_while_asking)
 
     def _on_progress(self, request: ToolRequest, progress: Progress) -> None:

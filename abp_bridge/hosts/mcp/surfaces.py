@@ -18,6 +18,7 @@ from abp_bridge.core.json_value import JsonObject, as_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.ways import WAYS
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.parked_call import FindParked, ParkedCall, find_none
@@ -50,6 +51,8 @@ from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
 # The capability that shows what goes to a surface.
 FORM, URL, ROOTS = "form", "url", "roots"
 _NEEDED = {Surface.MCP_FORM: FORM, Surface.MCP_URL: URL, Surface.MCP_SAMPLING: "sampling"}
+# How a person has themselves asked elsewhere.
+_PAGE, _TERMINAL = WAYS[Surface.PAGE].give, WAYS[Surface.TERMINAL].give
 ROOTS_LIMIT = 5.0  # seconds for a host to say which folders it grants
 
 
@@ -102,7 +105,7 @@ class McpSurfaces:
 
     def ways(self, question: Question) -> Sequence[str]:
         """What its person can do in this host to be asked (`Advising.ways`)."""
-        return self._find_delivery(question.calls).profile.ways
+        return list(self._find_delivery(question.calls).profile.find_ways(question))
 
     async def ask(
         self,
@@ -291,14 +294,14 @@ async def _send_address_through_model(
 ) -> SurfaceResponse:
     if parked is None or not parked.has_wait:
         raise SurfaceUnsupportedError(
-            "this host can show no link to the page. Be asked at a terminal (--tty DEVICE), or have"
-            " a browser opened (--page open)",
+            f"this host can show no link to the page. Be asked at a terminal ({_TERMINAL}), or have"
+            f" a browser opened ({_PAGE})",
             lasting=False,
         )
     if not (place := await link.show_code()):
         raise SurfaceUnsupportedError(
             "this host shows no forms, and its model is given no link to the page: set up a"
-            " browser to be opened (--page open), or where to show the page's code (--tty DEVICE,"
+            f" browser to be opened ({_PAGE}), or where to show the page's code ({_TERMINAL},"
             " --notify)",
             lasting=False,
         )

@@ -57,7 +57,8 @@ CALL = _tool(
             "type": "number",
             "exclusiveMinimum": 0,
             "description": (
-                "Seconds the app may work; the time a person is being asked does not count."
+                "Seconds the app may say nothing: each report of its progress begins them anew, up"
+                " to ten times as long in all. The time a person is being asked does not count."
             ),
         },
     },

@@ -121,6 +121,10 @@ class ToolList:
         """The tool of a capability that was given to `update`."""
         return self._names[_key(offer)]
 
+    def has_listed(self, tool: str) -> bool:
+        """Whether the host was told of an app's tool when it listed them last."""
+        return tool in self._listed
+
     def promise_of(self, tool: str, version: str) -> Promise | None:
         """What the host was promised of the results of this tool, as it was listed last."""
         if not (schema := self._listed.get(tool) or self._outputs.get(tool)):
@@ -162,6 +166,7 @@ def _say_unknown(tool: JsonObject, unknown: Sequence[str]) -> JsonObject:
         return tool
     words = (
         f" The tools of {', '.join(unknown)} are not listed yet: connect it, and its capabilities"
-        " are named with their parameters. From the next session on they are listed at once."
+        " are named with their parameters; call them by abp_call. From the next session on they are"
+        " listed at once."
     )
     return {**tool, "description": f"{tool['description']}{words}"}

@@ -17,11 +17,14 @@ from abp_bridge.hosts.mcp.tool_calls import ToolCalls, encode_outcome
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, KINDS
 from abp_bridge.hosts.mcp.tool_list import OWN, ToolList
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
+from abp_bridge.hosts.profiles import Profile, profile
 from abp_bridge.interfaces.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
 from abp_bridge.protocols.mcp.model_messages import decode_answered
 from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.protocols.mcp.tools import ROOM, describe_capabilities, describe_capability
 
+_EACH_A_TOOL = "Its capabilities, each also a tool of its own:"
+_BY_CALL = "Its capabilities, to be called by abp_call (this host does not list tools again):"
 LONGEST_CALL = 86_400  # seconds, a day, that a host may give an app for one call
 
 
@@ -78,7 +81,8 @@ class McpTools:
                 return await self._calls.begin(request, start, encode_outcome)
         except SessionError as problem:
             words = f"{problem.code}: {problem}"
-            return encode_text("\n".join([words, *self._describe(problem.about)]), error=True)
+            about = self._describe(request, problem.about)
+            return encode_text("\n".join([words, *about]), error=True)
         raise UnknownToolError(
             f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is."
         )
@@ -99,20 +103,26 @@ class McpTools:
             capability, params, app=app, on_progress=on_progress, on_end=on_end
         )
 
-    def _describe(self, about: Sequence[AppCapability]) -> Sequence[str]:
+    def _tool_of(self, request: ToolRequest, offer: AppCapability) -> str:
+        """The tool of a capability; empty where the host will never have it."""
+        tool = self._tools.name_of(offer)
+        is_late = profile_of(request).lists_once and not self._tools.has_listed(tool)
+        return "" if is_late else tool
+
+    def _describe(self, request: ToolRequest, about: Sequence[AppCapability]) -> Sequence[str]:
         """The parameters of capabilities, for a host that was never told them."""
         if not about:
             return ()
         self._update()
         described = describe_capabilities(
-            (self._tools.name_of(offer), offer.capability) for offer in about
+            (self._tool_of(request, offer), offer.capability) for offer in about
         )
         return (f"What there is to call, with its parameters:\n{described}",)
 
     async def _connect(self, request: ToolRequest) -> JsonObject:
         target = _text(request, "target")
         apps = await self._api.connect(target)
-        return self._describe_apps(apps, alone=target is not None)
+        return self._describe_apps(request, apps, alone=target is not None)
 
     async def _disconnect(self, request: ToolRequest) -> JsonObject:
         apps = await self._api.disconnect(_text(request, "app"))
@@ -120,16 +130,16 @@ class McpTools:
 
     async def _status(self, request: ToolRequest) -> JsonObject:
         if wanted := _text(request, "capability"):
-            return self._describe_one(wanted)
+            return self._describe_one(request, wanted)
         return encode_text(json.dumps(self._api.status(), ensure_ascii=False, indent=1))
 
-    def _describe_one(self, wanted: str) -> JsonObject:
+    def _describe_one(self, request: ToolRequest, wanted: str) -> JsonObject:
         """All that is known of one capability, whatever its length; of several apps' each."""
         offers = self._update()
         found = [
             {
                 **({"app": offer.app} if offer.app else {"notConnected": offer.origin}),
-                **describe_capability(self._tools.name_of(offer), offer.capability),
+                **describe_capability(self._tool_of(request, offer), offer.capability),
             }
             for offer in offers
             if wanted in (offer.capability.name, self._tools.name_of(offer))
@@ -197,7 +207,9 @@ class McpTools:
         printed = CallResult(f"The page was printed to {file.path} ({file.size} bytes).")
         return encode_result(printed, files=[file], version=request.client.version)
 
-    def _describe_apps(self, apps: Sequence[str], *, alone: bool) -> JsonObject:
+    def _describe_apps(
+        self, request: ToolRequest, apps: Sequence[str], *, alone: bool
+    ) -> JsonObject:
         self._update()
         status = self._api.status()
         known = as_object(status["apps"])
@@ -209,18 +221,21 @@ class McpTools:
             if instructions := as_text(details.get("instructions")):
                 lines.append(f"It says of itself: {json.dumps(instructions, ensure_ascii=False)}")
             offers = [offer for offer in self._api.capabilities() if offer.app == app]
-            lines.append(
-                "Its capabilities, each also a tool of its own:"
-                if offers
-                else "It names no capabilities."
-            )
-            tools = ((self._tools.name_of(offer), offer.capability) for offer in offers)
-            if offers:
+            tools = [(self._tool_of(request, offer), offer.capability) for offer in offers]
+            if tools:
+                lines.append(_EACH_A_TOOL if all(tool for tool, _ in tools) else _BY_CALL)
                 lines.append(describe_capabilities(tools, ROOM // len(apps)))
+            else:
+                lines.append("It names no capabilities.")
         lines.extend(f"Warning: {warning}" for warning in as_texts(status.get("warnings")))
         missing = map(as_object, as_list(status["notConnected"]) if not alone else ())
         lines.extend(f"Could not connect {each['app']}: {each['problem']}" for each in missing)
         return encode_text("\n".join(lines))
+
+
+def profile_of(request: ToolRequest) -> Profile:
+    """What is known of the host that asks."""
+    return profile(request.client.info.get("name"), request.client.capabilities)
 
 
 _OWN: dict[str, Callable[[McpTools, ToolRequest], Awaitable[JsonObject]]] = {

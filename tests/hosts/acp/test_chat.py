@@ -335,6 +335,30 @@ async def test_a_client_that_leaves_ends_the_question() -> None:
         await chat.asay(TEXT)  # the bridge ends by itself, with 0
 
 
+async def test_a_client_that_may_leave_is_asked_once_it_has_come_back() -> None:
+    async with client("--app", "demo") as opened:
+        await opened.initialize(name="acpx")
+        session = await opened.new()
+        _, words = await opened.prompt(session, TEXT)
+        assert "NOT_SUPPORTED" in words
+        assert "\n- acpx sessions new, then acpx prompt: " in words
+        assert "y or n" not in words, "free text goes by no button"
+        _, words = await opened.prompt(session, TEXT)
+        assert words.startswith("demo asks: Who travels?")
+        lost = {"sessionId": "of another process", "cwd": "/", "mcpServers": []}
+        assert (await opened.exchange("session/resume", lost))["error"]["code"] == -32002
+        _, words = await opened.prompt(await opened.new(), TEXT)
+        assert words.startswith("demo asks: Who travels?")
+
+
+async def test_where_there_is_no_chat_it_is_no_way() -> None:
+    async with client("--app", "demo", env={"ABP_ACP_CHAT": "false"}) as opened:
+        await opened.initialize(name="acpx")
+        _, words = await opened.prompt(await opened.new(), TEXT)
+    assert "NOT_SUPPORTED" in words
+    assert "acpx prompt" not in words
+
+
 async def test_a_client_with_forms_is_asked_by_them_and_never_in_the_chat() -> None:
     def answer(method: str, params: Json) -> Json:
         assert method == "elicitation/create"

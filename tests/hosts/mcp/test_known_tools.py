@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, Implementation
 from support.harness import MODERN, Hosted, RawHost, hosted, text
 from support.puppets import scripted
 
@@ -67,7 +67,9 @@ async def fill(sheet: Sheet) -> None:
     async with hosted(*sheet.arguments, env=sheet.env) as host:
         first = await tools(host)
         assert "abp_add" not in first
-        assert "are not listed yet" in first["abp_connect"]["description"]
+        told = first["abp_connect"]["description"]
+        assert "are not listed yet" in told
+        assert "call them by abp_call" in told
         assert (await host.status())["notConnected"][0]["toolsKnown"] is False
         await host.client.call_tool("abp_connect", {})
 
@@ -163,6 +165,22 @@ async def test_who_connects_reads_every_parameter(sheet: Sheet) -> None:
         none = await host.client.call_tool("abp_status", {"capability": "lnog"})
         assert none.is_error
         assert "There are: long, add." in text(none)
+
+
+async def test_a_tool_that_came_too_late_for_its_host_is_not_named(sheet: Sheet) -> None:
+    """Qwen says of it that it is not registered; from the second session on it is."""
+    qwen = Implementation(name="qwen-cli-mcp-client-sheets", version="0.0.1")
+    said = []
+    for _ in range(2):
+        async with hosted(*sheet.arguments, env=sheet.env, client_info=qwen) as host:
+            await tools(host)
+            said.append(text(await host.client.call_tool("abp_connect", {})))
+            said.append(text(await host.client.call_tool("abp_status", {"capability": "add"})))
+    assert (
+        "to be called by abp_call (this host does not list tools again):\n- add: Adds.\n" in said[0]
+    )
+    assert "each also a tool of its own:\n- add (abp_add): Adds.\n" in said[2]
+    assert [json.loads(each).get("tool") for each in said[1::2]] == [None, "abp_add"]
 
 
 @pytest.mark.parametrize(("name", "params"), [("ad", {}), ("add", {}), ("add", {"a": "1"})])

@@ -57,6 +57,25 @@ async def test_only_ways_that_lead_somewhere_are_named() -> None:
     assert "--questions-api" not in said
 
 
+async def test_a_way_of_the_hosts_own_is_named_where_it_can_ask_that() -> None:
+    async with hosted("--app", "demo", client_info=named("codex-mcp-client")) as host:
+        said = await words(host, SECRET)
+    assert "codex in a terminal" not in said, "its forms pass through it, its links are https only"
+    assert '\n- env_vars = ["DISPLAY"' in said
+
+
+async def test_a_host_that_joins_texts_reads_each_on_a_line_of_its_own() -> None:
+    async with hosted("--app", "demo", client_info=named("copilot-cli")) as host:
+        result = await host.call("demo.ask", request=CONFIRM)
+        alone = await host.call("demo.echo", value="one")
+    response, note = [block.text for block in result.content if block.type == "text"]
+    assert json.loads(response)["error"]["code"] == "NOT_SUPPORTED"
+    assert response.endswith("}\n")
+    assert note.startswith("Nobody is known")
+    assert not note.endswith("\n")
+    assert text(alone) == "one"
+
+
 async def test_a_host_that_declines_by_itself_is_told_as_nobody() -> None:
     no = types.ElicitResult(action="decline")
     async with hosted(

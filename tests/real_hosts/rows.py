@@ -1,0 +1,221 @@
+"""The hosts of the table in docs/hosts.md, a row each: how one turn of its model is played, how its
+person is shown what is asked, and what cannot be had in it.
+
+What is the same for all of them stands in `test_behaviours.py`; how a host is started, in
+`hosts.py` and `terminals.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .hosts import (
+    AppServer,
+    Editor,
+    Host,
+    Question,
+    claude_command,
+    claude_home,
+    codex_exec,
+    goose_extension,
+    goose_home,
+    run,
+    server_entry,
+)
+from .results import CANNOT, Seen
+from .stage import Stage
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How the bridge, and the host's clock for a tool, are set: `env` is the bridge's own,
+    `tool_timeout` the host's in seconds, None for what it has by itself.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    tool_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a host shows its person: `how` in a word or two, all the `words` that stand there (a
+    link is among them), and what `press` does with one of `yes`, `decline` and `done`, by which a
+    card without a choice is closed. `opens_first` is a link that is agreed to before it is
+    followed.
+    """
+
+    how: str
+    words: str
+    press: Callable[[str], None]
+    opens_first: bool = False
+
+
+Person = Callable[[Shown], None]
+# One turn of the host's model, of a script of `CALL`s, from the host's start to its end.
+Play = Callable[[Stage, Setting, str, Person], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One host.
+
+    Attributes:
+        name: What people call it, and the way it is started.
+        package: In `packages.json`.
+        play: One turn in it.
+        shows: It shows its person what it is asked; else the bridge opens its page for them.
+        unasked: What of the app nobody can be asked in it, where nothing is set up beside it: a
+            secret where it shows forms only, a model's help where it opens addresses too, a yes or
+            no where it shows nothing.
+        clock: By which setting of its own it waits for a tool only so long.
+        instead: Behaviours that cannot be played in it: what is to be said of them.
+    """
+
+    name: str
+    package: str
+    play: Play
+    shows: bool = True
+    unasked: str = "trip.sign_in"
+    clock: str = ""
+    instead: Mapping[str, Seen] = field(default_factory=dict)
+
+
+def not_here(words: str) -> Seen:
+    """A behaviour that cannot be had in a host, for this reason."""
+    return Seen(CANNOT, words)
+
+
+# --- hosts that are spoken to as an editor does ---------------------------------------------------
+
+
+def shown_form(question: Question) -> Shown:
+    """A form, or a link, that a host of `Host`'s kind shows."""
+    params = question.params
+    fields = (params.get("requestedSchema") or {}).get("properties", {})
+    name = next(iter(fields), "")
+
+    def press(word: str) -> None:
+        content = {name: _yes(fields[name])} if name and word == "yes" else {}
+        refused = {"action": "decline"}
+        question.answer(refused if word == "decline" else {"action": "accept", "content": content})
+
+    if params.get("mode") == "url":
+        return Shown("a link", f"{params['message']} {params['url']}", press, opens_first=True)
+    return Shown("a form" if name else "a form without fields", params["message"], press)
+
+
+def _yes(schema: Json) -> Json:
+    """The consent in a field: a boolean, or the last of its choices, as the safe one is first."""
+    choices = schema.get("enum") or [each["const"] for each in schema.get("oneOf", ())]
+    return choices[-1] if choices else True
+
+
+def talk(host: Host, script: str, person: Person) -> None:
+    """One turn, in a host that is there."""
+    host.talk(script, lambda question: person(shown_form(question)))
+
+
+# --- Codex ----------------------------------------------------------------------------------------
+
+
+def codex_app_server(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+    with AppServer(stage, tool_timeout=setting.tool_timeout, **setting.env) as codex:
+        talk(codex, script, person)
+
+
+def codex_headless(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+    codex_exec(stage, script, required=True, tool_timeout=setting.tool_timeout, **setting.env)
+
+
+# --- Goose ----------------------------------------------------------------------------------------
+
+
+def goose_in_an_editor(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+    env = goose_home(stage, extensions=goose_extension(stage, setting.env, setting.tool_timeout))
+    with Editor(stage, [stage.program, "acp"], env, ()) as agent:
+        talk(agent, script, person)
+
+
+# --- Claude Code ----------------------------------------------------------------------------------
+
+
+def claude_in_an_editor(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+    env = claude_home(stage, setting.tool_timeout)
+    with Editor(stage, [stage.program], env, stage.bridge(), **setting.env) as agent:
+        talk(agent, script, person)
+
+
+def claude_headless(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+    command = claude_command(stage, "-p", script, **setting.env)
+    run(stage, command, claude_home(stage, setting.tool_timeout))
+
+
+# --- opencode -------------------------------------------------------------------------------------
+
+OPENCODE = Path(__file__).with_name("opencode.json")
+
+
+def opencode_run(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+    server = server_entry(stage, setting.env)
+    config = json.loads(OPENCODE.read_text())
+    config["provider"]["mock"]["options"]["baseURL"] = f"{stage.model.url}/v1"
+    abp = config["mcp"]["abp"]
+    abp |= {"command": [server["command"], *server["args"]], "environment": server["env"]}
+    if setting.tool_timeout is not None:
+        abp["timeout"] = round(setting.tool_timeout * 1000)
+    (stage.home / "opencode.json").write_text(json.dumps(config))
+    env = stage.environment(OPENCODE_CONFIG=str(stage.home / "opencode.json"))
+    run(stage, [stage.program, "run"], env, said=script)
+
+
+ROWS: dict[str, Row] = {
+    "codex-app-server": Row(
+        "Codex in an editor (`codex app-server`)",
+        "codex",
+        codex_app_server,
+        clock="`tool_timeout_sec`",
+    ),
+    "codex-exec": Row(
+        "Codex without a terminal (`codex exec`)",
+        "codex",
+        codex_headless,
+        shows=False,
+        unasked="trip.confirm",
+        clock="`tool_timeout_sec`",
+    ),
+    "goose-acp": Row(
+        "Goose in an editor (`goose acp`)",
+        "goose",
+        goose_in_an_editor,
+        clock="`timeout` of the extension",
+    ),
+    "claude-acp": Row(
+        "Claude Code in an editor (`claude-agent-acp`)",
+        "claude",
+        claude_in_an_editor,
+        unasked="trip.describe",
+        clock="`MCP_TOOL_TIMEOUT`",
+    ),
+    "claude-print": Row(
+        "Claude Code without a terminal (`claude -p`)",
+        "claude",
+        claude_headless,
+        shows=False,
+        unasked="trip.confirm",
+        clock="`MCP_TOOL_TIMEOUT`",
+    ),
+    "opencode-run": Row(
+        "opencode (`opencode run`)",
+        "opencodecli",
+        opencode_run,
+        shows=False,
+        unasked="trip.confirm",
+        clock="`timeout` of the server",
+    ),
+}
