@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from abp_bridge.core.capability import CallResult, Capability, failed
 from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.near_names import MISSPELT, nearest
 from abp_bridge.core.parameters import describe
 from abp_bridge.core.question import (
     Answer,
@@ -25,7 +26,6 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.sanitize import escape, label, message
 from abp_bridge.protocols.mcp.tools import tool_name
-from abp_bridge.settings import SIMILARITY
 
 ALL, DESTRUCTIVE = "all", "destructive"  # words beside the names of capabilities
 
@@ -49,15 +49,13 @@ def needs_approval(capability: Capability, chosen: Collection[str]) -> bool:
 
 def strange_names(chosen: Collection[str], offered: Sequence[Capability]) -> list[tuple[str, str]]:
     """What was chosen by a name that no capability has: (the name, which is meant, in words)."""
-    from difflib import get_close_matches
-
     names = {each.name.lower(): each.name for each in offered}
     found = []
     for word in chosen:
         if word in (ALL, DESTRUCTIVE) or any(needs_approval(each, [word]) for each in offered):
             continue
-        near = get_close_matches(word.lower(), names, 1, SIMILARITY)
-        found.append((label(word), f"; is {label(names[near[0]])} meant?" if near else ""))
+        near = nearest(word.lower(), names, MISSPELT)
+        found.append((label(word), f"; is {label(names[near])} meant?" if near else ""))
     return found
 
 

@@ -33,6 +33,7 @@ INLINE_LIMIT = 50_000  # characters of JSON that a result may have before it goe
 SHOWN_LIMIT = 256 * 1024  # bytes of a file that is shown with its result
 READ_LIMIT = 8 * 2**20  # bytes of a file that a resource may carry in one message
 MAX_FILES = 1_000  # files that are listed as resources
+MAX_TAKEN = 100  # files in one result: more names no model reads, and the loop stands still
 FILE_LIMIT = 64 * 2**20  # bytes of one file: what a page's result may have fits
 SESSION_LIMIT = 512 * 2**20  # bytes of all files of a session: more would fill a small disk
 MAX_DOWNLOADS = 20  # files of one result that are fetched
@@ -48,6 +49,11 @@ LIMITS: tuple[tuple[str, str, str], ...] = (
         "the others are linked only",
     ),
     ("one file", f"{FILE_LIMIT // 2**20} MiB", "it is not saved, and the result says so"),
+    (
+        "files in one result",
+        f"{MAX_TAKEN}",
+        "it goes whole to one file, and nothing of it is fetched",
+    ),
     (
         "a file that `resources/read` gives",
         f"{READ_LIMIT // 2**20} MiB",
@@ -117,6 +123,7 @@ class ResultStore:
         self._unsaved: dict[str, bytes] = {}  # by URI: what there was no room for on the disk
         self._removed: list[str] = []  # to make room, and not told yet
         self._gone: set[str] = set()  # paths that stood for other files
+        self._numbers: dict[str, int] = {}  # by path: the number that the next of its name gets
 
     def saved(self) -> list[SavedFile]:
         """The saved files, oldest first, at most `MAX_FILES`; without their content."""
@@ -132,48 +139,73 @@ class ResultStore:
             download: Fetches what the app refers to, by its address and `auth`.
         """
         files: list[SavedFile] = []
-        heavy = _is_heavy(result.data)
-        taken, found = await _run(heavy, abp.extract, result.data)
-        references = [item for item in found if isinstance(item, abp.Reference)]
-        fetched = await _fetch(references, download)
+        told: list[str] = []
+        data = await self._keep_data(app, files, told, result.data, download)
+        failure = result.failure
+        if failure is not None and failure.details is not None:
+            details = await self._keep_data(app, files, told, failure.details, download)
+            failure = replace(failure, details=details)
+        told += [await self._keep_beside(app, files, file) for file in result.files]
+        if self._removed:
+            told.append(f"older results were removed to make room: {', '.join(self._removed)}")
+            self._removed.clear()
+        return KeptResult(replace(result, data=data, failure=failure, files=()), files, told)
+
+    async def _keep_data(
+        self,
+        app: str,
+        files: list[SavedFile],
+        told: list[str],
+        data: JsonValue,
+        download: Download,
+    ) -> JsonValue:
+        """Save what is in `data`, and add it to `files`; the data with its place instead."""
+        taken, found = await _run(_is_heavy(data), abp.extract, data)
+        if len(found) > MAX_TAKEN:
+            told.append(f"its data hold {len(found)} files, so they went whole to one")
+            return await self._save_whole(app, files, data)
+        return await self._keep_items(app, files, data, (taken, found), download)
+
+    async def _keep_items(
+        self,
+        app: str,
+        files: list[SavedFile],
+        data: JsonValue,
+        extracted: tuple[Extracted, Sequence[abp.Blob | abp.Reference]],
+        download: Download,
+    ) -> JsonValue:
+        """Save each that was `extracted`, or what it refers to; the data with that in its place."""
+        taken, found = extracted
+        fetch = _Fetch(download)
         items = [
-            await self._keep_reference(app, files, item, fetched.pop(0))
+            await self._keep_reference(app, files, item, await fetch.get(item))
             if isinstance(item, abp.Reference)
             else await self._save_blob(app, files, item)
             for item in found
         ]
-        data = await self._keep_text(app, files, taken, items, result.data)
-        told = [await self._keep_beside(app, files, file) for file in result.files]
-        if self._removed:
-            told.append(f"older results were removed to make room: {', '.join(self._removed)}")
-            self._removed.clear()
-        kept = replace(result, data=data, files=()) if told or items or files else result
-        return KeptResult(kept, files, told)
-
-    async def _keep_text(
-        self,
-        app: str,
-        files: list[SavedFile],
-        taken: Extracted,
-        items: list[dict[str, JsonValue]],
-        original: JsonValue,
-    ) -> JsonValue:
-        """The data with `items` in their places, or the place of all of it."""
-        data = abp.fill(taken, items) if items else original
+        data = abp.fill(taken, items) if items else data
         text = await _run(_is_heavy(data), to_text, data)
-        if len(text) <= INLINE_LIMIT:
+        is_binary = len(text) <= INLINE_LIMIT and abp.holds_base64(text)
+        if len(text) <= INLINE_LIMIT and not is_binary:
             return data
+        whole = await self._save_whole(app, files, data)
+        if "savedTo" in whole or is_binary:
+            return whole
+        self._forget(files.pop())
+        return data
+
+    async def _save_whole(
+        self, app: str, files: list[SavedFile], data: JsonValue
+    ) -> dict[str, JsonValue]:
+        """Save data as one file, add it to `files` and describe it."""
+        text = await _run(_is_heavy(data), to_text, data)
         kind, name = (
             ("text/plain", "txt") if isinstance(data, str) else ("application/json", "json")
         )
         content = await _run(len(text) > HEAVY, _encode, text)
-        # It is too large to be shown: that is why it is a file.
+        # It is not to be shown: that is why it is a file.
         blob = abp.Blob(content, kind, f"result.{name}", readable=False)
-        item = await self._save_blob(app, files, blob)
-        if "savedTo" in item:
-            return item
-        self._forget(files.pop())
-        return data
+        return await self._save_blob(app, files, blob)
 
     async def _keep_reference(
         self, app: str, files: list[SavedFile], item: abp.Reference, fetched: AppFile | str
@@ -232,9 +264,10 @@ class ResultStore:
         self._make_room(len(content))
         folder = os.path.join(await self._opened(), _safe(app))
         heavy = len(content) > HEAVY
-        path = await _run(heavy, _write, folder, content, _name(mime_type, name), self._gone)
+        numbered = _Numbered(_name(mime_type, name), self._numbers, self._gone)
+        path = await _run(heavy, _write, folder, content, numbered)
         if self._index is not None:
-            self._index.add(path)
+            await anyio.to_thread.run_sync(self._index.add, path)
         return self._add(_describe(app, path, mime_type, len(content)))
 
     def _add(self, saved: SavedFile) -> SavedFile:
@@ -322,20 +355,27 @@ def _encode(text: str) -> bytes:
     return text.encode(errors="replace")
 
 
-async def _fetch(references: Sequence[abp.Reference], download: Download) -> list[AppFile | str]:
-    """What each refers to, or why it was not fetched."""
-    fetched: list[AppFile | str] = []
-    until = anyio.current_time() + FETCH_LIMIT
-    for item in references[:MAX_DOWNLOADS]:
-        came: AppFile | str = f"the files of this result did not come within {FETCH_LIMIT:g} s"
-        with anyio.CancelScope(deadline=until):
+class _Fetch:
+    """Fetches the files of one result, each when it is its turn to be saved: all of them would not
+    fit in memory.
+    """
+
+    def __init__(self, download: Download) -> None:
+        self._download = download
+        self._left = MAX_DOWNLOADS
+        self._until = anyio.current_time() + FETCH_LIMIT
+
+    async def get(self, item: abp.Reference) -> AppFile | str:
+        """What it refers to, or why it was not fetched."""
+        if self._left <= 0:
+            return f"more than {MAX_DOWNLOADS} files in one result"
+        self._left -= 1
+        with anyio.CancelScope(deadline=self._until):
             try:
-                came = await download(item.url, item.auth)
+                return await self._download(item.url, item.auth)
             except AppError as problem:
-                came = str(problem)
-        fetched.append(came)
-    more = f"more than {MAX_DOWNLOADS} files in one result"
-    return fetched + [more] * (len(references) - len(fetched))
+                return str(problem)
+        return f"the files of this result did not come within {FETCH_LIMIT:g} s"
 
 
 def _is_heavy(data: JsonValue) -> bool:
@@ -356,10 +396,39 @@ def _describe(app: str, path: str, mime_type: str, size: int) -> SavedFile:
     return SavedFile(f"abp://{app}/results/{name}", path, name, mime_type, size)
 
 
-def _write(folder: str, content: bytes, name: tuple[str, str], gone: Container[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """The name of a new file, which gets a number after it where others have it.
+
+    Attributes:
+        name: Its stem and its extension.
+        numbers: By path, the number that the next of that name gets: those before are not looked
+            at again.
+        gone: Paths that stood for other files, and never stand for another.
+    """
+
+    name: tuple[str, str]
+    numbers: dict[str, int]
+    gone: Container[str]
+
+    def paths(self, folder: str) -> Iterator[str]:
+        """Where it may go, one after the other."""
+        stem, extension = self.name
+        first = os.path.join(folder, stem + extension)
+        while True:
+            number = self.numbers.get(first, 1)
+            self.numbers[first] = number + 1
+            path = first if number == 1 else os.path.join(folder, f"{stem}-{number}{extension}")
+            if path not in self.gone:
+                yield path
+
+
+def _write(folder: str, content: bytes, name: _Numbered) -> str:
     """Write a new file; its path. Raises OSError, and leaves no half of one."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    path, descriptor = _create(folder, *name, gone)
+    if os.path.islink(folder):
+        raise OSError(f"{folder} is a link, and results go to no other folder")
+    path, descriptor = _create(name.paths(folder))
     try:
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(content)
@@ -369,19 +438,13 @@ def _write(folder: str, content: bytes, name: tuple[str, str], gone: Container[s
     return path
 
 
-def _create(folder: str, stem: str, extension: str, gone: Container[str]) -> tuple[str, int]:
-    """A new file of that name, or with a number after it, never one of the `gone`: its path and
-    descriptor.
-    """
+def _create(paths: Iterator[str]) -> tuple[str, int]:
+    """A new file at the first of `paths` where none is: its path and descriptor."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    path, number = os.path.join(folder, stem + extension), 2
     while True:
-        try:
-            if path not in gone:
-                return path, os.open(path, flags, 0o600)
-        except FileExistsError:
-            pass
-        path, number = os.path.join(folder, f"{stem}-{number}{extension}"), number + 1
+        path = next(paths)
+        with contextlib.suppress(FileExistsError):
+            return path, os.open(path, flags, 0o600)
 
 
 def _name(mime_type: str, name: str) -> tuple[str, str]:

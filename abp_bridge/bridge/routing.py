@@ -5,7 +5,7 @@ Pure: `Routing` is told how each attempt ended, and asks nobody itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from abp_bridge.core.matrix import (
@@ -24,17 +24,13 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
 )
+from abp_bridge.core.ways import WAYS
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
-from abp_bridge.settings import SET_UP_BY
 
 # Where a host sends its person, or waits for what they say next.
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
 _NEEDS_A_PERSON = {*_SENT_BY_THE_HOST, Surface.ACP_CHAT}
-# Surfaces where a person answers by hand, with what sets each up.
-_PERSONS_OWN: Mapping[Surface, str] = {
-    Surface.PAGE: "--page, --page open",
-    Surface.TERMINAL: SET_UP_BY[Surface.TERMINAL.value],
-}
+_PERSONS_OWN = (Surface.PAGE, Surface.TERMINAL)  # where a person answers by hand
 
 # Where as much as a page holds can be read; elsewhere only what a message holds.
 _LONG = {Surface.MOCK, Surface.TERMINAL, Surface.PAGE, *_SENT_BY_THE_HOST}
@@ -84,7 +80,7 @@ class Routing:
         surface finds one. Where it was asked for approval, with what gets a person asked.
         """
         there = {variant.surface for variant in self._variants}
-        ways = [words for surface, words in _PERSONS_OWN.items() if surface not in there]
+        ways = [WAYS[surface].give for surface in _PERSONS_OWN if surface not in there]
         if self._fallback is None or not self._question.permits or not ways:
             return self._fallback
         reason = f"{self._fallback.reason} To be asked yourself, set up {' or '.join(ways)}."
@@ -107,5 +103,5 @@ class Routing:
         for surface in (Surface.PAGE, Surface.AGENT):
             missing = SurfaceVariant(surface)
             if surface not in there and candidate_attempts(self._question, [missing]):
-                reasons.append(f"{surface.value}: not set up ({SET_UP_BY[surface.value]})")
+                reasons.append(f"{surface.value}: not set up ({WAYS[surface].give})")
         return f"{UNASKED}{'; '.join(reasons)}"

@@ -7,7 +7,6 @@ A line of JSON a file, in the folder itself. Other bridges may write there at th
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -15,13 +14,17 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO
 
+from abp_bridge.core import json_text
 from abp_bridge.core.json_value import as_object, as_text
+from abp_bridge.rpc.file_lock import lock
 
 logger = logging.getLogger(__name__)
 
 NAME = ".abp-results.jsonl"
 KEPT_DAYS = 30  # what a person wants for longer, they have moved or changed by then
+LOCK_LIMIT = 2.0  # seconds for another bridge that writes there: what is not noted then stays
 _DAY = 86_400.0  # seconds
+_PAUSE = 0.01  # seconds between two looks at a lock
 
 
 class SavedIndex:
@@ -76,16 +79,16 @@ class SavedIndex:
     def _age_out(self, line: str, limit: float) -> bool:
         """Whether the line is done with: its file is old, and now gone, or not ours any more."""
         try:
-            noted = as_object(json.loads(line))
+            noted = as_object(json_text.parse(line))
         except ValueError:
             return True
         saved, name = noted.get("saved"), as_text(noted.get("path"))
         if not isinstance(saved, int) or saved > limit:
             return not isinstance(saved, int)
-        path = os.path.normpath(os.path.join(self._folder, name))
-        if os.path.commonpath([path, self._folder]) != self._folder:
-            return True  # nobody's line of ours
-        with contextlib.suppress(OSError):
+        if not _is_ours(name) or os.path.islink(os.path.join(self._folder, os.path.dirname(name))):
+            return True
+        path = os.path.join(self._folder, name)
+        with contextlib.suppress(OSError, ValueError):  # ValueError: no file has that name
             status = os.lstat(path)
             if (status.st_size, status.st_mtime_ns) == (noted.get("size"), noted.get("changed")):
                 os.unlink(path)
@@ -94,7 +97,26 @@ class SavedIndex:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[IO[str]]:
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(self.path, flags, 0o600)
         with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as index:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor)
             yield index
+
+
+def _is_ours(name: str) -> bool:
+    """Whether it is where results are saved: in the folder, or in one of an app's in it."""
+    parts = name.split("/")
+    return len(parts) <= 2 and not {"", ".", ".."} & set(parts) and "\0" not in name
+
+
+def _lock(descriptor: int) -> None:
+    """Lock the file. Raises OSError where another has it for more than `LOCK_LIMIT`."""
+    until = time.monotonic() + LOCK_LIMIT
+    while True:
+        try:
+            return lock(descriptor, wait=False)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE)

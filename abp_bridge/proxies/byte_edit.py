@@ -96,11 +96,11 @@ def _finite(word: str) -> float | None:
 _READER = json.JSONDecoder(parse_constant=lambda word: None, parse_float=_finite, parse_int=_whole)
 
 
-def put(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
+def put(line: bytes, path: Sequence[str | int], value: JsonValue) -> bytes:
     """`line`, which is a JSON object, with `value` at `path`, and nothing else changed.
 
-    Objects that are missing on the way are made, also where there is a `null`. Something else on
-    the way: the line stays as it is.
+    A number in the path is an item of a list that is there. Objects that are missing on the way
+    are made, also where there is a `null`. Something else on the way: the line stays as it is.
     """
     text = _text(line)
     start, end, made = _place(text, _skip(text, 0), path, value)
@@ -125,6 +125,32 @@ def add(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
     )
 
 
+def cut(line: bytes, path: Sequence[str]) -> tuple[bytes, str]:
+    """`line` without the member at `path`, and what stood there, as it stood; empty if none did.
+
+    Of several with one name the last is what stood there: all of them go.
+    """
+    text, found = _text(line), ""
+    *way, name = path
+    while (at := _find(text, way)) is not None and text.startswith("{", at):
+        if (start := _members(text, at).get(name)) is None:
+            break
+        end = _DECODER.raw_decode(text, start)[1]
+        found = found or text[start:end]
+        text = _without(text, at, start, end)
+    return text.encode(*_CODE), found
+
+
+def _without(text: str, at: int, start: int, end: int) -> str:
+    """`text` without the member of the object at `at` whose value is from `start` to `end`."""
+    before = [each for each in _members(text, at).values() if each < start]
+    begin = _DECODER.raw_decode(text, max(before))[1] if before else at + 1
+    after = _skip(text, end)
+    if not before and text.startswith(",", after):
+        end = after + 1
+    return text[:begin] + text[end:]
+
+
 def _find(text: str, path: Sequence[str]) -> int | None:
     """Where the value at `path` begins."""
     at: int | None = _skip(text, 0)
@@ -133,19 +159,21 @@ def _find(text: str, path: Sequence[str]) -> int | None:
     return at
 
 
-def _place(text: str, at: int, path: Sequence[str], value: JsonValue) -> tuple[int, int, str]:
+def _place(text: str, at: int, path: Sequence[str | int], value: JsonValue) -> tuple[int, int, str]:
     """(start, end, what to write between them) for `value` at `path` below the value at `at`."""
+    if path and isinstance(path[0], int):
+        return _place(text, _item(text, at, path[0]), path[1:], value)
     if not path or text.startswith("null", at):
         for name in reversed(path):
-            value = {name: value}
+            value = {str(name): value}
         return at, _DECODER.raw_decode(text, at)[1], _dump(value)
     if not text.startswith("{", at):
         return at, at, ""
     members = _members(text, at)
-    if (member := members.get(path[0])) is not None:
+    if (member := members.get(str(path[0]))) is not None:
         return _place(text, member, path[1:], value)
     for name in reversed(path):
-        value = {name: value}
+        value = {str(name): value}
     last = _DECODER.raw_decode(text, at)[1] - 1
     return last, last, ("," if members else "") + _dump(value)[1:-1]
 
@@ -164,6 +192,15 @@ def _members(text: str, at: int) -> dict[str, int]:
         if text.startswith(",", at):
             at = _skip(text, at + 1)
     return found
+
+
+def _item(text: str, at: int, index: int) -> int:
+    """Where an item of the list at `at` begins, which is there."""
+    at = _skip(text, at + 1)
+    for _ in range(index):
+        at = _skip(text, _DECODER.raw_decode(text, at)[1])
+        at = _skip(text, at + 1)
+    return at
 
 
 def _text(line: bytes) -> str:

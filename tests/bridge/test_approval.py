@@ -173,9 +173,7 @@ async def test_a_policy_is_no_person(
         result = await host.call("save")
         assert text(result).startswith(f"PERMISSION_REQUIRED: save was {NOT_GIVEN}")
         assert "no person was asked." in text(result)
-        assert text(result).endswith(
-            " To be asked yourself, set up --page, --page open or --tty DEVICE."
-        )
+        assert text(result).endswith(" To be asked yourself, set up --page open or --tty DEVICE.")
     assert desk.heard == []
 
 

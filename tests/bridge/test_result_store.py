@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import threading
 import time
@@ -14,13 +15,14 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from abp_bridge.bridge import result_store
-from abp_bridge.bridge.result_store import HEAVY, ResultStore
+from abp_bridge.bridge import result_store, saved_index
+from abp_bridge.bridge.result_store import HEAVY, MAX_TAKEN, ResultStore
 from abp_bridge.bridge.saved_index import KEPT_DAYS, NAME, SavedIndex
-from abp_bridge.core.capability import AppFile, CallResult
+from abp_bridge.core.capability import AppFile, CallResult, Failure
 from abp_bridge.core.json_value import JsonObject, as_list, as_object
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
+from abp_bridge.rpc.file_lock import lock
 
 Json = Any
 
@@ -162,3 +164,126 @@ async def test_two_sessions_in_one_folder_lose_no_note(tmp_path: Path) -> None:
     for each in adding:
         await anyio.to_thread.run_sync(each.join)
     assert len((tmp_path / NAME).read_text().splitlines()) == 60
+
+
+async def test_a_result_of_very_many_files_goes_whole_to_one(store: ResultStore) -> None:
+    """Thousands would stop the event loop and fill a folder, and no model reads their names."""
+    many: list[Json] = [{**blob(bytes([number])), "n": number} for number in range(MAX_TAKEN + 1)]
+    kept = await store.keep("a", CallResult(many), refuse)
+    (file,) = kept.files
+    assert json.loads(Path(file.path).read_bytes()) == many
+    assert kept.told == [f"its data hold {len(many)} files, so they went whole to one"]
+    assert file.content is None, "and its base64 is before nobody"
+    assert as_object(kept.result.data)["savedTo"] == file.path
+    kept = await store.keep("a", CallResult(many[1:]), refuse)
+    assert len(kept.files) == MAX_TAKEN
+
+
+async def test_many_files_of_one_name_are_not_looked_through_for_each(
+    store: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    really = os.open
+
+    def count(path: str, *given: Json) -> int:
+        opened.append(path)
+        return really(path, *given)
+
+    monkeypatch.setattr(os, "open", count)
+    saved = [await store.save("a", b"x", "text/plain") for _ in range(20)]
+    assert len({file.path for file in saved}) == 20
+    assert len([path for path in opened if not path.endswith(NAME)]) == 20
+
+
+BASE64 = base64.b64encode(bytes(range(256)) * 15).decode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{BASE64: 1}, {"downloadUrl": f"https://a.example/{BASE64}", "mimeType": "a/b"}],
+    ids=["a name", "an address that is not fetched"],
+)
+@pytest.mark.parametrize("limit", [result_store.FILE_LIMIT, 0], ids=["room", "no room"])
+async def test_base64_where_nobody_looks_for_it_is_before_no_model(
+    store: ResultStore, data: Json, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_store, "FILE_LIMIT", limit)
+    kept = await store.keep("a", CallResult(data), refuse)
+    assert BASE64 not in str(kept.result.data)
+    (file,) = kept.files
+    assert BASE64.encode() in store.read(file)
+    assert ("savedTo" in as_object(kept.result.data)) == bool(limit)
+
+
+async def test_what_a_failed_call_holds_is_no_base64_either(store: ResultStore) -> None:
+    inside: Json = {"code": 7, "screenshot": blob(b"\x89PNG picture")}
+    failed = Failure("OPERATION_FAILED", "it broke", details=inside)
+    kept = await store.keep("a", CallResult(None, failure=failed), refuse)
+    assert kept.result.failure is not None
+    details: Json = kept.result.failure.details
+    assert details["code"] == 7
+    assert Path(details["screenshot"]["savedTo"]).read_bytes() == b"\x89PNG picture"
+    assert len(kept.files) == 1
+
+
+async def test_files_of_a_result_are_saved_as_they_come(store: ResultStore) -> None:
+    """Twenty of 48 MiB are not in memory at once."""
+    before: list[int] = []
+
+    async def download(url: str, auth: JsonObject) -> AppFile:
+        before.append(len(store.saved()))
+        return AppFile(b"x", "a/b")
+
+    data = [{"downloadUrl": str(number), "mimeType": "a/b"} for number in range(3)]
+    await store.keep("a", CallResult(data), download)
+    assert before == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["\0", "\ud800", "l/x", "a/b/x"],
+    ids=["NUL", "half a character", "by a link", "too deep"],
+)
+async def test_a_note_that_is_none_of_ours_removes_nothing_and_stops_nothing(
+    tmp_path: Path, path: str
+) -> None:
+    out, theirs = tmp_path / "out", tmp_path / "theirs"
+    out.mkdir()
+    (theirs / "b").mkdir(parents=True)
+    (out / "l").symlink_to(theirs)
+    (out / "a").symlink_to(theirs)
+    for file in (theirs / "x", theirs / "b" / "x"):
+        file.write_text("precious")
+        os.utime(file, (1, 1))
+    note = {"path": path, "size": 8, "changed": 10**9, "saved": 1}
+    (out / NAME).write_text(f"{'[' * 100_000}\n{json.dumps(note)}\n")
+    await ResultStore(str(out), lambda: None).save("c", b"x", "text/plain")
+    assert len((out / NAME).read_text().splitlines()) == 1
+    assert (theirs / "x").exists()
+    assert (theirs / "b" / "x").exists()
+
+
+async def test_neither_index_nor_folder_is_written_through_a_link(tmp_path: Path) -> None:
+    out, theirs = tmp_path / "out", tmp_path / "theirs"
+    out.mkdir()
+    theirs.mkdir()
+    (theirs / "notes").write_text("precious\n")
+    (out / NAME).symlink_to(theirs / "notes")
+    (out / "a").symlink_to(theirs)
+    store = ResultStore(str(out), lambda: None)
+    with pytest.raises(OSError, match="is a link"):
+        await store.save("a", b"x", "text/plain")
+    assert Path((await store.save("b", b"x", "text/plain")).path).read_bytes() == b"x"
+    assert [each.name for each in theirs.iterdir()] == ["notes"]
+    assert (theirs / "notes").read_text() == "precious\n"
+
+
+async def test_who_locks_the_index_for_good_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_index, "LOCK_LIMIT", 0.0)
+    with (tmp_path / NAME).open("w") as other:
+        lock(other.fileno())
+        saved = await ResultStore(str(tmp_path), lambda: None).save("a", b"x", "text/plain")
+    assert Path(saved.path).read_bytes() == b"x", "it stays, for nobody noted it"
+    assert not (tmp_path / NAME).read_text()

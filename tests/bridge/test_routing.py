@@ -91,7 +91,7 @@ def test_a_host_that_says_no_by_itself_sends_nobody_anywhere() -> None:
 
 
 def test_when_no_surface_is_left_each_says_why() -> None:
-    page = "; page: not set up (--page)"
+    page = "; page: not set up (--page open)"
     form = "mcp-form: a form passes through the host and the model: secrets never do"
     model = "mcp-sampling: this surface asks a model, not the person"
     nobody = "the host offers no way to ask its user"
@@ -118,6 +118,6 @@ def test_a_surface_that_was_tried_in_vain_says_why_first() -> None:
         routing = Routing(asked(secret=True), variants)
         (attempt,) = routing.attempts()
         routing.refuse(attempt, SurfaceUnsupportedError("gone", lasting=True))
-        page = "" if PAGE in variants else "; page: not set up (--page)"
+        page = "" if PAGE in variants else "; page: not set up (--page open)"
         name = attempt.variant.surface.value
         assert routing.reason() == f"Nobody could be asked: {name}: gone{rest}{page}"

@@ -298,3 +298,27 @@ ADDITIONS = [
 @pytest.mark.parametrize(("line", "added"), ADDITIONS)
 def test_an_item_is_added_at_the_end_of_a_list(line: str, added: str) -> None:
     assert byte_edit.add(line.encode(), ("params", "s"), "new") == added.encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "left", "stood"),
+    [
+        ('{"r":{"x":[ ],"s": {"n":1.50} , "y":2}}', '{"r":{"x":[ ] , "y":2}}', '{"n":1.50}'),
+        ('{"r":{"s":1,"y":2}}', '{"r":{"y":2}}', "1"),
+        ('{"r":{ "s":1 }}', '{"r":{ }}', "1"),
+        ('{"r":{"s":1,"y":2,"s":3}}', '{"r":{"y":2}}', "3"),
+        ('{"r":{"y":1,"z":2,"y":3,"s":4}}', '{"r":{"y":1,"z":2,"y":3}}', "4"),
+        ('{"r":{"y":2}}', '{"r":{"y":2}}', ""),
+        ('{"r":[]}', '{"r":[]}', ""),
+    ],
+)
+def test_a_member_is_cut_out_and_every_other_byte_stays(line: str, left: str, stood: str) -> None:
+    assert byte_edit.cut(line.encode(), ("r", "s")) == (left.encode(), stood)
+
+
+def test_a_member_is_put_into_an_item_of_a_list() -> None:
+    line = b'{"r": [ {"a" :1.0}, [{}], {"a":{"b":[]}} ,4]}'
+    assert byte_edit.put(line, ("r", 2, "a", "c"), 0) == line.replace(
+        b'{"b":[]}', b'{"b":[],"c":0}'
+    )
+    assert byte_edit.put(line, ("r", 0, "c"), 0) == line.replace(b":1.0}", b':1.0,"c":0}')

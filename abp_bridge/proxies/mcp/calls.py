@@ -19,11 +19,14 @@ MAX_TOOLS = 10_000  # of one server, that are remembered; of others nothing is k
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as its server describes it: `harmless` is that it says that it destroys nothing."""
+    """A tool as its server describes it: `harmless` is that it says that it destroys nothing, and
+    the schema is of its structured results, empty if it names none.
+    """
 
     name: str
     description: str = ""
     harmless: bool = False
+    output_schema: JsonObject = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -110,4 +113,6 @@ def _decode_tool(name: str, tool: JsonObject) -> Tool:
     """As MCP has it: a hint that is absent, or none, says the worst."""
     hints = as_object(tool.get("annotations"))
     harmless = hints.get("readOnlyHint") is True or hints.get("destructiveHint") is False
-    return Tool(name, as_text(tool.get("description")), harmless)
+    return Tool(
+        name, as_text(tool.get("description")), harmless, as_object(tool.get("outputSchema"))
+    )

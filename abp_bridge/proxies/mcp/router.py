@@ -46,6 +46,7 @@ from abp_bridge.rpc.protocol import (
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.connection import McpConnection
+    from abp_bridge.hosts.profiles import Profile
     from abp_bridge.proxies.mcp.approval import Approval
     from abp_bridge.proxies.mcp.calls import Calls, OpenCall
     from abp_bridge.proxies.mcp.heartbeat import Heartbeat
@@ -284,6 +285,11 @@ class Router:
         return line
 
     def _on_tools(self, line: bytes, response: JsonObject) -> bytes:
+        if b"outputSchema" in line and self._profile().reads_structured:
+            from abp_bridge.proxies.mcp.notes import make_room  # once needed
+
+            line = make_room(line, as_object(response.get("result")))
+            response = as_object(byte_edit.read_broken(line))
         if self._calls.learn(as_object(response.get("result"))):
             self._approval.check_names(list(self._calls.tools.values()))
         return line
@@ -330,13 +336,16 @@ class Router:
         call = self._end_call(id)
         if call is None or not call.notes:
             return line
-        if "result" not in response:
-            error = as_object(response.get("error"))
-            words = " ".join([as_text(error.get("message")), *call.notes])
-            return byte_edit.put(line, ("error", "message"), words)
-        for words in call.notes:
-            line = byte_edit.add(line, ("result", "content"), {"type": "text", "text": words})
-        return line
+        from abp_bridge.proxies.mcp.notes import add_notes  # once needed
+
+        schema = self._calls.tool(call.tool).output_schema
+        return add_notes(line, response, call.notes, self._profile(), schema)
+
+    def _profile(self) -> Profile:
+        from abp_bridge.hosts.profiles import profile  # once needed
+
+        client = self._host.client
+        return profile(client.info.get("name"), client.capabilities)
 
     def _end_call(self, id: Id) -> OpenCall | None:
         """A call has its result: what may still be asked for it, and for no other, is cancelled."""

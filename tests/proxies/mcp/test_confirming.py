@@ -166,7 +166,7 @@ def test_what_cannot_be_shown_whole_is_not_called(size: int, tmp_path: Path) -> 
         call = host.begin_call("say", lines=[], text="x" * size)
         words = host.text(call)
         assert "mcp-form: it cannot be shown whole here" in words
-        assert ("page: not set up (--page)" in words) is (page == "off")
+        assert ("page: not set up (--page open)" in words) is (page == "off")
         assert not called(host)
 
 

@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from support.harness import run
 from support.mcp_proxy import DESKTOP, FORM, Proxied, proxied
@@ -112,6 +113,48 @@ def test_nobody_there_is_a_cancel_and_is_said_in_the_result(server: str, tmp_pat
         assert "nobody answered, and it was told 'cancel'" in result["content"][-1]["text"]
         host.end()
     assert "nobody can be asked" in host.log_file.with_suffix(".stderr").read_text()
+
+
+def test_what_nobody_answered_is_said_where_a_hosts_model_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codex: Json = {"name": "codex-mcp-client", "version": "0.169.0"}
+    copilot: Json = {"name": "copilot-cli", "version": "1.0.102"}
+    for number, client in enumerate((codex, copilot)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with Proxied(folder, "--without-person", "--page", "off") as host:
+            monkeypatch.setattr(Proxied, "client", client)
+            host.initialize()
+            result = host.response(host.begin_call("report"))["result"]
+            host.check()
+        first, *_, said = [each["text"] for each in result["content"]]
+        assert "nobody answered" in said
+        if client is codex:  # it shows its model nothing of the content beside this
+            assert result["structuredContent"].pop("abpBridge")["message"] == said
+        else:  # it puts nothing between texts
+            assert said.startswith("\n")
+        assert (first, result["structuredContent"]) == ("cancel", {"result": "cancel"})
+
+
+def test_where_a_model_reads_structured_content_alone_no_schema_is_broken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Proxied, "client", {"name": "claude-code", "version": "2.1"})
+    with proxied(tmp_path, "--without-person", "--page", "off") as host:
+        (schema,) = [
+            each["outputSchema"]
+            for each in host.result("tools/list")["tools"]
+            if each["name"] == "report"
+        ]
+        closed = host.response(host.begin_call("report"))["result"]
+        assert "nobody answered" in closed["structuredContent"]["abpBridge"]["message"]
+        jsonschema.validate(closed["structuredContent"], schema)
+        listed = host.response(host.begin_call("names"))["result"]
+        assert "structuredContent" not in listed
+        _, said, note = (each["text"] for each in listed["content"])
+        assert json.loads(said) == ["cancel"]
+        assert "nobody answered" in note
 
 
 @pytest.mark.parametrize("server", ACTS)
