@@ -57,7 +57,7 @@ def main(file: str) -> None:
         if method == "initialize":
             can_ask = "elicitation" in params["capabilities"]
             result = {
-                "protocolVersion": "2025-11-25",
+                "protocolVersion": params["protocolVersion"],  # some hosts take no other
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "notes", "version": "1"},
             }
