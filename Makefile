@@ -7,21 +7,23 @@ STAMP := $(VENV)/.installed
 # Tests start a bridge more than a thousand times: what one of them compiled is there for the next.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup chromium tmux demo test check mypy basedpyright format bench hosts agents conformance soak fuzz \
+.PHONY: help setup chromium tmux demo packages test check mypy basedpyright format bench hosts agents conformance soak fuzz \
 	servers fixtures docs clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
 	@echo 'make demo ARGS=--browser  the same app as a page in Chromium'
+	@echo 'make packages           wheel, source archive, MCPB bundle and entries of registries, into dist; SERVER_NAME, REPOSITORY, PACKAGE, AUTHOR say whose'
 	@echo 'make test               all tests, the browser ones in a real Chromium, the terminal ones in tmux'
 	@echo 'make check              lint, format, types, the arrows between rooms, dependencies, unused code, and the docs'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and the SDK of OpenCode, installed from npm'
+	@echo 'make hosts ARGS=behaviours  the same behaviours in each host, for the tables of docs/hosts.md; ARGS="behaviours -k codex" for some'
 	@echo 'make hosts ARGS=--busy  who answered under Copilot, codex exec, claude -p, acpx and fast-agent, on a machine kept busy'
 	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'
 	@echo 'make agents             real agents as models (Claude Code, Codex, Goose, opencode, Qwen Code, Gemini CLI), by their command lines and over ACP'
 	@echo 'make servers            real MCP servers (MongoDB, Supabase, everything, Azure, FastMCP, Okta'"'"'s helper) behind abp-bridge mcp'
-	@echo 'make docs               the pictures of docs/page.md and docs/inbox.md, from a real Chromium, docs/capabilities.md, from the matrix, and the tables in README'
+	@echo 'make docs               the pictures of docs/page.md and docs/inbox.md, from a real Chromium, docs/capabilities.md, from the matrix, and the printed tables of other pages'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 	@echo 'make soak               32,000 whole sessions on a virtual clock, with faults by seed; ARGS="--seeds 500" for some'
@@ -75,7 +77,7 @@ demo: $(DEMO_STAMP) $(if $(findstring --browser,$(ARGS)),chromium)
 
 # What thinks is held to full coverage; the rest often waits, so more of it runs at once than there are
 # processors.
-PURE := tests/core tests/protocols tests/rpc
+PURE := tests/core tests/protocols tests/rpc tests/setup/formats
 
 test: setup chromium tmux
 ifdef ARGS
@@ -136,6 +138,13 @@ docs: setup chromium
 	$(BIN)/python docs/screenshots.py docs
 	$(BIN)/python -m abp_bridge matrix --format markdown --fixture > docs/capabilities.md
 	$(BIN)/python -m tests.docs.printed
+
+# What it is called where it is published: nothing here claims a name or an address by itself.
+packages: setup
+	rm -rf dist
+	@$(BIN)/python -m publishing.build dist $(if $(PACKAGE),--package '$(PACKAGE)') \
+	  $(if $(SERVER_NAME),--server '$(SERVER_NAME)') $(if $(REPOSITORY),--repository '$(REPOSITORY)') \
+	  $(if $(AUTHOR),--author '$(AUTHOR)')
 
 fixtures: setup
 	$(BIN)/python -m tests.fixture_maker $(ARGS)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib.metadata import PackageNotFoundError, requires
 
 PACKAGE = "abp-bridge"
 
 
 def install_command(extra: str) -> str:
     """The command that brings what the extra needs: its packages by their own names, so that it
-    works from any install of this one.
+    works from any install of this one; by uv into a Python that has no pip, as uv's own have none.
     """
+    # Only for an error, and it brings all of `email`.
+    from importlib.metadata import PackageNotFoundError, requires
+    from importlib.util import find_spec
+
     try:
         required = requires(PACKAGE) or ()
     except PackageNotFoundError:  # run from a folder that nobody installed
@@ -21,4 +24,6 @@ def install_command(extra: str) -> str:
     parts = (each.partition(";") for each in required)
     named = [name.strip() for name, _, marker in parts if any(mark in marker for mark in marks)]
     wanted = named or [f"{PACKAGE}[{extra}]"]
+    if find_spec("pip") is None:
+        return shlex.join(["uv", "pip", "install", "--python", sys.executable, *wanted])
     return shlex.join([sys.executable, "-m", "pip", "install", *wanted])

@@ -221,6 +221,10 @@ def _said(problem: BaseException) -> str:
 def _write_nowait(descriptor: int, data: bytes) -> int:
     """Write as far as it is taken at once. Returns the number of bytes."""
     written = 0
+    if not hasattr(os, "ttyname"):  # Windows, where nothing but a socket can be polled
+        with contextlib.suppress(OSError):
+            written = os.write(descriptor, data)
+        return written
     with contextlib.suppress(OSError, ValueError), open_nonblocking(descriptor) as ours:
         while written < len(data) and select.select([], [ours], [], 0)[1]:
             written += os.write(ours, data[written : written + PIPE_BUF])
@@ -245,7 +249,9 @@ def open_nonblocking(descriptor: int) -> Iterator[int]:
 
 
 def _open(path: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    for name in ("O_CLOEXEC", "O_NONBLOCK"):  # Windows has neither
+        flags |= getattr(os, name, 0)
     try:
         descriptor = os.open(path, flags, 0o600)
     except (OSError, ValueError) as problem:

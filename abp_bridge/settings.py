@@ -1,7 +1,7 @@
 """What a person can set, as one table: flags first, then `ABP_*` in the environment, then the
 defaults.
 
-The options of the commands, the reader of the environment, the table in the README and what a
+The options of the commands, the reader of the environment, the table in docs/settings.md and what a
 replay may set are made from it. Read once, at the start; nothing here opens or starts anything.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
+from abp_bridge.core.near_names import MISSPELT, nearest
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import LEVELS
 from abp_bridge.protocols.mcp.versions import ERAS
@@ -37,7 +38,6 @@ _CONFIRM_WORDS = ("destructive", "all")  # of --confirm, beside the names of cap
 # Read by others than this table: by the relay of the ACP proxy, by the reference bridge only, by
 # whoever asks a model at an address, and by the inbox and whom it finds.
 _ELSEWHERE = ("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT", "ABP_MODEL_KEY", "ABP_RUNTIME_DIR")
-SIMILARITY = 0.8  # of difflib's ratio: a name this near to a setting's is taken for a misspelt one
 
 
 class SettingsError(AbpBridgeError):
@@ -152,7 +152,7 @@ class Setting:
     """One row of the table: how a field of `Settings` is given, and what it is for.
 
     Attributes:
-        help: What it does, as `--help` and the README say it.
+        help: What it does, as `--help` and docs/settings.md say it.
         variable: Its name in the environment.
         flag: The option that gives it, in those of the `commands`.
         read: The text of a value -> the value. Raises ValueError.
@@ -738,16 +738,14 @@ def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
         if name.upper().startswith("ABP") and name not in (*known, *_ELSEWHERE)
     ]
     for name in strange:
-        from difflib import get_close_matches
-
-        if nearest := get_close_matches(name.upper(), [*known, *by_flag], 1, SIMILARITY):
-            yield name, by_flag.get(nearest[0], nearest[0])
+        if meant := nearest(name.upper(), [*known, *by_flag], MISSPELT):
+            yield name, by_flag.get(meant, meant)
 
 
 def warn_of_misspelt(environ: Iterable[str]) -> None:
     """Log each name in the environment that looks like a misspelt setting; never a value."""
-    for name, nearest in misspelt(environ):
-        logger.warning("%s in the environment is no setting: is %s meant?", name, nearest)
+    for name, meant in misspelt(environ):
+        logger.warning("%s in the environment is no setting: is %s meant?", name, meant)
 
 
 def usual_settings(command: str) -> Settings:
@@ -782,7 +780,6 @@ TARGETS: Mapping[str, str] = {
 }
 BUILT_IN = ("demo", "demo:page")
 TARGET_FORMS = ", ".join([*TARGETS.values(), " or ".join(BUILT_IN)])
-_OFFERED = 0.6  # of difflib's ratio: what is this near is offered to a person, and no more
 _PROGRAM = re.compile(r"(?!\w+://)([./~].*|.*[\s/].*|.*\.(py|js|mjs|ts|sh)|[^.:]+)")
 _HOST = re.compile(
     r"(localhost|\[[0-9a-fA-F:.]+\]|(?!\S*\.(py|js|mjs|ts|sh)$)[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?"
@@ -798,14 +795,12 @@ def _quoted(text: str) -> str:
 
 def suggest_target(target: str) -> str:
     """What may be meant by the name of an app that is none; empty where nobody can guess."""
-    from difflib import get_close_matches
-
     by_scheme = {start.partition(":")[0]: start for start in TARGETS}
     scheme, colon, rest = target.partition(":")
-    if near := get_close_matches(target.lower(), BUILT_IN, 1, _OFFERED):
-        return near[0]
-    if near := get_close_matches(scheme.lower(), by_scheme if colon else (), 1, _OFFERED):
-        start = by_scheme[near[0]]
+    if near := nearest(target.lower(), BUILT_IN):
+        return near
+    if near := nearest(scheme.lower(), by_scheme if colon else ()):
+        start = by_scheme[near]
         return start + (rest.lstrip("/") if start.endswith("/") else rest)
     if host := _HOST.fullmatch(target):
         return f"{'http' if is_nearby(host[1].strip('[]')) else 'https'}://{target}"
@@ -912,9 +907,7 @@ def _check_confirm(settings: Settings) -> Iterator[str]:
                 f"--confirm {name!r} is no name: it must be destructive, all or one capability's;"
                 " give it again for another"
             )
-        from difflib import get_close_matches
-
-        for meant in get_close_matches(name.lower(), _CONFIRM_WORDS, 1, SIMILARITY):
+        if meant := nearest(name.lower(), _CONFIRM_WORDS, MISSPELT):
             yield (
                 f"--confirm {name!r}: is {meant} meant? A capability of that name is given by its"
                 f" tool's, abp_{name}"
@@ -980,11 +973,11 @@ _CHECKS = (
 )
 
 
-# --- for the README -------------------------------------------------------------------------------
+# --- for docs/settings.md -------------------------------------------------------------------------
 
 
 def markdown_table() -> Iterator[str]:
-    """The lines of the table of settings, as the README has it."""
+    """The lines of the table of settings, as docs/settings.md has it."""
     yield "| variable | option | default | |"
     yield "|---|---|---|---|"
     usual = Settings()

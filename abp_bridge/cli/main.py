@@ -1,7 +1,7 @@
 """The command line: which command is meant, and what holds for all of them. Each command is a
 module with `HELP`, `DESCRIPTION` and `run`, with a `USAGE` and `add_options` where it has its own,
-what to say where it is given too little (`MISSING`) or too much (`describe_more`); only the one
-that is meant is imported.
+what to say where it is given too little (`MISSING`) or too much (`describe_more`), and where what
+follows `--` goes (`BEHIND`); only the one that is meant is imported.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from abp_bridge.cli.runtime import (
     discard_stdout,
     give_up,
 )
+from abp_bridge.core.near_names import nearest
 from abp_bridge.settings import TABLE
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ COMMANDS = {
     "try": "try_app.run",
     "check": "check_app.run",
     "ask": "ask.run",
+    "install": "install.run",
+    "uninstall": "install.uninstall",
+    "doctor": "doctor.run",
     "inbox": "inbox",
     "agents": "agents",
     "matrix": "matrix",
@@ -51,6 +55,8 @@ COMMANDS = {
 
 GENERAL = ("-h", "--help", "-V", "--version")  # options without a command
 LAUNCHED = ("serve", "mcp", "acp")  # by hosts, whose people see no stderr
+# They poll pipes, own process groups and lock files, as Windows does not.
+POSIX_ONLY = ("serve", "mcp", "acp", "demo", "try", "check", "ask", "inbox", "agents", "replay")
 
 DESCRIPTION = """\
 Carries the questions of web apps that speak ABP (the Agentic Browser Protocol,
@@ -71,13 +77,15 @@ Try it, here in this terminal:
   abp-bridge try http://localhost:3000   an app of yours, called and asking
   abp-bridge ask confirm "Go on?"        one question, from a shell or a program
 
-Have a host launch it, in its configuration:
+Have a host launch it:
+  abp-bridge install codex               written into its configuration; --list has all hosts
+  abp-bridge doctor codex                whether that works, and what to do where it does not
   abp-bridge serve --app http://localhost:3000  your app, for an MCP host
   abp-bridge mcp -- npx mongodb-mcp-server      in place of an MCP server
   abp-bridge acp --app demo -- goose acp        in place of an ACP agent
 
 Settings are given as flags or as ABP_OUTPUT_DIR, ABP_HEADLESS, ABP_CHROME, ABP_CALL_TIMEOUT ...
-in the environment: 'abp-bridge COMMAND --help' has the flags, README has both.
+in the environment: 'abp-bridge COMMAND --help' has the flags, docs/settings.md both.
 """
 
 NOBODY_READS = 141  # as others end whom SIGPIPE ends
@@ -97,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(words, whole)
     except UsageExit as end:
-        if whole and _is_launched(words):
+        if whole and os.name == "posix" and _is_launched(words):
             from abp_bridge.cli.refusal import refuse_host
 
             refuse_host(f"abp-bridge: {end.reason}")
@@ -112,13 +120,16 @@ def _run(words: list[str], whole: bool) -> int:
     options, unknown = parser.parse_known_args(words)
     if unknown:
         wrong = _describe_unknown(unknown, options.parser.format_help(), options.describe_more)
-        usage = options.parser.usage or ""
-        if " -- " in usage and "--" not in words:
+        usages = map(str.strip, (options.parser.usage or "").splitlines())
+        usage = next((line for line in usages if " -- " in line), "")
+        if usage and "--" not in words:
             wrong += f"; if it is the other command's own, put -- before that command: {usage}"
         options.parser.error(wrong)
     if options.run is None:
         parser.print_help()
         return 2
+    if os.name != "posix" and words[0] in POSIX_ONLY:
+        give_up(f"'abp-bridge {words[0]}' runs on Linux and macOS only; on Windows, inside WSL.")
     if not whole and not options.without_stdout:
         give_up("stdout is closed: there is nowhere to answer to")
     configure_log(options)
@@ -160,10 +171,8 @@ def _describe_no_command(words: Sequence[str]) -> str:
 
 def _nearest(word: str, known: Iterable[str]) -> str:
     """The one that may be meant by `word`; empty where none is near."""
-    from difflib import get_close_matches
-
     bare = {each.lstrip("-"): each for each in known}
-    return "".join(bare[each] for each in get_close_matches(word.lower().lstrip("-"), bare, 1))
+    return bare.get(nearest(word.lower().lstrip("-"), bare), "")
 
 
 def _ended(sentence: str) -> str:
@@ -185,24 +194,10 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     """The parser of the command that `words` begin with; of all, where they begin with none, and of
     none for the version.
     """
-    import argparse
-
     from abp_bridge import VERSION
     from abp_bridge.cli.help import HelpFormatter
 
-    class Parser(argparse.ArgumentParser):
-        """Of this and each command. What is wrong is one line; a part of a name is no option."""
-
-        def __init__(self, **given: Any) -> None:
-            super().__init__(**given, allow_abbrev=False)
-
-        def error(self, message: str) -> NoReturn:
-            if message.startswith("the following arguments are required"):
-                message = self.get_default("missing") or message
-            message += _choice_meant(message)
-            give_up(f"{_ended(message)} '{self.prog} --help' says more")
-
-    parser = Parser(
+    parser = _make_parser_class()(
         prog="abp-bridge",
         description=DESCRIPTION,
         epilog=EPILOG,
@@ -217,6 +212,38 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
             _add_command(commands.add_parser, name, import_module(f"abp_bridge.cli.{module}"))
     parser.set_defaults(parser=parser)
     return parser
+
+
+def _make_parser_class() -> type[argparse.ArgumentParser]:
+    """That of our own parser and of each command's: argparse is imported where it is needed."""
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        """Of this and each command. What is wrong is one line; a part of a name is no option."""
+
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given, allow_abbrev=False)
+
+        def parse_known_args(  # type: ignore[override]
+            self, args: Sequence[str] | None = None, namespace: Any = None
+        ) -> tuple[argparse.Namespace, list[str]]:
+            """What follows `--` is another command's, where ours says so: of two lists of words
+            argparse gives the first one nothing.
+            """
+            words, behind = list(args or ()), self.get_default("behind")
+            place = words.index("--") if behind and "--" in words else len(words)
+            found, unknown = super().parse_known_args(words[:place], namespace)
+            if behind:
+                setattr(found, behind, words[place + 1 :])
+            return found, unknown
+
+        def error(self, message: str) -> NoReturn:
+            if message.startswith("the following arguments are required"):
+                message = self.get_default("missing") or message
+            message += _choice_meant(message)
+            give_up(f"{_ended(message)} '{self.prog} --help' says more")
+
+    return Parser
 
 
 def _add_command(
@@ -238,6 +265,7 @@ def _add_command(
         run=module.run,
         parser=parser,
         missing=getattr(module, "MISSING", ""),
+        behind=getattr(module, "BEHIND", ""),
         describe_more=getattr(module, "describe_more", _describe_nothing),
     )
 
@@ -261,11 +289,18 @@ def _describe_unknown(
         meant = describe_more(unknown)
         return f"{show_unknown(unknown[0])!r} is one word too many{f': {meant}' if meant else ''}"
     known = re.findall(r"(?<!\S)--[a-z-]+", help)
+    if "--env" in known and (variable := _variable_of(options[0])):
+        return f"a setting of ours is given by --env here: --env {variable}=VALUE"
     near = _nearest(options[0], known) if len(options[0]) > 2 else ""
     if not near:
         start = f"--{options[0].lstrip('-')}"
         near = " or ".join(dict.fromkeys(each for each in known if each.startswith(start)))
     return f"{options[0]} is no option{f' (is {near} meant?)' if near else ''}"
+
+
+def _variable_of(flag: str) -> str:
+    """The variable of the setting with this flag; empty where there is none."""
+    return next((row.variable for row in TABLE.values() if row.flag == flag), "")
 
 
 def _choice_meant(message: str) -> str:

@@ -229,8 +229,8 @@ def _describe(profile: Profile | None) -> Iterator[str]:
     """Whose matrix it is, and what a profile says beside its cells."""
     if profile is None:
         return
-    yield f"{profile.name}: shows {', '.join(profile.shows)}"
-    if "mcp-form" in profile.shows:
+    yield f"{profile.name}: shows {', '.join(profile.shows) or 'nothing of its own'}"
+    if not profile.shows or "mcp-form" in profile.shows:  # an MCP host either way
         without = ", without the time of a person" if profile.paused_while_asking else ""
         yield f"waits {profile.tool_timeout:g} s for a tool{without}"
     if profile.plain:

@@ -5,11 +5,11 @@ parameters, one JSON object or `name=value` words, each read as its schema has i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, to_text
+from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import check
@@ -45,9 +45,9 @@ def find_capability(name: str, known: Sequence[str]) -> int:
         raise CapabilityError(
             f"{label(name, 60)!r} is a parameter: name the capability first{example}"
         )
-    near = get_close_matches(name, known, 1, 0.5)
-    near = near or [each for each in known if each.endswith(f".{name}")]
-    meant = f" Did you mean {near[0]}?" if near else ""
+    near = nearest(name, known, SIMILAR)
+    near = near or next((each for each in known if each.endswith(f".{name}")), "")
+    meant = f" Did you mean {near}?" if near else ""
     more = " ..." if len(known) > _NAMED else ""
     there = f" It has {', '.join(known[:_NAMED])}{more}." if known else ""
     raise CapabilityError(f"the app has no capability {name!r}.{meant}{there}")
@@ -142,8 +142,8 @@ def check_parameters(given: JsonObject, schema: JsonObject) -> None:
     takes_others = others is not False or "patternProperties" in schema
     for name in given if known and not takes_others else ():
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            meant = f" (is {label(near[0])} meant?)" if near else ""
+            near = nearest(name, known)
+            meant = f" (is {label(near)} meant?)" if near else ""
             problems.append(f"it has no parameter {label(name)}{meant}")
     if not problems:
         try:

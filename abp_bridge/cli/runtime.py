@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 WRONG_USAGE = 2  # the exit code of a command that was not understood
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Windows has no hang-up.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTERM))
 
 
 # --- settings -------------------------------------------------------------------------------------

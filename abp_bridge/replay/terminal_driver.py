@@ -6,13 +6,10 @@ ones is compared elsewhere.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
 import select
 import struct
-import termios
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -37,6 +34,10 @@ class Terminal:
     """
 
     def __init__(self) -> None:
+        import fcntl
+        import pty
+        import termios
+
         self.fd, self._device = pty.openpty()
         os.set_blocking(self.fd, False)
         fcntl.ioctl(self._device, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
@@ -55,6 +56,8 @@ class Terminal:
             OSError: nobody takes it.
             ValueError: it has a line that no terminal takes.
         """
+        import termios
+
         left, deadline = memoryview(keys.encode()), time.monotonic() + patience
         is_cooked = termios.tcgetattr(self._device)[3] & termios.ICANON
         if is_cooked and any(len(line) > MAX_LINE for line in bytes(left).split(b"\n")):

@@ -7,11 +7,12 @@ Whose process lives is known by a lock, which other containers see too.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
 from pathlib import Path
+
+from abp_bridge.rpc.file_lock import lock
 
 PREFIX, LOCK = "abp-", ".lock"
 _locks: dict[str, int] = {}  # by folder; the system lets them go when this process ends
@@ -26,11 +27,11 @@ def make_folder(parent: str | None = None) -> str:
     parent = parent or tempfile.gettempdir()
     _sweep(parent)
     begun = tempfile.mkdtemp(prefix=f".{PREFIX}", dir=parent)  # nobody sweeps this one
-    lock = os.open(f"{begun}/{LOCK}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    descriptor = os.open(f"{begun}/{LOCK}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    lock(descriptor)
     folder = os.path.join(parent, os.path.basename(begun)[1:])
     os.rename(begun, folder)
-    _locks[folder] = lock
+    _locks[folder] = descriptor
     return folder
 
 
@@ -52,9 +53,9 @@ def _sweep(parent: str) -> None:
 
 def _sweep_one(folder: Path) -> None:
     """Take it away if its process is gone. Raises OSError if it is not, or it is none of ours."""
-    lock = os.open(folder / LOCK, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(folder / LOCK, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor, wait=False)
         shutil.rmtree(folder)
     finally:
-        os.close(lock)
+        os.close(descriptor)

@@ -10,7 +10,6 @@ be written, `redact` says.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import stat
@@ -40,6 +39,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.notice import describe
 from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.rpc.file_lock import lock
 from abp_bridge.rpc.tap import Tap, observe_stream
 from abp_bridge.settings import Settings, to_environment, usual_settings
 from abp_bridge.trace.format import (
@@ -273,7 +273,7 @@ def _create(path: str) -> int:
             os.close(file)
             raise OSError(f"{name} is no file; a recording needs one")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file, wait=False)
         except OSError:
             os.close(file)
             continue

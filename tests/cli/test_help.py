@@ -32,3 +32,10 @@ def test_rows_stay_rows_and_points_are_hung(
     start = lines.index("- The agent gets the apps' tools. What an app asks while one")
     assert lines[start + 1] == "  runs, the client is asked, not the model."
     assert "  abp-bridge acp -- goose acp  no app: only the agent's own" in lines
+
+
+def test_a_long_row_ends_where_its_meaning_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_parser(["install"]).parse_args(["install", "--help"])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "abp-bridge install codex --name db -- npx -y mongodb-mcp-server" in lines

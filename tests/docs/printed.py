@@ -1,4 +1,4 @@
-"""Tables of README and docs that are printed from the code, between two comments that name them:
+"""Tables of docs that are printed from the code, between two comments that name them:
 `python -m tests.docs.printed` prints them there anew, `--check` only says whether they differ.
 """
 
@@ -7,12 +7,22 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from abp_bridge.bridge import result_store
 from abp_bridge.core.ways import WAYS
 from abp_bridge.hosts.profiles import PROFILES
 from abp_bridge.settings import markdown_table
+from abp_bridge.setup.doctor import traps
+from abp_bridge.setup.hosts import HOSTS
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))  # as pytest has it
+
+from real_hosts import page, results  # noqa: E402
+
+MEASURED = results.read()
 
 
 def ways_table() -> Iterable[str]:
@@ -22,17 +32,63 @@ def ways_table() -> Iterable[str]:
     for way in WAYS.values():
         yield f"| any host | `{way.give}` | {way.then} |"
     for row in PROFILES.values():
-        for words in row.ways:
-            give, _, then = words.partition(": ")
-            yield f"| {row.name} | {give} | {then} |"
+        for own in row.ways:
+            yield f"| {row.name} | {own.give} | {own.then} |"
 
 
-ROOT = Path(__file__).parents[2]
+def hosts_table() -> Iterable[str]:
+    """Every host that `abp-bridge install` knows."""
+    yield "| HOST | what it is | file | `--project` | then | its own check |"
+    yield "|---|---|---|---|---|---|"
+    for row in HOSTS.values():
+        user = next((row.user[each] for each in ("*", "linux") if each in row.user), None)
+        file = "" if user is None else f"`{user.folders[-1]}/{user.names[0]}`"
+        project = "" if row.project is None else f"{row.project.folders[0]}/{row.project.names[0]}"
+        project = project and f"`{project.removeprefix('./')}`"
+        verify = f"`{' '.join(row.verify).format(name='abp')}`" if row.verify else ""
+        yield f"| `{row.name}` | {row.title} | {file} | {project} | {row.then} | {verify} |"
+
+
+def moved_files_table() -> Iterable[str]:
+    """Where the files of hosts are elsewhere than the table of hosts has them."""
+    yield "| host | where |"
+    yield "|---|---|"
+    for row in HOSTS.values():
+        places = [
+            f"{f'{SYSTEMS[system]}: ' if system != '*' else ''}`{folder}/{files.names[0]}`"
+            for system, files in row.user.items()
+            for folder in files.folders
+            if system != "*" or folder != files.folders[-1]
+        ]
+        if places:
+            yield f"| {row.title} | {', '.join(places)} |"
+
+
+def traps_table() -> Iterable[str]:
+    """What goes wrong without a word."""
+    yield "| host | good to know |"
+    yield "|---|---|"
+    for row in HOSTS.values():
+        if row.traps:
+            yield f"| {row.title} | {' '.join(row.traps)} |"
+
+
+SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 # (file, name of the table): what prints its lines
 TABLES: dict[tuple[str, str], Callable[[], Iterable[str]]] = {
-    ("README.md", "settings"): markdown_table,
+    ("docs/settings.md", "settings"): markdown_table,
     ("docs/results.md", "results"): result_store.markdown_table,
     ("docs/asking.md", "ways"): ways_table,
+    ("docs/doctor.md", "doctor"): traps.markdown_table,
+    ("docs/install.md", "hosts"): hosts_table,
+    ("docs/install.md", "moved"): moved_files_table,
+    ("docs/install.md", "traps"): traps_table,
+    ("docs/hosts.md", "outcomes"): page.outcomes_table,
+    ("docs/hosts.md", "hosts"): partial(page.hosts_table, MEASURED),
+    **{
+        ("docs/hosts.md", name): partial(page.section, MEASURED, name)
+        for name in dict.fromkeys(row.section for row in MEASURED.values())
+    },
 }
 
 

@@ -26,7 +26,19 @@ Json = Any
 LIMIT = 120.0  # seconds, for a program that is run
 
 # What others bring, and is only read here.
-OTHERS = {"python3", "~/.abp/bin/pip", "claude", "jq", "./deploy", "./program", "git", "npx", "uvx"}
+OTHERS = {
+    "python3",
+    "~/.abp/bin/pip",
+    "claude",
+    "jq",
+    "./deploy",
+    "./program",
+    "git",
+    "npx",
+    "uv",
+    "uvx",
+    "pipx",
+}
 # Commands of ours that end by themselves and change nothing are run as they stand.
 RUN = ("matrix", "trace fixtures/", "replay fixtures/hosts/")
 
@@ -331,3 +343,32 @@ def test_links_between_papers_lead_somewhere() -> None:
     for paper in PAPERS:
         for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", paper.read_text()):
             assert (paper.parent / target).exists(), f"{paper.name}: {target}"
+
+
+def anchors(paper: Path) -> set[str]:
+    """The anchors of a paper's headings, as code-hosting pages make them."""
+    titles = re.findall(r"^#+ (.+)$", paper.read_text(), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", re.sub(r"\]\(.*?\)", "", title)) for title in titles)
+    return {each.lower().replace(" ", "-") for each in plain}
+
+
+def test_links_lead_to_headings_that_are_there() -> None:
+    for paper in PAPERS:
+        for target, anchor in re.findall(
+            r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", paper.read_text()
+        ):
+            found = anchors(paper.parent / target if target else paper)
+            assert anchor in found, f"{paper.name}: {target}#{anchor}"
+
+
+def test_every_page_is_listed() -> None:
+    listed = (ROOT / "docs/README.md").read_text()
+    pages = (each.name for each in ROOT.glob("docs/*.md") if each.name != "README.md")
+    assert [page for page in pages if f"]({page})" not in listed] == []
+
+
+def test_the_readme_is_short_enough_to_be_read_to_the_end() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 200
+    prose = [line for line in lines if not line.startswith(("|", "!", "{", "$", "python3"))]
+    assert max(map(len, prose)) <= 110

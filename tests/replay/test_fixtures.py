@@ -1039,5 +1039,8 @@ def test_the_matrix_is_printed_for_a_host_and_for_programs() -> None:
     assert json.loads(run("matrix", "--format", "json", "--host", "codex").stdout)[
         "host"
     ].startswith("Codex: ")
+    assert run("matrix", "--host", "gemini").stdout.startswith(
+        "Gemini CLI: shows nothing of its own, waits 600 s for a tool\n"
+    )
     unknown = run("matrix", "--host", "nobody")
     assert (unknown.returncode, "no profile is known of 'nobody'" in unknown.stderr) == (2, True)

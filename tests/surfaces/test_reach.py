@@ -107,8 +107,8 @@ async def test_a_host_that_strips_the_environment_shows_why_no_browser_came(tmp_
 
 
 def codex_names() -> list[str]:
-    """The variables that the README has Codex pass on."""
-    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    """The variables that docs/serve.md has Codex pass on."""
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/serve.md").read_text(), re.DOTALL)
     names: list[str] = tomllib.loads(blocks[0])["mcp_servers"]["abp"]["env_vars"]
     return names
 
@@ -121,7 +121,7 @@ def codex_names() -> list[str]:
         ({"BROWSER": "editors-own %s", "KEY": "x"}, "editors-own  "),
     ],
 )
-async def test_what_the_readme_has_codex_pass_on_is_enough_for_a_browser(
+async def test_what_the_docs_have_codex_pass_on_is_enough_for_a_browser(
     programs: Programs, own: dict[str, str], opener: str
 ) -> None:
     for name in ("xdg-open", "editors-own"):

@@ -7,7 +7,6 @@ It begins when a browser is paired, and goes with the pairing.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import logging
 import os
@@ -23,6 +22,7 @@ from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import as_object, as_text
 from abp_bridge.core.question import Outcome
 from abp_bridge.core.sanitize import label
+from abp_bridge.rpc.file_lock import lock
 from abp_bridge.rpc.private_files import PlaceError
 from abp_bridge.surfaces.inbox import pairing
 from abp_bridge.surfaces.inbox.places import state_folder
@@ -101,7 +101,7 @@ def _lock(descriptor: int) -> None:
     """
     for _ in range(LOCK_TRIES):
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock(descriptor, wait=False)
         except BlockingIOError:
             time.sleep(LOCK_PAUSE)
     raise OSError(errno.EBUSY, "another program keeps it locked")

@@ -3,8 +3,9 @@ what they do with each answer. What it reads is appended to the file argv[1], wh
 argv[2].
 
 Its tools: `mongodb`, `okta`, `azure`, `fastmcp`, `supabase` each ask before a deed, as the server
-of that name; `ask` sends the request in its arguments and returns the response; `say` writes the
-lines in them as they are.
+of that name; `ask` sends the request in its arguments and returns the response, `report` and
+`names` ask and have their results apart, as structured content, which is a list of the second's;
+`say` writes the lines in them as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +28,15 @@ LISTED: Json = [
     {"name": "fastmcp"},
     {"name": "supabase"},
     {"name": "ask"},
+    {
+        "name": "report",
+        "outputSchema": {
+            "type": "object",
+            "properties": {"result": {"type": "string"}},
+            "additionalProperties": False,
+        },
+    },
+    {"name": "names"},
     {"name": "look", "annotations": {"readOnlyHint": True}},
     {"name": "say", "annotations": {"destructiveHint": False}},
 ]
@@ -141,7 +151,7 @@ def do(deed: str) -> str:
 WORK: dict[str, Callable[[Json], Json]] = {
     each.__name__: each for each in (mongodb, okta, azure, fastmcp, supabase, ask, say)
 }
-WORK["look"] = ask
+WORK |= {"look": ask, "report": supabase, "names": supabase}
 
 
 def call(id: Json, params: Json) -> None:
@@ -150,7 +160,9 @@ def call(id: Json, params: Json) -> None:
     except Gone as problem:
         result, wrong = str(problem), True
     text = result if isinstance(result, str) else json.dumps(result)
-    write({"id": id, "result": {"content": [{"type": "text", "text": text}], "isError": wrong}})
+    made: Json = {"content": [{"type": "text", "text": text}], "isError": wrong}
+    apart: Json = {"report": {"result": text}, "names": [text]}.get(params["name"])
+    write({"id": id, "result": made | ({"structuredContent": apart} if apart else {})})
 
 
 def handle(message: Json) -> None:

@@ -8,10 +8,10 @@ there was an answer; with "aloud": true they have all of it, with "aloud": "hash
 {"need": request} or a list of them, in the name of the call, which fails without an answer; with
 "aloud": true it goes on, and all of the answers are its data.
 {"tell": method, "params": {...}}, in the name of the call; with "apart": true not. {"grow": name}:
-one capability more, or again one less. {"wait": true} until the call is cancelled. {"end":
-request}: ask, and be gone. {"fail": error}. {"return": data}, else the data are those of the last
-question. Texts in `need` and `return` may name `{params}` of the call and answers needed before,
-`{0}` the first.
+one capability more, or again one less. {"work": SECONDS}; {"wait": true} until the call is
+cancelled. {"end": request}: ask, and be gone. {"fail": error}. {"return": data}, else the data are
+those of the last question. Texts in `need` and `return` may name `{params}` of the call and answers
+needed before, `{0}` the first.
 """
 
 from __future__ import annotations
@@ -99,6 +99,8 @@ class App:
                     self.send({"method": step["tell"], "params": {**step["params"], **named}})
                 case "grow":
                     self.grow(step["grow"])
+                case "work":
+                    await asyncio.sleep(step["work"])
                 case "wait":
                     await self.cancelled[call].wait()
                     raise CallError(CANCELLED)
