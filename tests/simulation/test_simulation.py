@@ -14,7 +14,7 @@ import logging
 import re
 import resource
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 from unittest.mock import patch
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from abp_bridge.bridge import Bridge
@@ -366,6 +367,12 @@ class Connections(asyncio.Queue[tuple[ReadEnd, Pipe]]):
     def close(self) -> None: ...
 
 
+async def _run_here(work: Callable[..., Any], *given: Any, **_options: Any) -> Any:
+    """What a thread would do: virtual time does not wait for one."""
+    await asyncio.sleep(0)
+    return work(*given)
+
+
 class World:
     """Everything of one session."""
 
@@ -468,9 +475,10 @@ class World:
 
     @contextmanager
     def _surroundings(self) -> Iterator[None]:
-        """No process, no socket, and a disk with so much room."""
+        """No process, no thread, no socket, and a disk with so much room."""
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         with ExitStack() as stack:
+            stack.enter_context(patch.object(anyio.to_thread, "run_sync", _run_here))
             stack.enter_context(patch.object(subprocess, "spawn", self.app.spawn))
             sockets: Json = {"listen": lambda path: self.connections, "accept": Connections.get}
             stack.enter_context(patch.multiple(mcp_endpoint, **sockets))
