@@ -17,7 +17,7 @@ help:
 	@echo 'make test               all tests, the browser ones in a real Chromium, the terminal ones in tmux'
 	@echo 'make check              lint, format, types, the arrows between rooms, dependencies, unused code, and the docs'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
-	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and the SDK of OpenCode, installed from npm'
+	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, Copilot, opencode, Gemini, Qwen Code, acpx), installed from npm'
 	@echo 'make hosts ARGS=behaviours  the same behaviours in each host, for the tables of docs/hosts.md; ARGS="behaviours -k codex" for some'
 	@echo 'make hosts ARGS=--busy  who answered under Copilot, codex exec, claude -p, acpx and fast-agent, on a machine kept busy'
 	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'

@@ -119,6 +119,8 @@ class SetupHost:
             JSON: it rewrites its file while it runs, so nobody else may.
         remove: Its command that removes one, followed by the name.
         verify: Its command that shows our server, or whether it starts.
+        verify_reach: How far that goes: it reads the entry, starts the server, or begins a session
+            with its person's model.
         client: The name that it gives itself to servers; empty where nobody has seen it.
         then: What a person does before it has our server, as a sentence.
         traps: What goes wrong without a word, a sentence each.
@@ -140,6 +142,7 @@ class SetupHost:
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
+    verify_reach: Literal["entry", "server", "model"] = "server"
     client: str = ""
     then: str = "Start a new session"
     traps: tuple[str, ...] = ()
@@ -213,6 +216,7 @@ _ROWS = (
         asks=True,
         environment="named",
         verify=("codex", "mcp", "get", "{name}"),
+        verify_reach="entry",
         client="codex-mcp-client",
         traps=(
             "Codex ignores a misspelt key without a word, and does not start with a wrong value.",
@@ -261,6 +265,7 @@ _ROWS = (
         asks=True,
         environment="whole",
         verify=("goose", "doctor"),
+        verify_reach="model",
         client="goose-cli",
         traps=("`goose run` ends at the first question; `goose session` shows it.",),
     ),
@@ -353,6 +358,7 @@ _ROWS = (
         tells_patience=True,
         asks=True,
         verify=("copilot", "mcp", "get", "{name}"),
+        verify_reach="entry",
         traps=("`copilot mcp add` takes all comments out of this file.",),
     ),
     SetupHost(

@@ -46,6 +46,7 @@ def hosts_table() -> Iterable[str]:
         project = "" if row.project is None else f"{row.project.folders[0]}/{row.project.names[0]}"
         project = project and f"`{project.removeprefix('./')}`"
         verify = f"`{' '.join(row.verify).format(name='abp')}`" if row.verify else ""
+        verify += " (begins a session with your model)" if row.verify_reach == "model" else ""
         yield f"| `{row.name}` | {row.title} | {file} | {project} | {row.then} | {verify} |"
 
 

@@ -193,7 +193,10 @@ def _tell(proposal: Proposal, status: Status) -> Iterator[str]:
     if is_new:
         yield f"- {place.host.then}."
     if is_new or (status == "nothing to do" and proposal.entry is not None):
-        checks = (f"abp-bridge doctor {place.host.name}", verification(proposal))
+        theirs = verification(proposal)
+        if theirs and place.host.verify_reach == "model":
+            theirs += " (it begins a session with your model)"
+        checks = (f"abp-bridge doctor {place.host.name}", theirs)
         yield f"- Check it: {'; '.join(filter(None, checks))}"
     for note in (*proposal.notes, *(place.host.traps if is_new else ())):
         yield f"- {note}"

@@ -17,8 +17,6 @@ from abp_bridge.setup.locate import Machine
 CHECK = "host's own"
 LIMIT = 60.0  # seconds: some start every server that they have
 _LONGEST = 2**20  # bytes of what it says
-PARSING = ("codex", "copilot")  # they only read the entry, and start nothing
-SESSIONS = ("goose",)  # they begin a session, with the person's model
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _GOOD = re.compile(r"✓|✔|\bconnected\b|\bok\b|\bready\b", re.IGNORECASE)
 _BAD = re.compile(
@@ -30,7 +28,7 @@ _BAD = re.compile(
 async def ask_host(facts: HostFacts, machine: Machine) -> list[Finding]:
     """What the host says of each server of ours; nothing where it has no such command here."""
     host = facts.host
-    if host.name in SESSIONS and facts.entries:
+    if host.verify_reach == "model" and facts.entries:
         told = f"'{' '.join(host.verify)}' begins a session with your model: it is yours to run."
         return [Finding(CHECK, Verdict.NOT_TRIED, told)]
     if not host.verify or any(each.problem for each in facts.files):
@@ -85,7 +83,7 @@ def judge(host: SetupHost, name: str, shown: str, code: int | None, said: str) -
         return Finding(CHECK, verdict, words, cure)
     if not lines:
         return Finding(CHECK, Verdict.FAILS, f"'{shown}' does not name \"{name}\".", cure)
-    if host.name in PARSING:
+    if host.verify_reach == "entry":
         return Finding(CHECK, Verdict.WORKS, f"'{shown}' reads the entry (and starts nothing).")
     word = next((each for each in lines if _BAD.search(each) or _GOOD.search(each)), lines[0])
     # before the dash it has the command, in which secrets may stand

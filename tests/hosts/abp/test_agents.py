@@ -318,7 +318,7 @@ def test_who_says_that_no_person_answered_is_believed(who: str) -> None:
 
 
 def test_that_a_person_answered_is_not_taken_on_an_agents_word() -> None:
-    with json_rpc(env={"ABP_PERSON_FLOOR": "60"}) as agent:
+    with json_rpc(env={"ABP_PERSON_FLOOR": "60000"}) as agent:
         agent.open()
         call = agent.ask("elicitation/confirm", message="Drop it?", destructive=True)
         yes = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": "person"}}
