@@ -87,7 +87,7 @@ else
 	$(BIN)/coverage run -m pytest --numprocesses=auto $(PURE)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=100
-	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c "import os; print(os.cpu_count() * 2)") --dist=worksteal $(PURE:%=--ignore=%)
+	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c "import os; print(os.cpu_count() * 3)") --dist=worksteal $(PURE:%=--ignore=%)
 endif
 
 check: setup
