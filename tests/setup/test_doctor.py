@@ -519,3 +519,14 @@ def test_in_a_persons_own_folder_their_file_is_no_projects(tmp_path: Path) -> No
     facts = gather(HOSTS["codex"], machine)
     assert [each.scope for each in facts.entries] == ["user"]
     assert [each.scope for each in facts.files] == ["user"]
+
+
+def test_two_entries_of_one_name_are_told_apart(home: Path) -> None:
+    loose = _CODEX.replace("required = true\n", "")
+    assert loose != _CODEX
+    plant(home, {CODEX: loose, f"here/{CODEX}": loose})
+    said = [each.says for each in judge(gather(HOSTS["codex"], machine(home)))]
+    without = "is not required: Codex waits a second for it, then does without."
+    assert [each for each in said if each.endswith(without)] == [
+        f'"abp" of {home}/{file} {without}' for file in (CODEX, f"here/{CODEX}")
+    ]

@@ -48,6 +48,7 @@ class Entry:
         program: Where its command is on this machine, by the PATH that the host has; None where
             there is none.
         elsewhere: Where it is by the PATH of this terminal; None where there is none.
+        shares_name: Another of this host's has the same name, in another file.
     """
 
     scope: Scope
@@ -57,6 +58,12 @@ class Entry:
     agent: bool = False
     program: str | None = None
     elsewhere: str | None = None
+    shares_name: bool = False
+
+    @property
+    def shown(self) -> str:
+        """Its name as people read it, with its file where that alone tells it from another."""
+        return f'"{self.name}"' + (f" of {self.file}" if self.shares_name else "")
 
     @property
     def name(self) -> str:

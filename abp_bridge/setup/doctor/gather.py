@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -55,10 +56,11 @@ def gather(host: SetupHost, machine: Machine) -> HostFacts:
         seen = _read(path, scope, host.format)
         files.append(seen)
         entries += _entries(host, seen, machine)
+    often = Counter(each.name for each in entries)
     return HostFacts(
         host=host,
         files=files,
-        entries=entries,
+        entries=[replace(each, shares_name=often[each.name] > 1) for each in entries],
         beside=_beside(host, machine),
         unread=list(_unread(host, machine, [each.path for each in files])),
         folders=[str(each) for each in (folder, *folder.parents)],

@@ -44,9 +44,8 @@ async def try_start(host: SetupHost, entry: Entry, machine: Machine) -> Finding:
     Returns:
         Whether it answers within the host's patience, and with what.
     """
-    name = entry.name
     if not entry.server.enabled or entry.program is None:
-        return Finding(CHECK, Verdict.NOT_TRIED, f'"{name}" cannot be started as it is.')
+        return Finding(CHECK, Verdict.NOT_TRIED, f"{entry.shown} cannot be started as it is.")
     began = time.monotonic()
     command = [entry.program, *entry.words[1:]]
     env = environment(host, entry, machine.environ, machine.platform)
@@ -63,7 +62,7 @@ async def try_start(host: SetupHost, entry: Entry, machine: Machine) -> Finding:
                     return _failed(entry, f"it ended: {child.ending}")
                 seconds = time.monotonic() - began
     except TimeoutError:
-        words = f'"{name}" has not answered within {LIMIT:g} s.'
+        words = f"{entry.shown} has not answered within {LIMIT:g} s."
         return Finding(CHECK, Verdict.FAILS, words, _look(entry))
     except RemoteError as problem:
         return _failed(entry, as_text(problem.error.get("message")) or str(problem))
@@ -74,7 +73,7 @@ async def try_start(host: SetupHost, entry: Entry, machine: Machine) -> Finding:
 
 def _failed(entry: Entry, why: str) -> Finding:
     return Finding(
-        CHECK, Verdict.FAILS, f'"{entry.name}" does not start: {label(why, 600)}.', _look(entry)
+        CHECK, Verdict.FAILS, f"{entry.shown} does not start: {label(why, 600)}.", _look(entry)
     )
 
 
@@ -85,7 +84,7 @@ def _look(entry: Entry) -> str:
 def _judge(host: SetupHost, entry: Entry, offer: _Offer, seconds: float) -> Finding:
     waits, without = patience(host, entry)
     what = "is an agent" if entry.agent else f"has {offer.tools} tools"
-    words = f'"{entry.name}" starts as {host.title} starts it, and {what} after {seconds:.1f} s'
+    words = f"{entry.shown} starts as {host.title} starts it, and {what} after {seconds:.1f} s"
     if offer.version:
         words += f" ({'ACP' if entry.agent else 'MCP'} {offer.version})"
     if not entry.agent and not offer.tools:

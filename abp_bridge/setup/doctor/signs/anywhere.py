@@ -81,10 +81,10 @@ def wrong_member(facts: HostFacts) -> Iterator[str]:
         strange = [each for each in inside if each in _WORDS and each not in wanted]
         if strange:
             words = ", ".join(strange)
-            yield f'"{entry.name}" has {words}, where {facts.host.title} reads {", ".join(wanted)}.'
+            yield f"{entry.shown} has {words}, where {facts.host.title} reads {', '.join(wanted)}."
         elif entry.server.launch is None:
             many = "a list of words" if not shape.args else "one word, and its arguments in args"
-            yield f'"{entry.name}" has no {shape.command} that is {many}.'
+            yield f"{entry.shown} has no {shape.command} that is {many}."
 
 
 def wrong_type(facts: HostFacts) -> Iterator[str]:
@@ -95,7 +95,7 @@ def wrong_type(facts: HostFacts) -> Iterator[str]:
         for name, value in entry.shape.fixed.items():
             there = inside.get(name)
             if there != value and there not in allowed:
-                yield f'"{entry.name}" lacks {name} = {json.dumps(value)}.'
+                yield f"{entry.shown} lacks {name} = {json.dumps(value)}."
 
 
 def switched_off(facts: HostFacts) -> Iterator[str]:
@@ -117,7 +117,7 @@ def no_program(facts: HostFacts) -> Iterator[str]:
         first = words[0].split()[0]
         is_line = first != words[0] and is_our_word(first)
         why = "with its arguments, which go to args" if is_line else "which is not there"
-        yield f'"{entry.name}" starts {label(first if is_line else words[0])}, {why}.'
+        yield f"{entry.shown} starts {label(first if is_line else words[0])}, {why}."
 
 
 def not_on_path(facts: HostFacts) -> Iterator[str]:
@@ -125,7 +125,7 @@ def not_on_path(facts: HostFacts) -> Iterator[str]:
     for entry in facts.entries:
         if entry.elsewhere and not entry.program:
             yield (
-                f'"{entry.name}" starts {label(entry.words[0])}, which is {entry.elsewhere} here,'
+                f"{entry.shown} starts {label(entry.words[0])}, which is {entry.elsewhere} here,"
                 f" and not on the PATH of {facts.host.title}."
             )
 
@@ -136,7 +136,7 @@ def no_absolute_path(facts: HostFacts) -> Iterator[str]:
         word = entry.words[0] if entry.words else ""
         relative = re.match(r"(?![A-Za-z]:)(\.{1,2}|[^/\\~$]+)[/\\]", word)
         if entry.scope == "user" and relative:
-            yield f'"{entry.name}" starts {label(word)}, which depends on the folder.'
+            yield f"{entry.shown} starts {label(word)}, which depends on the folder."
 
 
 def home_sign(facts: HostFacts) -> Iterator[str]:
@@ -144,7 +144,7 @@ def home_sign(facts: HostFacts) -> Iterator[str]:
     for entry in facts.entries:
         for word in entry.words:
             if word == "~" or word.startswith("~/"):
-                yield f'"{entry.name}" has {label(word)}: no host knows what ~ stands for.'
+                yield f"{entry.shown} has {label(word)}: no host knows what ~ stands for."
 
 
 # host -> the member that names the tools which are let through
@@ -164,7 +164,7 @@ def withheld_tools(facts: HostFacts) -> Iterator[str]:
     for entry in facts.entries:
         let = entry.members.get(member)
         if isinstance(let, list) and "*" not in let and (let or facts.host.name in _EMPTY_IS_NONE):
-            yield f'"{entry.name}" has {member}: {len(let)} of our tools may be used, and no other.'
+            yield f"{entry.shown} has {member}: {len(let)} of our tools may be used, and no other."
 
 
 _VARIABLE = re.compile(r"\$\{[^}]+\}|\$[A-Z_]+|\{env:[^}]+\}")
@@ -200,7 +200,7 @@ def variables(facts: HostFacts) -> Iterator[str]:
         for word in entry.words:
             for each in _VARIABLE.findall(word):
                 if not re.fullmatch(pattern or "", each):
-                    yield f'"{entry.name}" has {label(each)}, which {facts.host.title} leaves so.'
+                    yield f"{entry.shown} has {label(each)}, which {facts.host.title} leaves so."
 
 
 def copies(facts: HostFacts) -> Iterator[str]:
@@ -267,7 +267,7 @@ def short_clock(facts: HostFacts) -> Iterator[str]:
         seconds = usual if said is None else said / (1000 if entry.shape.unit == "ms" else 1)
         if seconds is not None and seconds < wanted and not _is_told(entry, seconds):
             yield (
-                f'"{entry.name}": {facts.host.title} gives a call up after {seconds:g} s, while a'
+                f"{entry.shown}: {facts.host.title} gives a call up after {seconds:g} s, while a"
                 f" question of it may wait for you for {QUESTION_LIMIT:g} s."
             )
 
@@ -301,7 +301,7 @@ def wrong_unit(facts: HostFacts) -> Iterator[str]:
     for entry in facts.entries:
         if unit := _wrong_unit_of(entry):
             member = ".".join(entry.shape.timeout)
-            yield f'"{entry.name}" has {member} = {_limit(entry):g}, which is in {unit}.'
+            yield f"{entry.shown} has {member} = {_limit(entry):g}, which is in {unit}."
 
 
 # --- who is asked ---------------------------------------------------------------------------------
@@ -317,14 +317,14 @@ def nobody_asked(facts: HostFacts) -> Iterator[str]:
         if entry.agent or entry.own[:1] != ("serve",):
             continue
         if not entry.has_option(*_ASKING) and not set(_ASKING_VARIABLES) & set(entry.env):
-            yield f'"{entry.name}": {facts.host.title} shows its person nothing that a server asks.'
+            yield f"{entry.shown}: {facts.host.title} shows its person nothing that a server asks."
 
 
 def answers_file(facts: HostFacts) -> Iterator[str]:
     """Files that answer for a person."""
     for entry in facts.entries:
         if entry.has_option("--answers") or "ABP_ANSWERS" in entry.env:
-            yield f'"{entry.name}": a file answers what is asked, before any person is.'
+            yield f"{entry.shown}: a file answers what is asked, before any person is."
 
 
 # It declares that it asks, and never answers when it is asked.
@@ -337,14 +337,14 @@ def silent_agent(facts: HostFacts) -> Iterator[str]:
         behind = wrapped_command(entry.words) or ()
         for silent, other in _SILENT_AGENTS.items():
             if any(silent in word for word in behind):
-                yield f'"{entry.name}": {silent} never answers what a server asks; {other} does.'
+                yield f"{entry.shown}: {silent} never answers what a server asks; {other} does."
 
 
 def misspelt_settings(facts: HostFacts) -> Iterator[str]:
     """Settings of ours that are none."""
     for entry in facts.entries:
         for name, meant in misspelt(entry.env):
-            yield f'"{entry.name}" sets {label(name)}, which is no setting: is {meant} meant?'
+            yield f"{entry.shown} sets {label(name)}, which is no setting: is {meant} meant?"
 
 
 def started_by_uvx(facts: HostFacts) -> Iterator[str]:
@@ -352,6 +352,6 @@ def started_by_uvx(facts: HostFacts) -> Iterator[str]:
     for entry in facts.entries:
         if entry.server.own is None and entry.own:
             yield (
-                f'"{entry.name}" starts us by {label(entry.words[0])}, which fetches what it lacks'
+                f"{entry.shown} starts us by {label(entry.words[0])}, which fetches what it lacks"
                 " first: some hosts wait a second."
             )

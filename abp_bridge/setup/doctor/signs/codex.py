@@ -57,7 +57,7 @@ def misspelt(facts: HostFacts) -> Iterator[str]:
     for entry in facts.entries:
         for key in entry.members:
             if key not in _CODEX_KEYS and (meant := nearest(key, _CODEX_KEYS)):
-                yield f'"{entry.name}" has {label(key)}, which is no key: is {meant} meant?'
+                yield f"{entry.shown} has {label(key)}, which is no key: is {meant} meant?"
     for file, value in facts.values():
         for key, members in value.items():
             ours = any(map(mentions_us, as_object(members).values()))  # as `wrong_key` says
@@ -142,7 +142,7 @@ def not_required(facts: HostFacts) -> Iterator[str]:
     """Servers that Codex does not wait for."""
     for entry in facts.entries:
         if entry.members.get("required") is not True and entry.server.enabled:
-            yield f'"{entry.name}" is not required: Codex waits a second for it, then does without.'
+            yield f"{entry.shown} is not required: Codex waits a second for it, then does without."
 
 
 def display(facts: HostFacts) -> Iterator[str]:
@@ -152,4 +152,4 @@ def display(facts: HostFacts) -> Iterator[str]:
         given = {*as_texts(entry.members.get("env_vars")), *entry.env}
         if not given.intersection(DISPLAY_VARIABLES[:2]):
             neither = " nor ".join(DISPLAY_VARIABLES[:2])
-            yield f'"{entry.name}" gets neither {neither}: no page opens.'
+            yield f"{entry.shown} gets neither {neither}: no page opens."

@@ -58,4 +58,4 @@ def not_allowed(facts: HostFacts) -> Iterator[str]:
                 allowed is not None and entry.name not in as_texts(allowed)
             ):
                 which = "mcp.excluded" if entry.name in excluded else "no mcp.allowed"
-                yield f'"{entry.name}" is in {which} of {file.path}: it is not started.'
+                yield f"{entry.shown} is in {which} of {file.path}: it is not started."
