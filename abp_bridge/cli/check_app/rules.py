@@ -479,10 +479,18 @@ RULES: tuple[Rule, ...] = (
         "session",
         "the app can be connected, and answers initialize()",
         "reference/conformance; S1",
-        "Have window.abp there when the page has loaded, with initialize(), call() and shutdown();"
-        " a program answers on stdout and writes nothing else there.",
+        "Have window.abp there when the page has loaded, with initialize(), call() and shutdown().",
         _reaches(Step.SESSION),
-        tuple(Kind),
+        (Kind.PAGE,),
+    ),
+    Rule(
+        "program",
+        "the program can be connected, and answers its first request",
+        "reference/conformance; S1",
+        "Start it by hand and read what it says: it must go on running, and answer; one on a pipe"
+        " on stdout, where it writes nothing else.",
+        _reaches(Step.SESSION),
+        (Kind.PIPE, Kind.SOCKET, Kind.OTHER),
     ),
     Rule(
         "initialize",
