@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from abp_bridge.core.json_value import JsonValue
 
@@ -96,15 +96,42 @@ def _finite(word: str) -> float | None:
 _READER = json.JSONDecoder(parse_constant=lambda word: None, parse_float=_finite, parse_int=_whole)
 
 
-def put(line: bytes, path: Sequence[str | int], value: JsonValue) -> bytes:
+def put(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
     """`line`, which is a JSON object, with `value` at `path`, and nothing else changed.
 
-    A number in the path is an item of a list that is there. Objects that are missing on the way
-    are made, also where there is a `null`. Something else on the way: the line stays as it is.
+    Objects that are missing on the way are made, also where there is a `null`. Something else on
+    the way: the line stays as it is.
     """
     text = _text(line)
     start, end, made = _place(text, _skip(text, 0), path, value)
     return (text[:start] + made + text[end:]).encode(*_CODE)
+
+
+def put_in_items(
+    line: bytes, path: Sequence[str], which: Container[int], inner: Sequence[str], value: JsonValue
+) -> bytes:
+    """`line` with `value` at `inner` of some items of the list at `path`, each as in `put`.
+
+    The line is read once, however many they are.
+
+    Args:
+        line: A JSON object.
+        path: Where the list is; what is none stays as it is.
+        which: The indices of the items.
+        inner: Where in each of them.
+        value: What to put there.
+    """
+    text = _text(line)
+    start = _find(text, path)
+    if start is None or not text.startswith("[", start):
+        return line
+    parts, done = list[str](), 0
+    for index, at in enumerate(_items(text, start)):
+        if index in which:
+            begin, end, made = _place(text, at, inner, value)
+            parts += (text[done:begin], made)
+            done = end
+    return "".join((*parts, text[done:])).encode(*_CODE)
 
 
 def add(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
@@ -159,21 +186,19 @@ def _find(text: str, path: Sequence[str]) -> int | None:
     return at
 
 
-def _place(text: str, at: int, path: Sequence[str | int], value: JsonValue) -> tuple[int, int, str]:
+def _place(text: str, at: int, path: Sequence[str], value: JsonValue) -> tuple[int, int, str]:
     """(start, end, what to write between them) for `value` at `path` below the value at `at`."""
-    if path and isinstance(path[0], int):
-        return _place(text, _item(text, at, path[0]), path[1:], value)
     if not path or text.startswith("null", at):
         for name in reversed(path):
-            value = {str(name): value}
+            value = {name: value}
         return at, _DECODER.raw_decode(text, at)[1], _dump(value)
     if not text.startswith("{", at):
         return at, at, ""
     members = _members(text, at)
-    if (member := members.get(str(path[0]))) is not None:
+    if (member := members.get(path[0])) is not None:
         return _place(text, member, path[1:], value)
     for name in reversed(path):
-        value = {str(name): value}
+        value = {name: value}
     last = _DECODER.raw_decode(text, at)[1] - 1
     return last, last, ("," if members else "") + _dump(value)[1:-1]
 
@@ -194,13 +219,14 @@ def _members(text: str, at: int) -> dict[str, int]:
     return found
 
 
-def _item(text: str, at: int, index: int) -> int:
-    """Where an item of the list at `at` begins, which is there."""
+def _items(text: str, at: int) -> Iterator[int]:
+    """Where each item of the list at `at` begins."""
     at = _skip(text, at + 1)
-    for _ in range(index):
+    while not text.startswith("]", at):
+        yield at
         at = _skip(text, _DECODER.raw_decode(text, at)[1])
-        at = _skip(text, at + 1)
-    return at
+        if text.startswith(",", at):
+            at = _skip(text, at + 1)
 
 
 def _text(line: bytes) -> str:

@@ -316,9 +316,12 @@ def test_a_member_is_cut_out_and_every_other_byte_stays(line: str, left: str, st
     assert byte_edit.cut(line.encode(), ("r", "s")) == (left.encode(), stood)
 
 
-def test_a_member_is_put_into_an_item_of_a_list() -> None:
+def test_a_member_is_put_into_items_of_a_list() -> None:
     line = b'{"r": [ {"a" :1.0}, [{}], {"a":{"b":[]}} ,4]}'
-    assert byte_edit.put(line, ("r", 2, "a", "c"), 0) == line.replace(
-        b'{"b":[]}', b'{"b":[],"c":0}'
+    first, third = line.replace(b":1.0}", b':1.0,"c":0}'), b'{"b":[],"c":0}'
+    assert byte_edit.put_in_items(line, ("r",), {0, 1, 3}, ("c",), 0) == first
+    assert byte_edit.put_in_items(line, ("r",), {2}, ("a", "c"), 0) == line.replace(
+        b'{"b":[]}', third
     )
-    assert byte_edit.put(line, ("r", 0, "c"), 0) == line.replace(b":1.0}", b':1.0,"c":0}')
+    for other in (b'{"r": {"0": {}}}', b'{"r": [ ]}', b"{}"):
+        assert byte_edit.put_in_items(other, ("r",), {0}, ("c",), 0) == other

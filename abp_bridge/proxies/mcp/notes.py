@@ -20,11 +20,13 @@ def make_room(line: bytes, result: JsonObject) -> bytes:
     """`line`, a response with tools, whose closed output schemas name the notes too; `result` is
     what it says.
     """
-    for index, tool in enumerate(as_list(result.get("tools"))):
-        if wants_room(as_object(as_object(tool).get("outputSchema"))):
-            path = ("result", "tools", index, "outputSchema", "properties", MEMBER)
-            line = byte_edit.put(line, path, _ROOM)
-    return line
+    closed = {
+        index
+        for index, tool in enumerate(as_list(result.get("tools")))
+        if wants_room(as_object(as_object(tool).get("outputSchema")))
+    }
+    inner = ("outputSchema", "properties", MEMBER)
+    return byte_edit.put_in_items(line, ("result", "tools"), closed, inner, _ROOM)
 
 
 def add_notes(
