@@ -40,14 +40,18 @@ class ConfigFile:
 def read_content(file: Path) -> bytes | None:
     """All of a file; None where there is none. Raises SetupError."""
     try:
-        if file.stat().st_size > LARGEST:
-            raise SetupError(f"{file} has more than {LARGEST // 2**20} MiB: it is left alone")
-        return file.read_bytes()
+        if stat.S_IFMT(file.stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+            raise SetupError(f"{file} cannot be read: it is a device or a pipe")  # without an end
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST + 1)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise SetupError(f"{file} cannot be read: {why}") from None
+    if len(content) > LARGEST:
+        raise SetupError(f"{file} has more than {LARGEST // 2**20} MiB: it is left alone")
+    return content
 
 
 def read(path: Path) -> ConfigFile:
@@ -73,15 +77,16 @@ def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
         backup: What was there is kept beside it, in place of the backup before.
 
     Raises:
-        SetupError: It has changed meanwhile, or cannot be written; it is what it was.
+        SetupError: It has changed meanwhile, or cannot be written; it is what it was, and so is the
+            backup unless it changed just now.
     """
+    _check_unchanged(file)
     try:
         if content is not None:
             file.target.parent.mkdir(parents=True, exist_ok=True)
-        if backup and file.content is not None:
-            _replace(file.backup, file.content, file.target)
-        if read_content(file.target) != file.content:
-            raise SetupError(f"{file.path} has changed meanwhile: run this again")
+        if backup:
+            keep_backup(file)
+            _check_unchanged(file)
         if content is None:
             file.target.unlink()
         else:
@@ -92,6 +97,17 @@ def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
             f"{file.path} cannot be written: {problem.strerror} ({where}). --print shows what to"
             " put in by hand"
         ) from None
+
+
+def keep_backup(file: ConfigFile) -> None:
+    """Keep what was read beside the file, in place of the backup before. Raises OSError."""
+    if file.content is not None:
+        _replace(file.backup, file.content, file.target)
+
+
+def _check_unchanged(file: ConfigFile) -> None:
+    if read_content(file.target) != file.content:
+        raise SetupError(f"{file.path} has changed meanwhile: run this again")
 
 
 def remove_backup(file: ConfigFile) -> None:

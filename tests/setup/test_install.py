@@ -8,6 +8,7 @@ import json
 import os
 import stat
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from support.screen import ENTER, Screen
 
 from abp_bridge.cli.install import run as install
+from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.main import main
 from abp_bridge.setup.entries import Launch, own_arguments, wrapped_command
 from abp_bridge.setup.errors import SetupError
@@ -260,9 +262,12 @@ def test_a_new_file_is_this_persons_alone(bridge: Bridge) -> None:
 def test_a_file_that_changes_meanwhile_is_left_alone(home: Path) -> None:
     file = write(home / "a.json", "{}")
     found = read(file)
+    way_back = write(found.backup, "before we came")
     file.write_text('{"theirs": 1}')
     with pytest.raises(SetupError, match="has changed meanwhile: run this again"):
-        write_file(found, b"ours", backup=False)
+        write_file(found, b"ours", backup=True)
+    assert way_back.read_text() == "before we came"
+    way_back.unlink()
     with pytest.raises(SetupError, match="has changed meanwhile"):
         write_file(found, None, backup=False)
     assert file.read_text() == '{"theirs": 1}'
@@ -280,6 +285,9 @@ def test_a_file_that_cannot_be_read_or_written_says_so(bridge: Bridge, home: Pat
     write(home / ".cursor", "a file, and no folder")
     code, said = bridge("install", "cursor", "--yes")
     assert (code, "cannot be" in said) == (2, True)
+    os.mkfifo(home / "pipe")
+    code, said = bridge("install", "cursor", "--file", "pipe", "--yes")
+    assert (code, "pipe cannot be read: it is a device or a pipe" in said) == (2, True)
     (home / "loop").symlink_to(home / "loop")
     code, said = bridge("install", "cursor", "--file", "loop", "--yes")
     assert (code, "loop" in said) == (2, True)
@@ -538,6 +546,53 @@ def test_claude_code_writes_its_file_with_consent(
     program.write_text("#!/bin/sh\necho 'no room' >&2\nexit 3\n")
     code, said = bridge("install", "claude", "--yes")
     assert (code, "claude mcp add-json ended with 3: no room" in said) == (2, True)
+
+
+# It has no room for an entry of this kind.
+FULL = """add-json)
+case "$6" in {full}) echo 'no room for t-123' >&2; exit 3 ;; esac
+"""
+
+
+@pytest.mark.parametrize("full", ["*abp-bridge*", "*"])
+def test_what_claude_code_took_out_is_not_lost(
+    full: str, bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = '{"mcpServers": {"docs": {"command": "npx", "env": {"T": "t-123"}}}}'
+    file = write(home / ".claude.json", before)
+    words = FULL.replace("{full}", full)
+    program = write(home / "bin/claude", CLAUDE.replace("add-json) ", words))
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    code, said = bridge("install", "claude", "--wrap", "docs", "--yes")
+    assert (code, "ended with 3: no room for" in said, "t-123" in said) == (2, True, False)
+    backup = file.with_name(file.name + BACKUP)
+    if full == "*":
+        assert f'"docs" is not what it was: that is in {backup}' in said
+        assert backup.read_text() == before
+    else:
+        assert '"docs" is again what it was' in said
+        assert json.loads(file.read_text()) == json.loads(before)
+        assert not backup.exists()
+
+
+def test_claude_code_keeps_an_entry_that_changed_while_you_were_asked(
+    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = write(home / "bin/claude", CLAUDE)
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    file = write(home / ".claude.json", '{"mcpServers": {"docs": {"command": "a"}}}')
+    theirs = '{"mcpServers": {"docs": {"command": "b"}}}'
+
+    def carry_out_late(proposal: Proposal, options: Namespace) -> int:
+        write(file, theirs)
+        return carry_out(proposal, options)
+
+    monkeypatch.setattr(install, "carry_out", carry_out_late)
+    code, said = bridge("install", "claude", "--wrap", "docs", "--yes")
+    assert (code, "has changed meanwhile: run this again" in said) == (2, True)
+    assert file.read_text() == theirs
 
 
 SECRET = """{"mcpServers": {

@@ -10,9 +10,8 @@ from abp_bridge.setup.entries import Server, find_layout, read_server
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import ConfigFile, read
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import FormatError
 from abp_bridge.setup.hosts import HOSTS, Layout, SetupHost, nearest_host
-from abp_bridge.setup.locate import Machine, Scope, locate
+from abp_bridge.setup.locate import Machine, Scope, locate, parse
 
 if TYPE_CHECKING:
     import argparse
@@ -79,12 +78,7 @@ def find_place(options: argparse.Namespace, machine: Machine, *, agents: bool) -
     if path is None:
         raise SetupError(f"{host.title} has no file for a project: leave out --project")
     file = read(path)
-    try:
-        document = Document(file.content or b"", host.format)
-    except FormatError as problem:
-        raise SetupError(
-            f"{path} is not understood, so nothing is changed in it: {problem}. Mend that first"
-        ) from None
+    document = parse(host, path, file.content or b"")
     layout = find_layout(host, document.value, agents=agents) or usual
     by_host = bool(host.add) and scope == "user" and not options.file
     return Place(host, file, document, layout, scope, agents, by_host)

@@ -8,7 +8,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,9 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
 from abp_bridge.core.sanitize import message
 from abp_bridge.setup.change import Change
 from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import remove_backup, write
+from abp_bridge.setup.file import keep_backup, read, remove_backup, write
+from abp_bridge.setup.formats.text import equal
+from abp_bridge.setup.locate import parse
 
 if TYPE_CHECKING:
     import argparse
@@ -53,13 +56,17 @@ class Proposal:
     is_theirs: bool = False
 
     @property
+    def entry_before(self) -> JsonValue:
+        """What is there now; None where nothing is."""
+        return self.place.document.find((*self.place.layout.key, self.name))
+
+    @property
     def secrets(self) -> set[str]:
         """What of the file, and of a person's own entry, is not shown."""
         found = find_secrets(self.place.document.value)
         if self.is_theirs:
             return found | find_secrets(self.entry)
-        there = self.place.document.find((*self.place.layout.key, self.name))
-        ours = json.dumps([there, self.entry], ensure_ascii=False)
+        ours = json.dumps([self.entry_before, self.entry], ensure_ascii=False)
         return {each for each in found if json.dumps(each, ensure_ascii=False)[1:-1] not in ours}
 
     @property
@@ -146,8 +153,7 @@ def diff(proposal: Proposal) -> Iterator[str]:
 
 def _make(proposal: Proposal) -> None:
     if proposal.commands:
-        for command in proposal.commands:
-            _run(command)
+        _have_host_write(proposal)
         return
     file, change = proposal.place.file, proposal.change
     write(file, change.after, backup=not change.keeps_backup and not proposal.restores)
@@ -155,7 +161,42 @@ def _make(proposal: Proposal) -> None:
         remove_backup(file)
 
 
-def _run(command: Sequence[str]) -> None:
+def _have_host_write(proposal: Proposal) -> None:
+    """Run the host's commands. Raises SetupError; what one of them took out is there again then, or
+    in the backup.
+    """
+    if not equal(_entry_now(proposal), proposal.entry_before):
+        raise SetupError(f"{proposal.place.file.path} has changed meanwhile: run this again")
+    first, *others = proposal.commands
+    _run(first, proposal.secrets)
+    for command in others:
+        try:
+            _run(command, proposal.secrets)
+        except SetupError as problem:
+            raise SetupError(f"{problem}. {_put_back(proposal)}") from None
+
+
+def _put_back(proposal: Proposal) -> str:
+    """Have the host take the entry again that it had: what came of that, as a sentence."""
+    place, name = proposal.place, proposal.name
+    with suppress(SetupError):  # whatever it says: what is there now is looked at
+        _run((*place.host.add, name, json.dumps(proposal.entry_before)), proposal.secrets)
+    if equal(_entry_now(proposal), proposal.entry_before):
+        return f'"{name}" is again what it was'
+    try:
+        keep_backup(place.file)
+    except OSError as problem:
+        return f'"{name}" is not what it was, and no backup can be written: {problem.strerror}'
+    return f'"{name}" is not what it was: that is in {place.file.backup}'
+
+
+def _entry_now(proposal: Proposal) -> JsonValue:
+    place = proposal.place
+    document = parse(place.host, place.file.path, read(place.file.path).content or b"")
+    return document.find((*place.layout.key, proposal.name))
+
+
+def _run(command: Sequence[str], secrets: Collection[str]) -> None:
     program = shutil.which(command[0]) or command[0]
     try:
         ended = subprocess.run(  # noqa: S603  # what was shown, and agreed to
@@ -170,7 +211,7 @@ def _run(command: Sequence[str]) -> None:
     except (OSError, subprocess.SubprocessError) as problem:
         raise SetupError(f"{command[0]} cannot be run: {problem}") from None
     if ended.returncode:
-        said = message(ended.stderr or ended.stdout).strip()
+        said = "\n".join(hide(message(ended.stderr or ended.stdout).strip().splitlines(), secrets))
         raise SetupError(f"{shlex.join(command[:3])} ended with {ended.returncode}: {said}")
 
 
