@@ -359,6 +359,7 @@ _ROWS = (
         asks=True,
         verify=("copilot", "mcp", "get", "{name}"),
         verify_reach="entry",
+        client="copilot-cli",
         traps=("`copilot mcp add` takes all comments out of this file.",),
     ),
     SetupHost(
@@ -372,6 +373,7 @@ _ROWS = (
         tells_patience=True,
         environment="whole",
         verify=("gemini", "mcp", "list"),
+        client="gemini-cli-mcp-client",
         traps=(
             "In a folder that is not trusted Gemini CLI starts no server, your own neither.",
             "A trailing comma in its settings makes every command fail.",
@@ -388,6 +390,7 @@ _ROWS = (
         tells_patience=True,
         environment="whole",
         verify=("qwen", "mcp", "list"),
+        client="qwen-cli-mcp-client",
         traps=("`qwen mcp add` takes all comments out of its settings, and moves them about.",),
     ),
     SetupHost(
@@ -403,6 +406,7 @@ _ROWS = (
         tells_patience=True,
         environment="whole",
         verify=("opencode", "mcp", "list"),
+        client="opencode",
     ),
     SetupHost(
         name="zed",

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from argparse import Namespace
@@ -481,34 +482,78 @@ def test_what_became_of_a_question_is_a_verdict(by: str, outcome: str, verdict: 
     assert judge_answer({"success": True, "metadata": told}).verdict is verdict
 
 
+def examine(home: Path, *words: str, **env: str) -> dict[str, list[Json]]:
+    """What doctor finds in a person's own folder, by section; it ends with 1."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "abp_bridge", "doctor", "--json", *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE * 2,
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **env},
+        cwd=home,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (1, "")
+    told = json.loads(ended.stdout)
+    assert told["passed"] is False
+    return {each["name"]: each["findings"] for each in told["sections"]}
+
+
 def test_doctor_starts_what_hosts_start(tmp_path: Path) -> None:
     command = json.dumps(str(Path(sys.executable).with_name("abp-bridge")))
     (tmp_path / ".codex").mkdir()
     (tmp_path / CODEX).write_text(_CODEX.replace('"ABP"', command))
     gone = _servers(command=str(tmp_path / "abp-bridge"))
     (tmp_path / CLAUDE).write_text(gone)
-    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "abp_bridge", "doctor", "--json"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE * 2,
-        env=env,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert ended.returncode == 1, ended.stderr
-    told = json.loads(ended.stdout)
-    assert told["passed"] is False
-    sections = {each["name"]: each["findings"] for each in told["sections"]}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        sections = examine(tmp_path, ABP_PAGE_PORT=str(taken.getsockname()[1]))
     assert list(sections) == ["machine", "codex", "claude"]
+    (page,) = (each for each in sections["machine"] if each["check"] == "page")
+    assert "Address already in use" in page["says"]
     started = {each["check"]: each for each in sections["codex"]}["start"]
     assert started["verdict"] == "works", started
     assert "MCP 2025-06-18" in started["says"]
     failed = {each["check"]: each for each in sections["claude"]}
     assert failed["command"]["failed"]
     assert failed["start"]["verdict"] == "not tried"
-    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("echo 'no such option' >&2; exit 3", "it ended: exit code 3; its last words: no such"),
+        (
+            'read -r line; echo \'{"jsonrpc":"2.0","id":"doctor-1","error":{"code":1,"message":'
+            '"not today"}}\'; read -r line',
+            "does not start: not today.",
+        ),
+    ],
+    ids=["it ends", "it refuses"],
+)
+def test_a_server_that_does_not_start_is_a_line(program: str, says: str, tmp_path: Path) -> None:
+    ours = tmp_path / "abp-bridge"
+    ours.write_text(f"#!/bin/sh\n{program}\n")
+    ours.chmod(0o755)
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor/mcp.json").write_text(_servers(command=str(ours)))
+    (start,) = [each for each in examine(tmp_path, "cursor")["cursor"] if each["check"] == "start"]
+    assert (start["verdict"], says in start["says"]) == ("fails", True), start
+
+
+def test_what_a_project_names_is_started_only_where_that_is_said(tmp_path: Path) -> None:
+    servers = _servers(command="/bin/sh", args=["-c", "echo > started", "abp-bridge"])
+    (tmp_path / ".mcp.json").write_text(servers)
+    for words in ((), ("--project",)):
+        found = {each["check"]: each for each in examine(tmp_path, "claude", *words)["claude"]}
+        assert found["start"]["verdict"] == ("fails" if words else "not tried")
+        assert (tmp_path / "started").exists() is bool(words)
+
+
+def test_what_a_host_can_ask_is_what_was_measured_of_it(home: Path) -> None:
+    plant(home, {".copilot/mcp-config.json": _SERVERS})
+    said = [each.says for each in what_can_be_asked(gather(HOSTS["copilot"], machine(home)))]
+    assert [each for each in said if each.endswith("as it says of itself.")] == []
+    assert any(each.endswith("by its own model.") for each in said)
 
 
 def test_in_a_persons_own_folder_their_file_is_no_projects(tmp_path: Path) -> None:

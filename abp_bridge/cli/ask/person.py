@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 THANKS = 1.0  # seconds for the browser that answered to get the page that says so
 DOTS = "••••••"  # in the place of a secret, however long it is
 SURFACES = ("terminal", "page", "mock")
+# Settings of hosts: where a question of a command's own is asked, --on says.
+OF_HOSTS = ("ABP_ASK_ON", "ABP_QUESTIONS_API")
 
 
 def choose_surfaces(settings: Settings, on: str | None) -> Settings:

@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from abp_bridge.apps.elicitation import handle_elicitation
-from abp_bridge.cli.ask.person import SURFACES, Person, choose_surfaces
+from abp_bridge.cli.ask.person import OF_HOSTS, SURFACES, Person, choose_surfaces
 from abp_bridge.cli.ask.request import UsageError, read_request
 from abp_bridge.cli.runtime import (
     discard_stdout,
@@ -101,8 +101,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask one thing, or whatever is asked on stdin. Returns the exit code."""
-    # Where it asks, --on says.
-    settings = load_settings(options, ignored=("ABP_ASK_ON", "ABP_QUESTIONS_API"))
+    settings = load_settings(options, ignored=OF_HOSTS)
     mask = sys.stdout.isatty() and not options.show
     try:
         if options.on == "mock" and settings.answers is None:

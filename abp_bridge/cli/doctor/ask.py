@@ -9,7 +9,7 @@ import os
 from anyio.abc import TaskGroup
 
 from abp_bridge.apps.elicitation import handle_elicitation
-from abp_bridge.cli.ask.person import Person, choose_surfaces
+from abp_bridge.cli.ask.person import OF_HOSTS, Person, choose_surfaces
 from abp_bridge.core.json_value import JsonObject, as_number, as_object, as_text
 from abp_bridge.core.question import AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label
@@ -22,12 +22,11 @@ REQUEST: JsonObject = {
     "params": {"message": "abp-bridge doctor asks: can you see this?"},
 }
 _ORIGIN = "this command"
-_OF_HOSTS = ("ABP_ASK_ON", "ABP_QUESTIONS_API")  # as `abp-bridge ask` has it
 
 
 async def ask(tasks: TaskGroup) -> Section:
     """Ask, and wait for the answer as long as any question waits."""
-    environ = {name: os.environ[name] for name in os.environ if name not in _OF_HOSTS}
+    environ = {name: os.environ[name] for name in os.environ if name not in OF_HOSTS}
     try:
         settings = read_settings(environ)
         person = Person(choose_surfaces(settings, None), _ORIGIN, tasks)

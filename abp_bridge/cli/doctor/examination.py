@@ -14,7 +14,7 @@ from abp_bridge.setup.doctor.gather import find_hosts, gather
 from abp_bridge.setup.doctor.machine import look_at_machine, try_browser
 from abp_bridge.setup.doctor.proof import ask_host
 from abp_bridge.setup.doctor.questions import what_can_be_asked
-from abp_bridge.setup.doctor.start import try_start
+from abp_bridge.setup.doctor.start import leave_alone, try_start
 from abp_bridge.setup.doctor.traps import judge
 from abp_bridge.setup.hosts import SetupHost
 from abp_bridge.setup.locate import Machine
@@ -34,12 +34,14 @@ class Examination:
             all hosts that have a configuration here.
         starts: Programs are started; else files are read.
         asks: The person is asked one question at the end.
+        project: What the project's files name is started too.
     """
 
     host: SetupHost | None = None
     target: str | None = None
     starts: bool = True
     asks: bool = False
+    project: bool = False
 
     async def run(self, tasks: TaskGroup | None, *, as_json: bool) -> int:
         """Look, and tell.
@@ -93,10 +95,13 @@ class Examination:
         found = [*_entries(facts, named=self.host is not None), *judge(facts)]
         if self.starts:
             for entry in facts.entries:
+                if entry.scope == "project" and not self.project:
+                    found.append(leave_alone(host, entry))
+                    continue
                 with progress(f"starting {entry.name} as {host.title} does"):
                     found.append(await try_start(host, entry, machine))
             with progress(f"running {' '.join(host.verify[:3])}"):
-                found += await ask_host(facts, machine)
+                found += await ask_host(facts, machine, project=self.project)
         return found + what_can_be_asked(facts) if facts.entries else found
 
 

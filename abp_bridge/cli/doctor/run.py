@@ -32,8 +32,9 @@ without a word, whether the host can start our server, and what its person can b
 Our server is started as the host starts it (its command, arguments and variables, and no more of
 the environment than that host passes on), greeted as the host greets it, and ended. Where the host
 has a command that says whether servers work (claude mcp list, qwen mcp list ...), that is run too.
---files does neither. Nothing is written by us, and no capability
-of an app is called.
+What the files of the project in this folder name is started
+only with --project: look at them first. --files starts nothing. Nothing is written by us, and no
+capability of an app is called.
 
 Exit code: 1 where something has to be done, else 0; 2 where there is no such host or app.
 """
@@ -49,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a host, or an app; without it this machine and all hosts that are set up here",
     )
     option("--files", action="store_true", help="only read files: start nothing")
+    option("--project", action="store_true", help="also start what this project's files name")
     option("--ask", action="store_true", help="ask you one question as well, where a bridge would")
     option("--json", action="store_true", help="one JSON object instead of words")
 
@@ -67,7 +69,13 @@ def run(options: argparse.Namespace) -> int:
     target = what if host is None else None
 
     async def look(tasks: TaskGroup | None = None) -> int:
-        wanted = Examination(host, target, starts=not options.files, asks=options.ask)
+        wanted = Examination(
+            host,
+            target,
+            starts=not options.files,
+            asks=options.ask,
+            project=options.project,
+        )
         return await wanted.run(tasks, as_json=options.json)
 
     if os.name == "posix":

@@ -32,7 +32,6 @@ class Greeting:
     """What a host begins with.
 
     Attributes:
-        name: It calls itself so.
         version: Of MCP, in its handshake.
         modern: It asks `server/discover` first.
         capabilities: It declares them.
@@ -40,7 +39,6 @@ class Greeting:
         short: Whether it goes on without them after that.
     """
 
-    name: str
     version: str = "2025-11-25"
     modern: bool = False
     capabilities: JsonObject = field(default_factory=dict)
@@ -51,23 +49,20 @@ class Greeting:
 _ASKS: JsonObject = {"elicitation": {"form": {}, "url": {}}}
 _FORM: JsonObject = {"elicitation": {"form": {}}}
 _GREETINGS: Mapping[str, Greeting] = {
-    "codex": Greeting(
-        "codex-mcp-client", "2025-06-18", capabilities=_ASKS, patience=1.0, short=True
-    ),
-    "goose": Greeting("goose-cli", modern=True, capabilities={**_FORM, "sampling": {}}),
-    "claude": Greeting("claude-code", modern=True, capabilities={**_ASKS, "roots": {}}),
-    "gemini": Greeting("mcp-test-client", "2025-06-18"),
-    "qwen": Greeting("qwen-code"),
-    "opencode": Greeting("opencode", capabilities={"roots": {}}),
-    "fast-agent": Greeting("fast-agent-mcp", modern=True, capabilities=_ASKS),
-    "copilot": Greeting("github-copilot", modern=True, capabilities=_ASKS),
+    "codex": Greeting("2025-06-18", capabilities=_ASKS, patience=1.0, short=True),
+    "goose": Greeting(modern=True, capabilities={**_FORM, "sampling": {}}),
+    "claude": Greeting(modern=True, capabilities={**_ASKS, "roots": {}}),
+    "gemini": Greeting("2025-06-18"),
+    "opencode": Greeting(capabilities={"roots": {}}),
+    "fast-agent": Greeting(modern=True, capabilities=_ASKS),
+    "copilot": Greeting(modern=True, capabilities={**_ASKS, "sampling": {}}),
 }
 
 
 def greeting(host: SetupHost) -> Greeting:
     """How this host begins."""
     known = _GREETINGS.get(host.name)
-    return known or Greeting(host.client or host.name, capabilities=_FORM if host.asks else {})
+    return known or Greeting(capabilities=_FORM if host.asks else {})
 
 
 def patience(host: SetupHost, entry: Entry) -> tuple[float, bool]:

@@ -116,7 +116,7 @@ class HostFacts:
         entries: Ours in them.
         beside: Other files of the host, by name, that are there and understood.
         unread: Files with a server of ours in them that this host does not read, and why.
-        folder: Of the project, and those above it, from the inmost.
+        folders: That of the project, and those above it, from the inmost.
         root: The folder of its repository; the folder itself where there is none.
         environ: The variables of this terminal.
     """

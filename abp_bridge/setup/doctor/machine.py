@@ -31,14 +31,19 @@ EXTRAS = {
 }
 
 
-def look_at_machine(settings: Settings | None = None) -> Iterator[Finding]:
+def look_at_machine() -> Iterator[Finding]:
     """All but the browser."""
     own = f"abp-bridge {VERSION}, Python {platform.python_version()} ({sys.executable})."
     yield Finding("Python", Verdict.WORKS, own)
     yield from _extras()
-    yield from _settings()
-    yield _page(settings or Settings())
-    yield _opening()
+    yield from _misspelt_settings()
+    settings = Settings()
+    try:
+        settings = read_settings()
+    except SettingsError as problem:
+        yield Finding("settings", Verdict.FAILS, str(problem), "Set it right, or take it out.")
+    yield _page(settings)
+    yield _opening(settings)
     yield from _folders()
 
 
@@ -53,11 +58,7 @@ def _extras() -> Iterator[Finding]:
         yield Finding("extras", verdict, words, install_command(name))
 
 
-def _settings() -> Iterator[Finding]:
-    try:
-        read_settings()
-    except SettingsError as problem:
-        yield Finding("settings", Verdict.FAILS, str(problem), "Set it right, or take it out.")
+def _misspelt_settings() -> Iterator[Finding]:
     for name, meant in misspelt(os.environ):
         words = f"{label(name)} in the environment is no setting: is {meant} meant?"
         yield Finding("settings", Verdict.WARNING, words, "docs/settings.md has them all.")
@@ -77,13 +78,13 @@ def _page(settings: Settings) -> Finding:
     return Finding("page", Verdict.WORKS, "The bridge's own page can be served at 127.0.0.1.")
 
 
-def _opening() -> Finding:
+def _opening(settings: Settings) -> Finding:
     from abp_bridge.surfaces.page.browser import can_open, forwarding
 
     if can_open():
         words = "There is a command that opens your browser at the page."
         return Finding("display", Verdict.WORKS, words)
-    over = forwarding("http://127.0.0.1:8080/")
+    over = forwarding(f"http://127.0.0.1:{settings.page_port or 8080}/")
     words = "No command opens a browser here: neither $BROWSER, nor a display."
     cure = "Open the links that you are given yourself, or set BROWSER."
     if over:

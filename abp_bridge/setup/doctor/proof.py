@@ -25,9 +25,12 @@ _BAD = re.compile(
 )
 
 
-async def ask_host(facts: HostFacts, machine: Machine) -> list[Finding]:
-    """What the host says of each server of ours; nothing where it has no such command here."""
-    host = facts.host
+async def ask_host(facts: HostFacts, machine: Machine, *, project: bool) -> list[Finding]:
+    """What the host says of each server of ours; nothing where it has no such command here. One
+    that starts servers is run beside a project's file only where `project` says so: some start
+    those too, unasked.
+    """
+    host, theirs = facts.host, facts.file("project")
     if host.verify_reach == "model" and facts.entries:
         told = f"'{' '.join(host.verify)}' begins a session with your model: it is yours to run."
         return [Finding(CHECK, Verdict.NOT_TRIED, told)]
@@ -36,6 +39,9 @@ async def ask_host(facts: HostFacts, machine: Machine) -> list[Finding]:
     program = shutil.which(host.verify[0], path=machine.environ.get("PATH"))
     if program is None:
         return []
+    if host.verify_reach == "server" and theirs is not None and theirs.exists and not project:
+        told = f"'{' '.join(host.verify)}' may start what {theirs.path} names: --project runs it."
+        return [Finding(CHECK, Verdict.NOT_TRIED, told)]
     names = sorted({each.name for each in facts.entries if not each.agent})
     found = []
     done: dict[tuple[str, ...], tuple[int | None, str]] = {}

@@ -14,12 +14,13 @@ import anyio
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
 from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.app import only_error
 from abp_bridge.protocols.mcp import modern
 from abp_bridge.protocols.mcp.versions import V2026_07_28
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, JsonRpcProtocol, Notification, Request
 from abp_bridge.rpc.subprocess import Child, spawn
-from abp_bridge.setup.doctor.environment import Greeting, environment, greeting, patience
+from abp_bridge.setup.doctor.environment import environment, greeting, patience
 from abp_bridge.setup.doctor.facts import Entry
 from abp_bridge.setup.doctor.finding import Finding, Verdict
 from abp_bridge.setup.hosts import SetupHost
@@ -52,7 +53,7 @@ async def try_start(host: SetupHost, entry: Entry, machine: Machine) -> Finding:
     cwd = as_text(entry.members.get("cwd")) or str(machine.folder)
     try:
         with anyio.fail_after(LIMIT):
-            async with spawn(command, env=env, cwd=cwd) as child:
+            async with only_error(OSError, RemoteError), spawn(command, env=env, cwd=cwd) as child:
                 try:
                     offer = await _greet(child, host, entry)
                 except ConnectionClosedError:
@@ -69,6 +70,13 @@ async def try_start(host: SetupHost, entry: Entry, machine: Machine) -> Finding:
     except OSError as problem:
         return _failed(entry, str(problem))
     return _judge(host, entry, offer, seconds)
+
+
+def leave_alone(host: SetupHost, entry: Entry) -> Finding:
+    """What is said of an entry that is not started, as it came with a project."""
+    words = f"{entry.shown} came with the project: whoever wrote {entry.file} chose what it starts."
+    cure = f"See what its command does; 'abp-bridge doctor {host.name} --project' starts it."
+    return Finding(CHECK, Verdict.NOT_TRIED, words, cure)
 
 
 def _failed(entry: Entry, why: str) -> Finding:
@@ -104,10 +112,7 @@ def _judge(host: SetupHost, entry: Entry, offer: _Offer, seconds: float) -> Find
 
 async def _greet(child: Child, host: SetupHost, entry: Entry) -> _Offer:
     async with _connected(child) as connection:
-        begins = greeting(host)
-        return await (
-            _greet_agent(connection) if entry.agent else _greet_server(connection, begins)
-        )
+        return await (_greet_agent(connection) if entry.agent else _greet_server(connection, host))
 
 
 @asynccontextmanager
@@ -120,14 +125,16 @@ async def _connected(child: Child) -> AsyncIterator[JsonRpcConnection]:
     connection = JsonRpcConnection(
         JsonRpcProtocol("doctor-"), child.stdout, child.stdin, on_message=on_message
     )
-    async with anyio.create_task_group() as tasks:
+    errors = only_error(ConnectionClosedError, RemoteError)
+    async with errors, anyio.create_task_group() as tasks:
         tasks.start_soon(connection.run)
         yield connection
         tasks.cancel_scope.cancel()
 
 
-async def _greet_server(connection: JsonRpcConnection, begins: Greeting) -> _Offer:
-    client: JsonObject = {"name": begins.name, "version": VERSION}
+async def _greet_server(connection: JsonRpcConnection, host: SetupHost) -> _Offer:
+    begins = greeting(host)
+    client: JsonObject = {"name": host.client or host.name, "version": VERSION}
     if begins.modern:
         meta: JsonObject = {
             "_meta": {

@@ -413,6 +413,9 @@ def markdown_table() -> Iterator[str]:
     yield "| trap | hosts | verdict | what goes wrong | what to do |"
     yield "|---|---|---|---|---|"
     for trap in TRAPS:
-        whom = ", ".join(trap.hosts) if len(trap.hosts) < len(HOSTS) - 1 else "all but codex"
-        cells = (trap.name, whom or "all", trap.verdict.value, trap.says, trap.cure)
+        others = [name for name in HOSTS if name not in trap.hosts]
+        whom = ", ".join(trap.hosts) or "all"
+        if len(others) < len(trap.hosts):
+            whom = f"all but {', '.join(others)}"
+        cells = (trap.name, whom, trap.verdict.value, trap.says, trap.cure)
         yield "| " + " | ".join(each.replace("|", "\\|") for each in cells) + " |"
