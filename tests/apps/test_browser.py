@@ -28,6 +28,7 @@ from support.harness import Hosted, RawHost, accept, hosted, text
 from support.pages.server import Web, manifest, web
 
 from abp_bridge.apps import demo
+from abp_bridge.apps.browser import chromium
 from abp_bridge.apps.browser.app import GONE, BrowserApp
 from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.demo.site import DemoPage
@@ -1126,9 +1127,11 @@ async def test_a_browser_that_is_not_there_is_named(site: Web) -> None:
             pass
 
 
+@pytest.mark.parametrize("grace", [chromium.GRACE, 0.0], ids=["", "driver killed"])
 async def test_a_browser_that_does_not_start_in_time_is_given_up(
-    site: Web, mark: str, tmp_path: Path
+    grace: float, site: Web, mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(chromium, "GRACE", grace)
     sleepy = tmp_path / "sleepy"
     sleepy.write_text("#!/bin/sh\nexec sleep 60\n")
     sleepy.chmod(0o755)

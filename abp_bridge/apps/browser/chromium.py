@@ -191,6 +191,9 @@ class _Ending:
                 os.killpg(self._group, signal.SIGKILL)
         if node.returncode is not None:
             return
+        for child in _children(node.pid):  # a browser of which nobody has heard yet
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child, signal.SIGKILL)  # Playwright gives each a group of its own
         node.kill()
         with anyio.move_on_after(KILLED):
             await node.wait()
@@ -203,6 +206,14 @@ class _Ending:
             await anyio.sleep(pause)
             if remove_folder(self._folder):
                 break
+
+
+def _children(process: int) -> list[int]:
+    """Whom a process has started, where this system tells."""
+    try:
+        return list(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
+    except OSError:
+        return []
 
 
 def _folder() -> str:
