@@ -37,6 +37,17 @@ class ConfigFile:
         return self.target.with_name(self.target.name + BACKUP)
 
 
+def is_there(file: Path) -> bool:
+    """Whether there is a file, or something keeps us from knowing: reading it says what."""
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def read_content(file: Path) -> bytes | None:
     """All of a file; None where there is none. Raises SetupError."""
     try:
@@ -58,7 +69,9 @@ def read(path: Path) -> ConfigFile:
     """A file, or that there is none. Raises SetupError."""
     try:
         target = path.resolve()
-    except (OSError, RuntimeError) as problem:
+    except OSError as problem:
+        raise SetupError(f"{path} cannot be read: {problem.strerror}") from None
+    except RuntimeError as problem:
         raise SetupError(f"{path} is a link that leads nowhere: {problem}") from None
     return ConfigFile(path, target, read_content(target))
 

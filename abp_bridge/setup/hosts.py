@@ -114,7 +114,7 @@ class SetupHost:
         tells_patience: The bridge is to be told of `patience`: by itself it goes by less.
         asks: It shows its person what a server asks.
         environment: What of its environment a server gets.
-        windows: It is started from a desktop, with the bare PATH of that.
+        on_desktop: It is started from a desktop, with the bare PATH of that.
         add: Its command that adds a server for this person, followed by the name and the entry as
             JSON: it rewrites its file while it runs, so nobody else may.
         remove: Its command that removes one, followed by the name.
@@ -138,7 +138,7 @@ class SetupHost:
     tells_patience: bool = False
     asks: bool = False
     environment: Environment = "bare"
-    windows: bool = False
+    on_desktop: bool = False
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
@@ -311,7 +311,7 @@ _ROWS = (
         },
         layouts=(Layout(_SERVERS, _PLAIN),),
         patience=60.0,
-        windows=True,
+        on_desktop=True,
         then="Quit it wholly, and start it again",
         traps=("Its clock for a call cannot be set: a minute in older builds, four in newer.",),
     ),
@@ -323,7 +323,7 @@ _ROWS = (
         project=_in_project(".cursor", "mcp.json"),
         layouts=(Layout(_SERVERS, _PLAIN),),
         asks=True,
-        windows=True,
+        on_desktop=True,
         then="Switch abp on under Customize > MCPs: Cursor 3 registers a new server switched off",
         traps=("Cursor's home window for projects loads no servers of a project.",),
     ),
@@ -335,7 +335,7 @@ _ROWS = (
         project=_in_project(".vscode", "mcp.json"),
         layouts=(Layout(("servers",), _TYPED),),
         asks=True,
-        windows=True,
+        on_desktop=True,
         then="Start the server there (MCP: List Servers), and trust it",
         traps=(
             "Another profile than the default one has a file of its own: name it with --file.",
@@ -427,7 +427,7 @@ _ROWS = (
         agents=_AGENTS,
         patience=PATIENCE,
         tells_patience=True,
-        windows=True,
+        on_desktop=True,
         then="Zed reads it when it is saved",
         traps=("Zed gives a tool 60 seconds, unless `timeout` says more.",),
     ),
@@ -438,7 +438,7 @@ _ROWS = (
         user=_everywhere(("~/.jetbrains",), "acp.json"),
         agents=Layout(("agent_servers",), _PLAIN),
         asks=True,
-        windows=True,
+        on_desktop=True,
         then="Choose ABP among the agents of the AI chat",
         traps=("Agents do not run under WSL.",),
     ),
@@ -448,7 +448,7 @@ _ROWS = (
         format="json",
         user=_everywhere(("~/.codeium/windsurf",), "mcp_config.json"),
         layouts=(Layout(_SERVERS, _PLAIN),),
-        windows=True,
+        on_desktop=True,
         then="Press refresh in its list of MCP servers",
         traps=("It takes 100 tools in all; an enterprise must have switched MCP on.",),
     ),
@@ -459,7 +459,7 @@ _ROWS = (
         user=_everywhere(("~/.kiro/settings",), "mcp.json"),
         project=_in_project(".kiro/settings", "mcp.json"),
         layouts=(Layout(_SERVERS, Shape(disabled=("disabled", True))),),
-        windows=True,
+        on_desktop=True,
         then="Kiro reads it when it is saved",
     ),
     SetupHost(
@@ -480,7 +480,7 @@ _ROWS = (
             for name, folders in _CODE_USER.items()
         },
         layouts=(Layout(_SERVERS, Shape(disabled=("disabled", True))),),
-        windows=True,
+        on_desktop=True,
         then="Look for abp in its list of MCP servers",
     ),
     SetupHost(

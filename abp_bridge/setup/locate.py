@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from abp_bridge.setup.entries import Server, list_servers
 from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import read_content
+from abp_bridge.setup.file import is_there, read_content
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError
 from abp_bridge.setup.hosts import Files, SetupHost
 
 Scope = Literal["user", "project"]
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise SetupError("the folder that this runs in is gone: change to another one") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +35,14 @@ class Machine:
         home: The person's folder; where None, as the system has it.
         folder: Of the project.
         platform: As `sys.platform`.
+
+    Raises:
+        SetupError: The folder is not given, and that of this process is gone.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     home: Path | None = None
-    folder: Path = field(default_factory=Path.cwd)
+    folder: Path = field(default_factory=_working_folder)
     platform: str = sys.platform
 
 
@@ -40,13 +50,21 @@ def locate(host: SetupHost, scope: Scope, machine: Machine) -> Path | None:
     """The file of a host, which may be missing yet; None where it has none of this scope here."""
     if scope == "project":
         return None if host.project is None else _project_file(host.project, machine.folder)
-    files = host.user.get(machine.platform) or host.user.get("*")
+    return next(possible_files(user_files(host, machine), machine), None)
+
+
+def user_files(host: SetupHost, machine: Machine) -> Files | None:
+    """Where a host may have its person's file on such a machine; None where it has none."""
+    return host.user.get(machine.platform) or host.user.get("*")
+
+
+def possible_files(files: Files | None, machine: Machine) -> Iterator[Path]:
+    """One for each of the folders that there may be here: the first is the file that counts."""
     if files is None:
-        return None
+        return
     for template in files.folders:
         if (folder := _expand(template, machine)) is not None:
-            return _existing(folder, files.names)
-    return None
+            yield _existing(folder, files.names)
 
 
 def _project_file(files: Files, folder: Path) -> Path:
@@ -54,7 +72,7 @@ def _project_file(files: Files, folder: Path) -> Path:
 
 
 def _existing(folder: Path, names: tuple[str, ...]) -> Path:
-    found = (folder / name for name in names if (folder / name).exists())
+    found = (folder / name for name in names if is_there(folder / name))
     return next(found, folder / names[0])
 
 

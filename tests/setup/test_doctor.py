@@ -186,6 +186,12 @@ PLANTED = (
         {".config/goose/config.yaml": _GOOSE.replace("    timeout: 900\n", "")},
         "after 300 s",
     ),
+    Planted(
+        "call limit",
+        "copilot",
+        {".copilot/mcp-config.json": _servers(type="local", tools=["*"])},
+        "after 180 s",
+    ),
     Planted("call limit", "claude", {CLAUDE: _servers(timeout=60_000)}, "after 60 s"),
     Planted("unit", "claude", {CLAUDE: _servers(timeout=900)}, "milliseconds"),
     Planted(

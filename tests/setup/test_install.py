@@ -364,6 +364,24 @@ def test_the_entry_alone_is_printed(bridge: Bridge) -> None:
     ]
 
 
+def test_a_folder_that_cannot_be_looked_into_is_said(
+    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", "/" + "x" * 300)  # as one of another person's
+    reason = "cannot be read: File name too long"
+    rows = bridge("install", "--list")[1].splitlines()
+    assert (reason in rows[0], rows[1].endswith("(not there yet)")) == (True, True)
+    for code, said in (bridge("install", "codex", "--yes"), bridge("doctor", "--files", "codex")):
+        assert (code != 0, reason in said) == (True, True), said
+    gone = home / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for words in (("install", "--list"), ("uninstall", "codex"), ("doctor", "codex")):
+        code, said = bridge(*words)
+        assert (code, "the folder that this runs in is gone" in said) == (2, True)
+
+
 def test_all_hosts_are_listed(bridge: Bridge) -> None:
     bridge("install", "kiro", "--yes")
     write(file_of("cursor"), "{,}")

@@ -29,6 +29,7 @@ class Examination:
     """What is wanted.
 
     Attributes:
+        machine: Where it is looked.
         host: This one alone.
         target: An app, and what each host does with its questions; without both, this machine and
             all hosts that have a configuration here.
@@ -37,6 +38,7 @@ class Examination:
         project: What the project's files name is started too.
     """
 
+    machine: Machine
     host: SetupHost | None = None
     target: str | None = None
     starts: bool = True
@@ -68,7 +70,7 @@ class Examination:
         return 1 if failed else 0
 
     async def _sections(self, tasks: TaskGroup | None) -> AsyncIterator[Section]:
-        machine = Machine()
+        machine = self.machine
         if self.host is None and self.target is None:
             yield await self._machine()
         if self.target is not None:

@@ -63,25 +63,33 @@ def run(options: argparse.Namespace) -> int:
     host = HOSTS.get(what.lower()) if what else None
     if what and host is None and (wrong := _describe_wrong(what)):
         return complain(wrong, "doctor")
+    has_processes = os.name == "posix"  # what starts and ends programs needs process groups
+    if options.ask and not has_processes:
+        return complain("--ask is for Linux and macOS; on Windows, inside WSL", "doctor")
 
     from abp_bridge.cli.doctor.examination import Examination
+    from abp_bridge.setup.errors import SetupError
+    from abp_bridge.setup.locate import Machine
+
+    try:
+        machine = Machine()
+    except SetupError as problem:
+        return complain(problem, "doctor")
 
     target = what if host is None else None
 
     async def look(tasks: TaskGroup | None = None) -> int:
         wanted = Examination(
+            machine,
             host,
             target,
-            starts=not options.files,
+            starts=has_processes and not options.files,
             asks=options.ask,
             project=options.project,
         )
         return await wanted.run(tasks, as_json=options.json)
 
-    if os.name == "posix":
-        return anyio.run(run_until_signal, look)
-    options.files = True  # what starts and ends programs needs process groups
-    return anyio.run(look)
+    return anyio.run(run_until_signal, look) if has_processes else anyio.run(look)
 
 
 def _describe_wrong(what: str) -> str:

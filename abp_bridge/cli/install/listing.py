@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.file import is_there
 from abp_bridge.setup.hosts import HOSTS, SetupHost
 from abp_bridge.setup.locate import Machine, Scope, locate, servers_of
 
@@ -34,7 +34,7 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
         for agents in (False, True):
             found = servers_of(host, scope, machine, agents=agents)[1]
             names += [each.name for each in found if each.own is not None]
-        state = "not there yet" if not _exists(file) else "without abp-bridge"
+        state = "not there yet" if file is None or not is_there(file) else "without abp-bridge"
         state = f"has {', '.join(names)}" if names else state
     except SetupError as problem:
         state = str(problem)
@@ -46,7 +46,3 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
         "ours": names,
         "state": state,
     }
-
-
-def _exists(file: Path | None) -> bool:
-    return file is not None and file.exists()

@@ -130,13 +130,13 @@ def run(options: argparse.Namespace) -> int:
     """Show a change and make it, or list the hosts. Returns the exit code."""
     if os.name != "posix" and not (options.print or options.list):
         return complain(NOT_HERE, "install")
-    machine = Machine()
-    if options.list:
-        print_hosts(machine, as_json=options.json)
-        return 0
-    if options.host is None:
-        return complain("name a host: 'abp-bridge install --list' has them", "install")
     try:
+        machine = Machine()
+        if options.list:
+            print_hosts(machine, as_json=options.json)
+            return 0
+        if options.host is None:
+            raise SetupError("name a host: 'abp-bridge install --list' has them")
         _check(options)
         place = find_place(options, machine, agents=options.agent is not None)
         proposal = _wrap(place, options) if options.wrap else _install(place, options)
@@ -231,7 +231,7 @@ def make_wanted(place: Place, options: argparse.Namespace, server: Server | None
         behind = _locate(place, options.server or _split(options.agent))
         kind = ["acp", *apps] if options.agent else ["mcp", *_limit(place)]
         words = [*own[1:], *kind, "--", *behind]
-        if host.windows and place.scope == "user":
+        if host.on_desktop and place.scope == "user":
             beside["PATH"] = os.environ.get("PATH", os.defpath)
     else:
         page = [] if place.agents or "ABP_PAGE" in env else ["--page", "open"]
@@ -280,7 +280,7 @@ def _find_display(place: Place) -> dict[str, str]:
 
 def _locate(place: Place, command: Sequence[str]) -> list[str]:
     """A command with the whole path of its program, for a host that has a bare PATH."""
-    found = shutil.which(command[0]) if place.host.windows and place.scope == "user" else None
+    found = shutil.which(command[0]) if place.host.on_desktop and place.scope == "user" else None
     return [os.path.abspath(found) if found else command[0], *command[1:]]
 
 

@@ -78,7 +78,7 @@ def patience(host: SetupHost, entry: Entry) -> tuple[float, bool]:
 
 def host_path(host: SetupHost, environ: Mapping[str, str], platform: str = "") -> str:
     """The PATH that the host's servers have."""
-    if not host.windows or "WINDIR" in environ:
+    if not host.on_desktop or "WINDIR" in environ:
         return environ.get("PATH", os.defpath)
     return _DESKTOP_PATHS.get(platform, _DESKTOP_PATHS["*"])
 

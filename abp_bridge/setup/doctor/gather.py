@@ -14,11 +14,11 @@ from abp_bridge.setup.doctor.environment import host_path
 from abp_bridge.setup.doctor.facts import Entry, HostFacts, Scope, SeenFile, mentions_us
 from abp_bridge.setup.entries import Server, find_layout, read_server
 from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import read_content
+from abp_bridge.setup.file import is_there, read_content
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, find
 from abp_bridge.setup.hosts import HOSTS, Files, FormatName, Layout, SetupHost
-from abp_bridge.setup.locate import Machine, locate
+from abp_bridge.setup.locate import Machine, locate, possible_files, user_files
 
 # host -> its files beside the one with the servers: of this person, and of a project
 _BESIDE_USER: Mapping[str, Files] = {
@@ -38,8 +38,8 @@ def find_hosts(machine: Machine) -> list[SetupHost]:
     found, taken = [], set[Path]()
     for host in HOSTS.values():
         user, project = (locate(host, scope, machine) for scope in ("user", "project"))
-        shared = project if project is not None and project.exists() else None
-        if (user is not None and user.exists()) or (shared is not None and shared not in taken):
+        shared = project if project is not None and is_there(project) else None
+        if (user is not None and is_there(user)) or (shared is not None and shared not in taken):
             found.append(host)
             taken |= {shared} if shared is not None else set()
     return found
@@ -56,6 +56,7 @@ def gather(host: SetupHost, machine: Machine) -> HostFacts:
         seen = _read(path, scope, host.format)
         files.append(seen)
         entries += _entries(host, seen, machine)
+    above = (folder, *folder.parents)
     often = Counter(each.name for each in entries)
     return HostFacts(
         host=host,
@@ -63,10 +64,8 @@ def gather(host: SetupHost, machine: Machine) -> HostFacts:
         entries=[replace(each, shares_name=often[each.name] > 1) for each in entries],
         beside=_beside(host, machine),
         unread=list(_unread(host, machine, [each.path for each in files])),
-        folders=[str(each) for each in (folder, *folder.parents)],
-        root=str(
-            next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
-        ),
+        folders=[str(each) for each in above],
+        root=str(next((each for each in above if os.path.exists(each / ".git")), folder)),
         environ=machine.environ,
     )
 
@@ -78,7 +77,7 @@ def _read(path: Path, scope: Scope, format: FormatName) -> SeenFile:
             return SeenFile(scope, str(path), exists=False)
         return SeenFile(scope, str(path), Document(content, format).value)
     except (SetupError, FormatError) as problem:
-        return SeenFile(scope, str(path), problem=str(problem))
+        return SeenFile(scope, str(path), problem=str(problem).removeprefix(f"{path} "))
 
 
 def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entry]:
@@ -115,9 +114,7 @@ def _programs(host: SetupHost, server: Server, machine: Machine) -> tuple[str | 
 
 def _beside(host: SetupHost, machine: Machine) -> dict[str, JsonValue]:
     paths = [machine.folder.absolute() / each for each in _BESIDE_PROJECT.get(host.name, ())]
-    if files := _BESIDE_USER.get(host.name):
-        path = locate(replace(host, user={"*": files}), "user", machine)
-        paths += [path] if path else []
+    paths += [*possible_files(_BESIDE_USER.get(host.name), machine)][:1]
     found: dict[str, JsonValue] = {}
     for path in paths:
         seen = _read(path, "user", "jsonc")
@@ -128,13 +125,8 @@ def _beside(host: SetupHost, machine: Machine) -> dict[str, JsonValue]:
 
 def _unread(host: SetupHost, machine: Machine, read: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Where else the host's file might be: a variable, or its build, says that it is not."""
-    files = host.user.get(machine.platform) or host.user.get("*")
-    for folder in files.folders if files else ():
-        alone = replace(host, user={"*": Files((folder,), files.names if files else ())})
-        path = locate(alone, "user", replace(machine, platform="*"))
-        if path is None or str(path) in read:
-            continue
-        seen = _read(path, "user", host.format)
-        if any(_entries(host, seen, machine)):
-            used = next((each for each in read), "")
-            yield str(path), f"it reads {used}"
+    for path in possible_files(user_files(host, machine), machine):
+        if str(path) not in read:
+            seen = _read(path, "user", host.format)
+            if any(_entries(host, seen, machine)):
+                yield str(path), f"it reads {read[0] if read else 'no other'}"

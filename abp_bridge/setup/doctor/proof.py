@@ -16,7 +16,7 @@ from abp_bridge.setup.locate import Machine
 
 CHECK = "host's own"
 LIMIT = 60.0  # seconds: some start every server that they have
-_LONGEST = 2**20  # bytes of what it says
+_LONGEST = 2**20  # bytes of what it says that are read; the rest is let go
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _GOOD = re.compile(r"✓|✔|\bconnected\b|\bok\b|\bready\b", re.IGNORECASE)
 _BAD = re.compile(
@@ -56,17 +56,21 @@ async def ask_host(facts: HostFacts, machine: Machine, *, project: bool) -> list
 async def _run(command: list[str], machine: Machine) -> tuple[int | None, str]:
     """Its exit code, None where it did not end, and what it said."""
     said = bytearray()
+
+    def hear(data: bytes) -> None:
+        said.extend(data[: max(0, _LONGEST - len(said))])
+
     try:
         with anyio.fail_after(LIMIT):
             async with spawn(
                 command,
                 env=child_environment(machine.environ),
                 cwd=str(machine.folder),
-                overhear=said.extend,
+                overhear=hear,
             ) as child:
                 child.stdin.close()
-                while len(said) < _LONGEST and (data := await child.stdout.receive()):
-                    said += data
+                while data := await child.stdout.receive():
+                    hear(data)
                 code = await child.process.wait()
     except TimeoutError:
         return None, ""

@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from abp_bridge.core.json_value import (
-    as_number,
-    as_object,
-)
+from abp_bridge.core.json_value import as_number, as_object
 from abp_bridge.core.sanitize import label
+from abp_bridge.hosts.profiles import PROFILES
 from abp_bridge.settings import misspelt
 from abp_bridge.setup.doctor.facts import Entry, HostFacts, is_our_word, mentions_us
 from abp_bridge.setup.entries import wrapped_command
@@ -243,7 +241,12 @@ def wrong_name(facts: HostFacts) -> Iterator[str]:
 
 # Seconds after which a host gives a call up that its file says nothing of, the person included;
 # Codex's clock stands still meanwhile.
-_USUAL_LIMIT = {"goose": 300.0, "zed": 60.0, "opencode": 300.0, "kilo": 300.0}
+_USUAL_LIMIT = {
+    **{name: PROFILES[HOSTS[name].client].tool_timeout for name in ("goose", "copilot")},
+    "zed": 60.0,
+    "opencode": 300.0,
+    "kilo": 300.0,
+}
 # host -> where its settings say that for all servers, in the unit of an entry
 _LIMITS_OF_ALL = {"zed": ("context_server_timeout",)}
 _SHORTEST_MS = 1_000  # less was meant as seconds
