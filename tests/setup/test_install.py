@@ -382,6 +382,20 @@ def test_a_folder_that_cannot_be_looked_into_is_said(
         assert (code, "the folder that this runs in is gone" in said) == (2, True)
 
 
+def test_a_strangers_file_does_not_repaint_the_terminal(bridge: Bridge, home: Path) -> None:
+    entry = '"abp\\u001b[2J\\nforged": {"command": "/gone/abp-bridge"}'
+    write(home / ".mcp.json", f'{{"mcpServers": {{{entry}}}, "servers": {{{entry}}}}}')
+    write(home / ".vscode/mcp.json", '{\n"servers": {\n"a": {} // \x1b[2J\n}}')
+    said = [
+        bridge("install", "--list")[1],
+        bridge("install", "mcp-json", "--wrap", "abq")[1],
+        bridge("doctor", "--files", "claude")[1],
+        bridge("install", "vscode", "--project")[1],
+    ]
+    assert [each for each in said if "\x1b" in each or "\nforged" in each] == []
+    assert "\\u001b[2J" in said[3]
+
+
 def test_all_hosts_are_listed(bridge: Bridge) -> None:
     bridge("install", "kiro", "--yes")
     write(file_of("cursor"), "{,}")

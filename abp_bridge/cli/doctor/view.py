@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from abp_bridge.core.json_value import Json
+from abp_bridge.core.sanitize import reveal
 from abp_bridge.setup.doctor.finding import Section, Verdict
 from abp_bridge.surfaces.terminal.rendering import Style
 
@@ -40,9 +41,14 @@ def lines(section: Section, paint: Style) -> Iterator[str]:
         verdict = each.verdict
         shown = verdict.word.upper() if verdict.fails else verdict.word
         style = "bad" if verdict.fails else _STYLES[verdict]
-        yield from _filled(paint(style, shown.ljust(COLUMN)), each.says)
+        yield from _filled(paint(style, shown.ljust(COLUMN)), _shown(each.says))
         if each.cure:
-            yield from _filled(" " * COLUMN, f"Next: {each.cure}")
+            yield from _filled(" " * COLUMN, f"Next: {_shown(each.cure)}")
+
+
+def _shown(words: str) -> str:
+    """On one line, and without what would repaint a terminal: it may be from a stranger's file."""
+    return reveal(words.replace("\n", " "))
 
 
 def _filled(first: str, words: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import json
 import sys
 
 from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.sanitize import label
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import is_there
 from abp_bridge.setup.hosts import HOSTS, SetupHost
@@ -33,7 +34,7 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
     try:
         for agents in (False, True):
             found = servers_of(host, scope, machine, agents=agents)[1]
-            names += [each.name for each in found if each.own is not None]
+            names += [label(each.name) for each in found if each.own is not None]
         state = "not there yet" if file is None or not is_there(file) else "without abp-bridge"
         state = f"has {', '.join(names)}" if names else state
     except SetupError as problem:

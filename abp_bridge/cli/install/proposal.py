@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from abp_bridge.cli.install.place import Place
 from abp_bridge.cli.install.secrets import find_secrets, hide
 from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
-from abp_bridge.core.sanitize import message
+from abp_bridge.core.sanitize import message, reveal
 from abp_bridge.setup.change import Change
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import keep_backup, read, remove_backup, write
@@ -283,5 +283,5 @@ def _describe(proposal: Proposal, status: Status) -> JsonObject:
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{reveal(line)}\n")  # a comment of a project's file may repaint a terminal
     sys.stdout.flush()

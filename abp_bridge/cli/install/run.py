@@ -20,6 +20,7 @@ from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.runtime import argument_type, complain
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.near_names import SIMILAR, nearest
+from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.settings import SettingsError, find_target_problem, misspelt, read_values
 from abp_bridge.setup import change
@@ -322,7 +323,9 @@ def find_server(place: Place, name: str) -> Server:
     if server is None:
         names = place.names()
         near = nearest(name, names, SIMILAR)
-        there = f"is {near!r} meant?" if near else f"there are {', '.join(names) or 'none'}"
+        there = (
+            f"is {near!r} meant?" if near else f"there are {', '.join(map(label, names)) or 'none'}"
+        )
         raise SetupError(f"{place.file.path} has no server {name!r}: {there}")
     return server
 

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, walk
+from abp_bridge.core.sanitize import label
 from abp_bridge.setup.entries import Server
 from abp_bridge.setup.hosts import SetupHost, Shape
 
@@ -63,7 +64,7 @@ class Entry:
     @property
     def shown(self) -> str:
         """Its name as people read it, with its file where that alone tells it from another."""
-        return f'"{self.name}"' + (f" of {self.file}" if self.shares_name else "")
+        return f'"{label(self.name)}"' + (f" of {self.file}" if self.shares_name else "")
 
     @property
     def name(self) -> str:

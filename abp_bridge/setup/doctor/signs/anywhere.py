@@ -55,7 +55,8 @@ def wrong_key(facts: HostFacts) -> Iterator[str]:
                 continue
             for name, entry in as_object(members).items():
                 if mentions_us(entry):
-                    yield f'{file.path} has "{name}" under {key}, where it is not seen: {reads} is.'
+                    where = f'"{label(name)}" under {label(key)}'
+                    yield f"{file.path} has {where}, where it is not seen: {reads} is."
 
 
 # --- entries --------------------------------------------------------------------------------------
