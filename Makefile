@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tests start a bridge more than a thousand times: what one of them compiled is there for the next.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup chromium tmux demo packages test check mypy basedpyright format bench hosts agents conformance soak fuzz \
+.PHONY: help setup chromium tmux xvfb demo packages test check mypy basedpyright format bench hosts agents conformance soak fuzz \
 	servers fixtures docs clean
 
 help:
@@ -51,6 +51,13 @@ tmux:
 	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends tmux; }
 
+# Tests show a window on its display, which nobody sees.
+xvfb:
+	@command -v Xvfb >/dev/null || { \
+	  test -x /usr/bin/apt-get || { echo 'No Xvfb found: install it.' >&2; exit 1; }; \
+	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends xvfb; }
+
 # The product alone, where developers' tools are not there already; by uv where that is there, which
 # is several times as fast. A venv without a pip of its own takes no time.
 DEMO_EXTRA := $(if $(findstring --browser,$(ARGS)),[browser])
@@ -79,7 +86,7 @@ demo: $(DEMO_STAMP) $(if $(findstring --browser,$(ARGS)),chromium)
 # processors.
 PURE := tests/core tests/protocols tests/rpc tests/setup/formats
 
-test: setup chromium tmux
+test: setup chromium tmux xvfb
 ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else

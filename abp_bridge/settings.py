@@ -32,7 +32,7 @@ BRIDGE = ("serve", "acp")
 PROXIED = (*BRIDGE, "mcp")
 ASKING = (*PROXIED, "ask")
 TRYING = (*BRIDGE, "try")  # what a bridge that `try` spawns may be told too
-ALL = (*ASKING, "try", "check", "demo", "inbox", "matrix", "replay", "trace")
+ALL = (*ASKING, "try", "check", "demo", "inbox", "login", "matrix", "replay", "trace")
 LONGEST = 86_400.0  # seconds, a day: the longest time that can be set
 _CONFIRM_WORDS = ("destructive", "all")  # of --confirm, beside the names of capabilities
 # Read by others than this table: by the relay of the ACP proxy, by the reference bridge only, by
@@ -296,6 +296,19 @@ class Settings:
         "ABP_CHROME_SANDBOX",
         "`false` where Chromium cannot have one, as root in a container",
         private=True,
+    )
+    profile: str | None = _setting(
+        None,
+        variable="ABP_PROFILE",
+        flag="--profile",
+        commands=(*TRYING, "check", "login"),
+        metavar="DIR",
+        shown="an empty one each time",
+        private=True,
+        help=(
+            "the folder in which the browser of your apps keeps where it is signed in; 'abp-bridge"
+            " login' has you sign in there"
+        ),
     )
     browser_timeout: float = _duration(
         30.0, "ABP_BROWSER_TIMEOUT", "for starting the browser, and opening the page"

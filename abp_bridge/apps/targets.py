@@ -15,6 +15,7 @@ from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import BUILT_IN, Settings, describe_wrong_target, split_command
 
 if TYPE_CHECKING:
+    from abp_bridge.apps.browser.tabs import Tabs
     from abp_bridge.apps.mcp import OpenAddress
     from abp_bridge.apps.program import Pipes
 
@@ -55,9 +56,17 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
         with _needs_playwright():
             from abp_bridge.apps.browser.app import BrowserApp
 
-        return BrowserApp(target, settings, named=named)
+            tabs = _find_tabs(settings) if named else None
+        return BrowserApp(target, settings, named=named, tabs=tabs)
     words = f"{show_unknown(target)!r} is no app that can be connected"
     raise AppError(f"{words}: {describe_wrong_target(target)}", "INVALID_PARAMS")
+
+
+def _find_tabs(settings: Settings) -> Tabs | None:
+    """Where a page is shown that the person named, as they set it up."""
+    from abp_bridge.apps.browser.tabs import ProfileTabs
+
+    return None if settings.profile is None else ProfileTabs(settings, settings.profile)
 
 
 def _stdio(target: str, settings: Settings, tap: Tap) -> Program:

@@ -46,6 +46,7 @@ COMMANDS = {
     "uninstall": "install.uninstall",
     "doctor": "doctor.run",
     "inbox": "inbox",
+    "login": "login",
     "agents": "agents",
     "matrix": "matrix",
     "replay": "replay",
@@ -56,7 +57,19 @@ COMMANDS = {
 GENERAL = ("-h", "--help", "-V", "--version")  # options without a command
 LAUNCHED = ("serve", "mcp", "acp")  # by hosts, whose people see no stderr
 # They poll pipes, own process groups and lock files, as Windows does not.
-POSIX_ONLY = ("serve", "mcp", "acp", "demo", "try", "check", "ask", "inbox", "agents", "replay")
+POSIX_ONLY = (
+    "serve",
+    "mcp",
+    "acp",
+    "demo",
+    "try",
+    "check",
+    "ask",
+    "inbox",
+    "login",
+    "agents",
+    "replay",
+)
 
 DESCRIPTION = """\
 Carries the questions of web apps that speak ABP (the Agentic Browser Protocol,
@@ -76,6 +89,7 @@ Try it, here in this terminal:
   abp-bridge demo                        every kind of question
   abp-bridge try http://localhost:3000   an app of yours, called and asking
   abp-bridge ask confirm "Go on?"        one question, from a shell or a program
+  abp-bridge login https://app.example   sign in once, for an app behind a login
 
 Have a host launch it:
   abp-bridge install codex               written into its configuration; --list has all hosts

@@ -12,6 +12,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from abp_bridge.log import print_message
 from abp_bridge.settings import Settings, SettingsError
@@ -19,7 +20,7 @@ from abp_bridge.settings import Settings, SettingsError
 
 def check_places(settings: Settings) -> None:
     """Raises SettingsError where one of them cannot be used, with what would be right."""
-    for check in (_check_record, _check_output, _check_chrome, _check_ports):
+    for check in (_check_record, _check_output, _check_chrome, _check_profile, _check_ports):
         for problem in check(settings):
             raise SettingsError(problem)
 
@@ -70,6 +71,15 @@ def _check_chrome(settings: Settings) -> Iterator[str]:
             f"there is no program {settings.chrome!r}: set ABP_CHROME to the path of a Chromium or"
             " Chrome, or leave it out and one is looked for"
         )
+
+
+def _check_profile(settings: Settings) -> Iterator[str]:
+    if settings.profile is None:
+        return
+    from abp_bridge.apps.browser.profile import find_problem
+
+    if problem := find_problem(Path(settings.profile).expanduser()):
+        yield f"--profile: {problem}"
 
 
 def _check_ports(settings: Settings) -> Iterator[str]:

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 import anyio
 import anyio.to_thread
-from playwright.async_api import Browser, ProxySettings
-from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import ProxySettings
 
 from abp_bridge import VERSION
-from abp_bridge.apps.browser.chromium import BrowserError, run_chromium
+from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.gate import open_gate
 from abp_bridge.apps.browser.icon import fetch_icon
@@ -33,9 +32,9 @@ from abp_bridge.apps.browser.page import (
     Overhear,
     PageGoneError,
     ScriptResult,
-    first_line,
     ignore,
 )
+from abp_bridge.apps.browser.tabs import EmptyTabs, RunBrowser, Tabs, browser_errors
 from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
@@ -62,6 +61,10 @@ TURN_LIMIT = 1.0  # seconds that a question waits for others of a page that comp
 SHUTDOWN_LIMIT = 0.4  # seconds for the page to hear that the session ends
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
+SIGN_IN = (
+    "If it is no longer signed in there, its person can sign in again: abp-bridge login ADDRESS,"
+    " with the same --profile."
+)
 # With one of these, the app says that it did not run the call.
 _EXPIRED = {"SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"}
 
@@ -72,7 +75,8 @@ class BrowserApp:
     `named`: the person wrote the target, so that its own host may be a private one.
 
     `origin`, if given, is what the person is told instead of the address. `browser` runs the
-    browser; the app has a context of its own in it. `overhear`, which may be set before it is
+    browser; the app has a context of its own in it, unless `tabs` says where else its page is
+    shown. `overhear`, which may be set before it is
     opened, is told its manifest and what crosses, as `AppPage` has it.
     """
 
@@ -86,7 +90,8 @@ class BrowserApp:
         *,
         named: bool,
         origin: str = "",
-        browser: Callable[[Settings], AbstractAsyncContextManager[Browser]] = run_chromium,
+        browser: RunBrowser = run_chromium,
+        tabs: Tabs | None = None,
     ) -> None:
         parts = split(target)
         self.origin = origin or site(target)
@@ -95,7 +100,7 @@ class BrowserApp:
         self._guard = Guard([*settings.allowed_hosts, *([parts.hostname or ""] if named else [])])
         self._named = named
         self._settings = settings
-        self._browser = browser
+        self._tabs = tabs or EmptyTabs(settings, browser)
         self._page: AppPage | None = None
         self._icon = ""
         self._icon_loaded: anyio.Event | None = None
@@ -110,26 +115,15 @@ class BrowserApp:
         Raises:
             AppError: There is no app at the address, or it or the browser failed.
         """
-        found = await discover(self._address, self._guard)
-        self.overhear("manifest", found.content, False)
+        found = await self._discover()
         async with (
             only_error(AppError),
             self._proxy() as proxy,
-            self._browser(self._settings) as browser,
+            self._tabs.open(self._address, listener, proxy) as tab,
             anyio.create_task_group() as tasks,
         ):
-            with _browser_errors():
-                context = await browser.new_context(
-                    accept_downloads=True, permissions=[], service_workers="block", proxy=proxy
-                )
-                page = AppPage(
-                    context,
-                    await context.new_page(),
-                    listener,
-                    tasks,
-                    self._alias,
-                    overhear=self.overhear,
-                )
+            with browser_errors():
+                page = AppPage(tab, listener, tasks, self._alias, overhear=self.overhear)
                 self._page = page
                 await page.prepare()
             if found.icon:
@@ -137,10 +131,7 @@ class BrowserApp:
                 tasks.start_soon(self._load_icon, found.icon, self._icon_loaded)
             try:
                 sites = {site(self._address), site(found.url)}
-                limit = self._settings.browser_timeout
-                await page.visit(
-                    self._address, sites, limit=limit, patience=min(APPEAR_LIMIT, limit)
-                )
+                await self._visit(page, sites)
                 self.origin = page.origin
                 opened = await self._describe(page, found)
                 page.confirm_connected()
@@ -151,6 +142,27 @@ class BrowserApp:
                 page.leave()
                 self._page = None
                 tasks.cancel_scope.cancel()
+
+    async def _discover(self) -> Manifest:
+        """What anybody can read of it; of an app that may be signed in, if it can be read."""
+        try:
+            found = await discover(self._address, self._guard)
+        except AppError as problem:
+            if not self._tabs.remembers:
+                raise
+            missing = f"nobody who is not signed in can read its manifest ({problem})"
+            return Manifest(self._address, (), (missing,), {})
+        self.overhear("manifest", found.content, False)
+        return found
+
+    async def _visit(self, page: AppPage, sites: set[str]) -> None:
+        limit = self._settings.browser_timeout
+        try:
+            await page.visit(self._address, sites, limit=limit, patience=min(APPEAR_LIMIT, limit))
+        except AppError as problem:
+            if not self._tabs.remembers or problem.code == "TIMEOUT":
+                raise
+            raise AppError(f"{problem} {SIGN_IN}", problem.code) from None
 
     @asynccontextmanager
     async def _proxy(self) -> AsyncIterator[ProxySettings | None]:
@@ -247,7 +259,7 @@ class BrowserApp:
             raise AppError(GONE, "DISCONNECTED")
         limit = self._settings.browser_timeout
         try:
-            with anyio.fail_after(limit), _browser_errors():
+            with anyio.fail_after(limit), browser_errors():
                 return await self._page.print()
         except TimeoutError:
             raise AppError(
@@ -365,11 +377,3 @@ def _error(thrown: JsonValue, at: str) -> dict[str, JsonValue]:
     words += f" (at {at})" if at else ""
     code = code or ("CANCELLED" if name == "AbortError" else "OPERATION_FAILED")
     return {**members, "code": code, "message": words}
-
-
-@contextmanager
-def _browser_errors() -> Iterator[None]:
-    try:
-        yield
-    except PlaywrightError as problem:
-        raise BrowserError(f"The browser failed: {first_line(problem)}") from None

@@ -1,5 +1,5 @@
-"""A Chromium of this bridge's own: found on this machine, started with an empty profile, and surely
-ended.
+"""A Chromium of this bridge's own: found on this machine, started with an empty profile or with one
+that is kept, and surely ended.
 
 `python -m abp_bridge.apps.browser.chromium` says which one would be used. Playwright drives it
 through a pipe, so that nothing else on this machine can.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from playwright.async_api import Browser, Playwright, async_playwright
+from playwright.async_api import Browser, BrowserContext, Playwright, async_playwright
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
@@ -28,6 +28,7 @@ from abp_bridge.rpc.temporary import make_folder, remove_folder
 from abp_bridge.settings import Settings, SettingsError, read_settings
 
 GRACE = 0.6  # seconds to close in, before what is left is killed
+KEEPING_GRACE = 1.2  # ... where it writes down what is kept
 KILLED = 0.25  # seconds for the killed to be gone
 LONGEST_PATH = 55  # of that folder; a socket's path has at most 103 bytes on some systems
 SWEEPS = (0, 0.01, 0.05, 0.2)  # seconds before each attempt to take their files away
@@ -92,14 +93,49 @@ async def run_chromium(settings: Settings) -> AsyncIterator[Browser]:
     """
     path = find_chromium(settings)
     async with _driver(settings) as (driver, ending):
-        ending.browser = await _launch(driver, path or _bundled_path(driver), settings)
+        path = path or _bundled_path(driver)
+        with _launching(path, settings):
+            ending.browser = await driver.chromium.launch(**_options(path, settings))
         await ending.learn_group()
         yield ending.browser
 
 
 @asynccontextmanager
-async def _driver(settings: Settings) -> AsyncIterator[tuple[Playwright, _Ending]]:
-    ending = _Ending()
+async def run_profile(
+    settings: Settings, folder: str, *, grace: float = KEEPING_GRACE, **context: Any
+) -> AsyncIterator[BrowserContext]:
+    """The one context of a browser that lives as long as the block, and keeps what it knows in a
+    folder.
+
+    Args:
+        settings: What the person set.
+        folder: Where; a temporary one where it is empty.
+        grace: Seconds for it to write down what it keeps.
+        context: What else Playwright is told of the context.
+
+    Raises:
+        BrowserError: There is none, another browser uses the folder, or it does not start within
+            `settings.browser_timeout`.
+    """
+    path = find_chromium(settings)
+    async with _driver(settings, grace) as (driver, ending):
+        path = path or _bundled_path(driver)
+        options = _options(path, settings)
+        options["args"] += context.pop("args", ())
+        with _launching(path, settings, folder):
+            kept = await driver.chromium.launch_persistent_context(
+                folder, service_workers="block", permissions=[], **options, **context
+            )
+        ending.browser = kept.browser
+        await ending.learn_group()
+        yield kept
+
+
+@asynccontextmanager
+async def _driver(
+    settings: Settings, grace: float = GRACE
+) -> AsyncIterator[tuple[Playwright, _Ending]]:
+    ending = _Ending(grace)
     try:
         with anyio.fail_after(settings.browser_timeout):
             driver = await ending.start()
@@ -122,8 +158,9 @@ class _Ending:
     browser that the driver started.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grace: float) -> None:
         self.browser: Browser | None = None
+        self._grace = grace
         self._folder = _folder()
         self._manager = async_playwright()
         self._group: int | None = None
@@ -141,7 +178,7 @@ class _Ending:
             ending = asyncio.ensure_future(self._end_late(starting))
             _ending_late.add(ending)
             ending.add_done_callback(_ending_late.discard)
-            with anyio.move_on_after(GRACE, shield=True):
+            with anyio.move_on_after(self._grace, shield=True):
                 await asyncio.shield(ending)
             raise
 
@@ -157,7 +194,8 @@ class _Ending:
 
     async def learn_group(self) -> None:
         """Which processes are the browser's: they are asked for while it still answers."""
-        assert self.browser is not None
+        if self.browser is None:
+            return
         with suppress(PlaywrightError, OSError):
             session = await self.browser.new_browser_cdp_session()
             processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
@@ -166,10 +204,10 @@ class _Ending:
             self._group = group if group != os.getpgrp() else None
 
     async def end(self) -> None:
-        """Close browser and driver; what is not gone within `GRACE` is killed."""
-        with anyio.move_on_after(GRACE):
+        """Close browser and driver; what is not gone within its grace is killed."""
+        with anyio.move_on_after(self._grace):
             if self.browser is not None:
-                with anyio.move_on_after(GRACE / 2), suppress(PlaywrightError):
+                with anyio.move_on_after(self._grace - GRACE / 2), suppress(PlaywrightError):
                     await self.browser.close()
             await self._manager.__aexit__()
         await self._kill()
@@ -246,30 +284,42 @@ def _temporary_files_in(folder: str) -> Iterator[None]:
 _ending_late: set[asyncio.Future[None]] = set()  # the event loop keeps no reference to them
 
 
-async def _launch(driver: Playwright, path: str, settings: Settings) -> Browser:
-    limit = max(settings.browser_timeout, 0.001)  # to Playwright, 0 is forever
+def _options(path: str, settings: Settings) -> dict[str, Any]:
+    return {
+        "executable_path": path,
+        "headless": settings.headless,
+        "chromium_sandbox": settings.chrome_sandbox,
+        "args": list(_PROXIED_UDP),
+        "handle_sigint": False,
+        "handle_sigterm": False,
+        "handle_sighup": False,
+        # to Playwright, 0 is forever
+        "timeout": max(settings.browser_timeout, 0.001) * 1000,
+    }
+
+
+@contextmanager
+def _launching(path: str, settings: Settings, folder: str = "") -> Iterator[None]:
     try:
-        return await driver.chromium.launch(
-            executable_path=path,
-            headless=settings.headless,
-            chromium_sandbox=settings.chrome_sandbox,
-            args=list(_PROXIED_UDP),
-            handle_sigint=False,
-            handle_sigterm=False,
-            handle_sighup=False,
-            timeout=limit * 1000,
-        )
+        yield
     except PlaywrightTimeout:
         why = (
-            f"Browser launch timeout: {path} did not start within {limit:g} s. ABP_BROWSER_TIMEOUT"
-            f" sets how long to wait, in milliseconds ({_WHERE})."
+            f"Browser launch timeout: {path} did not start within {settings.browser_timeout:g} s."
+            f" ABP_BROWSER_TIMEOUT sets how long to wait, in milliseconds ({_WHERE})."
         )
     except PlaywrightError as problem:
-        why = _why(str(problem), path, settings)
+        why = _why(str(problem), path, settings, folder)
+    else:
+        return
     raise BrowserError(why)
 
 
-def _why(said: str, path: str, settings: Settings) -> str:
+def _why(said: str, path: str, settings: Settings, folder: str) -> str:
+    if folder and "ProcessSingleton" in said:
+        return (
+            f"The profile {folder} is in use by {_user_of(folder)}. Close that one, or name another"
+            " folder: --profile FOLDER."
+        )
     if settings.chrome_sandbox and "sandbox" in said.lower():
         return (
             f"{path} cannot start its sandbox, as happens to root and in some containers. Run"
@@ -285,6 +335,15 @@ def _why(said: str, path: str, settings: Settings) -> str:
         f"{path} does not start: {_first_line(said)}. Set ABP_CHROME to the path of another"
         f" Chromium or Chrome ({_WHERE})."
     )
+
+
+def _user_of(folder: str) -> str:
+    """Which browser has locked its profile, as far as its link says: `HOST-PROCESS`."""
+    try:
+        host, _, process = os.readlink(f"{folder}/SingletonLock").rpartition("-")
+    except OSError:
+        return "another browser"
+    return f"another browser (process {label(process)} on {label(host)})"
 
 
 def _bundled_path(driver: Playwright) -> str:

@@ -102,8 +102,17 @@ def ignore(name: str, said: JsonValue, thrown: bool) -> None:
     """Nobody overhears it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A page that shows nothing of the app's yet. `alone`: no other page is in its context."""
+
+    context: BrowserContext
+    page: Page
+    alone: bool = True
+
+
 class AppPage:
-    """A page of `context`, not yet showing anything.
+    """The page of `tab`, not yet showing anything.
 
     Its handlers run in `tasks`, which must outlive it.
 
@@ -114,8 +123,7 @@ class AppPage:
 
     def __init__(
         self,
-        context: BrowserContext,
-        page: Page,
+        tab: Tab,
         listener: AppListener,
         tasks: TaskGroup,
         alias: str,
@@ -124,9 +132,10 @@ class AppPage:
     ) -> None:
         self._overhear = overhear
         self.lost = ""  # why it is gone
+        self._context = tab.context
+        self._page = page = tab.page
         self.console = Console(self._tell, lambda: site(page.main_frame.url))
-        self._context = context
-        self._page = page
+        self._alone = tab.alone
         self._listener: AppListener | None = SecretListener(listener, self.console)
         self._tasks = tasks
         self._alias = alias
@@ -169,7 +178,10 @@ class AppPage:
         page.on("download", self._on_download)
         page.on("requestfailed", self._on_failed_request)
         page.on("response", self._on_response)
-        context.on("page", self._on_window)
+        if self._alone:
+            context.on("page", self._on_window)
+        else:  # other windows are others'
+            page.on("popup", self._on_window)
         # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
         # document.
         self._cdp = await context.new_cdp_session(page)

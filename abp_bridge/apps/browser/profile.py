@@ -1,0 +1,142 @@
+"""The folder in which a browser of ours keeps what it knows from one start to the next, above all
+where it is signed in: which folder may be that, and who uses it now.
+
+Starts no browser. A folder that holds anything else is never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from abp_bridge.core import json_text
+from abp_bridge.core.json_value import JsonValue, as_object
+from abp_bridge.interfaces.app import AppError
+from abp_bridge.rpc.file_lock import lock
+from abp_bridge.rpc.private_files import PlaceError, private_folder, write_private
+
+MARK = "abp-bridge.lock"  # in each folder of ours; locked, and with who uses it, while one does
+_BROWSERS_OWN = ("Local State", "First Run", "Default", "Preferences", "Cookies")
+_RESTORE = 1  # Chromium's word in its preferences for "continue where you left off"
+_LONGEST_MARK = 200  # bytes of it that are read
+
+
+class ProfileError(AppError):
+    """A folder that cannot be a browser's profile, or not now; the message says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "BROWSER_ERROR")
+
+
+def default_profile() -> Path:
+    """Where a profile is kept for which nobody named a folder.
+
+    Raises:
+        ProfileError: This user has no home.
+    """
+    try:
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Application Support" / "abp-bridge" / "profile"
+        named = Path(os.environ.get("XDG_DATA_HOME", ""))
+        data = named if named.is_absolute() else Path.home() / ".local" / "share"
+    except RuntimeError:
+        raise ProfileError("There is no home to keep a profile in: name a folder.") from None
+    return data / "abp-bridge" / "profile"
+
+
+def find_problem(folder: Path) -> str:
+    """Why `folder` can be no profile of ours; empty where it is one, or can become one."""
+    try:
+        if not os.path.lexists(folder):
+            return ""
+        found = folder.stat()
+        if not folder.is_dir():
+            return f"{folder} is no folder. Name one that is empty, or not there yet"
+        if found.st_uid != os.getuid():
+            return f"{folder} is another user's. Name a folder of your own"
+        names = os.listdir(folder)
+    except OSError as problem:
+        return f"{folder} cannot be looked at: {problem.strerror}"
+    if not names or MARK in names:
+        return ""
+    if any(name in names for name in _BROWSERS_OWN):
+        return (
+            f"{folder} is the profile of another browser. The one that you use every day is signed"
+            " in everywhere, and Chrome lets no program drive it. Name a folder of its own, and"
+            " sign in there once: abp-bridge login ADDRESS --profile FOLDER"
+        )
+    return f"{folder} holds other files. Name a folder that is empty, or not there yet"
+
+
+@contextlib.contextmanager
+def use_profile(folder: Path) -> Iterator[Path]:
+    """Have `folder` for oneself as long as the block; it is made if need be, and for this user
+    alone.
+
+    Yields:
+        Its path without links.
+
+    Raises:
+        ProfileError: It can be no profile, or another process uses it.
+    """
+    folder = folder.expanduser().resolve()
+    if problem := find_problem(folder):
+        raise ProfileError(f"{problem}.")
+    try:
+        if folder.exists():
+            folder.chmod(0o700)
+        private_folder(folder)
+        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(folder / MARK, flags, 0o600)
+    except PlaceError as problem:
+        raise ProfileError(f"{problem}.") from None
+    except OSError as problem:
+        raise ProfileError(f"{folder} cannot be used: {problem.strerror}.") from None
+    try:
+        _lock(folder, descriptor)
+        try:
+            _keep_sessions(folder)
+        except OSError as problem:
+            raise ProfileError(f"{folder} cannot be used: {problem.strerror}.") from None
+        yield folder
+    finally:
+        os.close(descriptor)
+
+
+def _lock(folder: Path, descriptor: int) -> None:
+    try:
+        lock(descriptor, wait=False)
+    except BlockingIOError:
+        process = os.pread(descriptor, _LONGEST_MARK, 0).decode(errors="replace").strip()
+        who = f"process {process}" if process.isdecimal() else "another process"
+        raise ProfileError(
+            f"The profile {folder} is in use by {who}, another abp-bridge. End that one, or give"
+            " this one a folder of its own: --profile FOLDER."
+        ) from None
+    except OSError as problem:
+        raise ProfileError(f"{folder} cannot be locked: {problem.strerror}.") from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+
+def _keep_sessions(folder: Path) -> None:
+    """Have its browser go on where it ended: else a cookie without a date, by which most sites know
+    who is signed in, ends with its last window. Its tabs are not opened again.
+    """
+    shutil.rmtree(folder / "Default" / "Sessions", ignore_errors=True)
+    file = folder / "Default" / "Preferences"
+    kept: JsonValue = {}
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        kept = json_text.parse(file.read_bytes())
+    preferences = as_object(kept)
+    session = as_object(preferences.get("session"))
+    if session.get("restore_on_startup") == _RESTORE:
+        return
+    changed = {**preferences, "session": {**session, "restore_on_startup": _RESTORE}}
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    write_private(file, json.dumps(changed).encode())

@@ -1,0 +1,60 @@
+"""A site of the tests' own that shows its app to those who are signed in, and to others a page that
+signs in whoever comes: it posts what they would type.
+
+Its cookie has no date, as most sites' have none, and no script reads it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from support.http_server import Reply, Request, serving
+
+_APP = """<!doctype html><title>Members</title>
+<script>
+  const app = { id: 'members', name: 'Members', version: '1.0.0' };
+  const capabilities = [{ name: 'whoami', description: 'Who is signed in', available: true }];
+  window.abp = {
+    initialize: async () => ({ sessionId: 's', app, capabilities }),
+    shutdown: async () => {},
+    listCapabilities: async () => capabilities,
+    call: async () => ({ success: true, data: (await (await fetch('/who')).text()) }),
+  };
+</script>"""
+# Who signed in closes the window too, as `login` asks them to.
+_SIGN_IN = """<!doctype html><title>Sign in</title>
+<script>
+  fetch('/sign-in', { method: 'POST', body: 'user=Ada' }).then(() => window.close());
+</script>"""
+
+
+class Members:
+    """A running site at `here`. `signed_in` counts who has signed in."""
+
+    def __init__(self) -> None:
+        self.here = ""
+        self.signed_in = 0
+        self._session = secrets.token_hex(8)
+
+    def answer(self, request: Request) -> Reply:
+        if request.parts.path == "/sign-in":
+            self.signed_in += 1
+            cookie = f"session={self._session}; HttpOnly; Path=/; SameSite=Strict"
+            return Reply(headers={"Set-Cookie": cookie})
+        is_member = f"session={self._session}" in request.headers.get("cookie", "")
+        if request.parts.path == "/who":
+            return Reply(b"Ada" if is_member else b"nobody", "text/plain")
+        if request.parts.path == "/sign-in-page":
+            return Reply(_SIGN_IN.encode(), "text/html")
+        if not is_member:
+            return Reply(status=302, headers={"Location": "/sign-in-page"})
+        return Reply(_APP.encode(), "text/html")
+
+
+@contextmanager
+def members() -> Iterator[Members]:
+    site = Members()
+    with serving(site.answer) as site.here:
+        yield site
