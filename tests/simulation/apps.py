@@ -46,6 +46,8 @@ QUESTIONS: list[tuple[str, Json, Json]] = [
     ("elicitation/preference", {"prompt": "# Colour?", "default": "red"}, {"value": "blue #"}),
 ]
 
+TYPED = [each for each in QUESTIONS if each[0].endswith(("input", "preference"))]
+
 
 class Child:
     """What `spawn` gives, without a process."""
@@ -112,6 +114,7 @@ class App:
             False  # one call at a time runs to its end: whose a question is, is clear
         )
         self.begun: set[str] = set()  # the words that calls came with
+        self.questions = QUESTIONS
         self.is_destructive = rng.random() < 0.5
         self.told = 0
         self.steps = 0
@@ -204,7 +207,7 @@ class App:
             task.add_done_callback(self._tasks.discard)
 
     async def _ask(self, peer: Peer, call: str, waits: bool) -> Json:
-        method, params, data = self._rng.choice(QUESTIONS)
+        method, params, data = self._rng.choice(self.questions)
         if self._rng.random() < 0.3:
             params = {**params, "timeout": self._rng.choice([500, 20_000, 200_000])}
         asked = self._person.expect({"method": method, "params": params}, data)

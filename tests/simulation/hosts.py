@@ -34,6 +34,8 @@ WITHDRAWN = (
 )
 ERRORS = {"policy": [-32601, -32603], "person": [-32601, -32603, CANCELLED]}
 ACTIONS = {"declined": "decline", "cancelled": "cancel"}
+CALL = re.compile(r"abp:(?!ask-|operation-)")  # its card, among those of questions and operations
+TYPED = "Your next message is the answer"
 FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
 PREFIX = "io.modelcontextprotocol/"
 
@@ -65,6 +67,7 @@ class Host:
     referee: ClassVar[type[harness.Wire | acp_harness.Wire]]  # holds what the bridge says
     is_proxied: ClassVar[bool] = False
     has_server: ClassVar[bool] = False  # behind `abp-bridge mcp`
+    has_chat: ClassVar[bool] = False  # the person can be asked what the next prompt answers
     hears_logs: ClassVar[bool] = True  # of a server
     name: ClassVar[str] = ""  # as it calls itself, where it does
 
@@ -299,6 +302,7 @@ class AcpClient(Host):
 
     referee = acp_harness.Wire
     capabilities: ClassVar[Json] = {}
+    second_thoughts: ClassVar[float] = 30.0  # seconds after which a turn is given up, at most
 
     def __init__(self, *host: Any) -> None:
         super().__init__(*host)
@@ -320,19 +324,94 @@ class AcpClient(Host):
             if self._habits.strikes(self._rng, "cancels"):
                 self._begin(self._give_up())
             command = self.capability.replace(".", "_")
-            prompt = [{"type": "text", "text": f"/{command} {json.dumps(self.prepare())}"}]
-            params = {"sessionId": self._session, "prompt": prompt}
-            return await self.peer.request("session/prompt", params)
+            return await self._converse(_text(f"/{command} {json.dumps(self.prepare())}"))
+
+    async def _converse(self, prompt: Json) -> Json:
+        """One prompt, to the end of what it begins."""
+        params = {"sessionId": self._session, "prompt": prompt}
+        return await self.peer.request("session/prompt", params)
 
     async def _give_up(self) -> None:
-        await asyncio.sleep(self._rng.uniform(0, 30))
+        await asyncio.sleep(self._rng.uniform(0, self.second_thoughts))
         self.peer.send({"method": "session/cancel", "params": {"sessionId": self._session}})
         for card in self._cards.values():
             card.cancel()
 
 
+def _text(words: str) -> list[Json]:
+    """A prompt of nothing but words."""
+    return [{"type": "text", "text": words}]
+
+
 class AcpFormClient(AcpClient):
     capabilities = FORMS
+
+
+class AcpChatClient(AcpClient):
+    """ACP without forms: what buttons cannot ask is asked in the chat, and the person types the
+    answer as the next prompt; now and then something else first, or when the question is gone.
+    """
+
+    has_chat = True
+    second_thoughts = 90.0  # also between two prompts
+
+    def __init__(self, *host: Any) -> None:
+        super().__init__(*host)
+        self._is_asked = False  # in the chat: there are commands to answer with
+        self._asked: Asked | None = None
+        self._calls: set[str] = set()  # that run, by their cards
+        self._news = asyncio.Event()
+
+    def _on_message(self, message: Json) -> None:
+        if message["method"] != "session/update":
+            super()._on_message(message)
+            return
+        update = message["params"]["update"]
+        kind, card = update["sessionUpdate"], update.get("toolCallId", "")
+        if kind == "available_commands_update":
+            self._is_asked = any(each["name"] == "decline" for each in update["availableCommands"])
+        elif kind == "agent_message_chunk" and TYPED in update["content"]["text"]:
+            self._asked = self._sitter.recognise(update["content"]["text"])
+        elif kind == "tool_call" and CALL.match(card):
+            self._calls.add(card)
+        elif kind == "tool_call_update" and update.get("status") in ("completed", "failed"):
+            self._calls.discard(card)
+        self._news.set()
+
+    async def _converse(self, prompt: Json) -> Json:
+        """One prompt, and those that its call waits for."""
+        while True:
+            response = await super()._converse(prompt)
+            if self._calls and not self.peer.gone:
+                prompt = await self._type()
+            if self.peer.gone or not self._calls:  # it may have ended meanwhile
+                return response
+
+    async def _type(self) -> Json:
+        """What is typed next."""
+        if not self._is_asked:  # no longer: the call goes on with the next prompt
+            await asyncio.sleep(SETTLING)
+            return _text(self._rng.choice(["What now?", "/status"]))
+        if self._rng.random() < 0.15:
+            return _text(self._rng.choice(["/status", "/nothing"]))
+        if self._habits.strikes(self._rng, "nonsense"):
+            image = {"type": "image", "mimeType": "image/png", "data": ""}
+            return self._rng.choice([[], [image], _text(" ")])
+        assert self._asked is not None, "what is asked was said before"
+        asked = self._asked
+        reading = self._begin(self._sitter.wait_to_type(asked))
+        reading.add_done_callback(lambda done: self._news.set())
+        ends = asked.wish != "ignore" and self._rng.random() < 0.3  # whatever becomes of it
+        while not reading.done() and self._calls and not self.peer.gone:
+            if not (self._is_asked or ends):
+                break
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(QUIET):
+                    await self._news.wait()
+        typed = self._sitter.type_reply(asked) if reading.done() else "I was too late"
+        reading.cancel()
+        return _text(typed)
 
 
 class ProxiedClient(AcpClient):

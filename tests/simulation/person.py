@@ -163,6 +163,21 @@ class Person:
             return next(each for each in labels if each.startswith("No") is not asked.value)
         return str(asked.value)
 
+    async def wait_to_type(self, asked: Asked) -> None:
+        """As `wait`, where the answer is a message."""
+        await self.wait(asked)
+
+    def type_reply(self, asked: Asked) -> str:
+        """A message: the answer itself, or a way to give none."""
+        if asked.wish != "accept":
+            outcome = self.say(asked)
+            ways = ["/decline", "no answer"] if outcome == "declined" else ["/cancel"]
+            return self._rng.choice(ways)
+        self.say(asked, asked.data)
+        if isinstance(asked.value, bool):
+            return "yes" if asked.value else "no"
+        return self._rng.choice(["", "/answer "]) + str(asked.value)
+
 
 POLICIES = {  # what each does, and its least and most seconds for it
     "an instant yes": ("yes", 0.0, 0.0),
@@ -232,6 +247,19 @@ class Policy(Person):
         is_yes = not label.startswith("No")
         self.say(asked, asked.as_data(is_yes if isinstance(asked.value, bool) else label))
         return label
+
+    async def wait_to_type(self, asked: Asked) -> None:
+        """What takes the first of what it is shown has nothing to take in a chat."""
+        if self.does in ("first", "default"):
+            await asyncio.Event().wait()
+        await self.wait(asked)
+
+    def type_reply(self, asked: Asked) -> str:
+        if self.does in DONE:
+            return "/decline" if self.say(asked) == "declined" else "/cancel"
+        is_yes_or_no = isinstance(asked.value, bool)
+        self.say(asked, asked.as_data(True if is_yes_or_no else "words"))
+        return "yes" if is_yes_or_no else "words"
 
 
 def _choices(part: Json) -> list[Json]:

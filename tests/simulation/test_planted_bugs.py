@@ -18,6 +18,8 @@ from abp_bridge.core.question import AnsweredBy, Outcome
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.interfaces.surface import SurfaceResponse
+from abp_bridge.protocols.acp import chat
+from abp_bridge.protocols.acp.chat import ChatReply, Meaning
 from abp_bridge.protocols.mcp import server_elicitation
 from abp_bridge.proxies import byte_edit, splice
 from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
@@ -46,6 +48,7 @@ _answer = ServerQuestions._answer
 _handle = ServerQuestions._handle
 _keep_lines = splice.keep_lines
 _on_server_notification = ModernHost._on_server_notification
+_decode_reply = chat.decode_reply
 _encode_answer = server_elicitation.encode_answer
 
 
@@ -78,6 +81,12 @@ async def _race(self: ParkedCall, *args: Json) -> Json:
     await anyio.lowlevel.checkpoint()
     self.asked = asked
     return await _ask(self, *args)
+
+
+def _take_commands(prompt: Json) -> ChatReply:
+    """Whatever is typed while a question is open answers it."""
+    reply = _decode_reply(prompt)
+    return ChatReply(Meaning.ANSWER, reply.text) if reply.meaning is Meaning.COMMAND else reply
 
 
 async def _nothing(self: McpEndpoint) -> None: ...
@@ -176,6 +185,10 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         ),
         "nobody gave",
     ),
+    "a command taken for an answer": (
+        _plant(chat, "decode_reply", _take_commands),
+        "has an answer that nobody gave",
+    ),
     "labels that are mixed up": (
         _plant(server, "decode_answers", lambda question, body: {question.fields[0].name: "!"}),
         "the person would have answered",
@@ -233,6 +246,7 @@ SHOWN = {
     "a race": 46,
     "an uncounted loss": 52,
     "a policy that confirms": 25,
+    "a command taken for an answer": 178,
     "an error taken for an answer": 37,
     "labels that are mixed up": 60,
     "apps that a proxy forgets": 214,

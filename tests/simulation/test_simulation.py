@@ -41,8 +41,9 @@ from abp_bridge.rpc import subprocess
 from abp_bridge.rpc.protocol import INTERNAL_ERROR
 from abp_bridge.settings import read_settings
 
-from .apps import CONTENT, App
-from .hosts import HOSTS, Agent, Habits, Host, LegacyHost, ModernHost
+from .apps import CONTENT, TYPED, App
+from .apps import QUESTIONS as APPS
+from .hosts import HOSTS, AcpChatClient, AcpClient, Agent, Habits, Host, LegacyHost, ModernHost
 from .page import PASSWORD, Page, Program
 from .person import POLICIES, Asked, Person, Policy
 from .servers import QUESTIONS, SERVED, Server
@@ -101,11 +102,11 @@ def test_one_seed_is_one_run() -> None:
     assert run(17) == run(17)
 
 
-def run(seed: int) -> Report:
-    """Play the session of this seed."""
+def run(seed: int, kind: type[Host] | None = None) -> Report:
+    """Play the session of this seed, with a host of this `kind` where one is given."""
     logger = logging.getLogger("abp_bridge")
     with tempfile.TemporaryDirectory() as folder:
-        world = World(seed, Path(folder))
+        world = World(seed, Path(folder), kind)
         logger.addHandler(bugs := _Bugs(world.report))
         try:
             anyio.run(world.run, backend_options={"loop_factory": VirtualLoop})
@@ -376,8 +377,9 @@ async def _run_here(work: Callable[..., Any], *given: Any, **_options: Any) -> A
 class World:
     """Everything of one session."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, kind: type[Host] | None = None) -> None:
         rng = self.rng = Random(seed)
+        self._kind = kind
         self.report = Report(seed)
         self.folder = folder
         self.person = Person(rng, ignores=rng.choice([0.0, 0.1, 0.3]))
@@ -433,8 +435,13 @@ class World:
         rng = self.rng
         to_host, from_host = Pipe(rng, self.host_weather), Pipe(rng, self.host_weather)
         kind = rng.choice(SERVED if self.report.seed % 4 == 3 else HOSTS)  # a quarter has a server
+        if kind is AcpClient and self.report.seed % 2 == 0:
+            kind = AcpChatClient
+        kind = self._kind or kind
         self.report.host = kind.__name__
         self.host = kind(rng, self.sitter, self.page, self.habits, to_host, from_host)
+        if kind.has_chat:
+            self.app.questions = [*APPS, *TYPED, *TYPED]  # what buttons cannot ask
         self.host.on_idle = self._expect_no_question
         self.host.prepare = self._prepare
         self.to_agent, self.from_agent = Pipe(rng, Weather()), Pipe(rng, Weather())
@@ -527,7 +534,8 @@ class World:
         if self.program is not None:
             order = ("questions-api", "host", *(["page"] if self.page_mode != "off" else []))
             more |= {"questions_api": 0, "questions_password": PASSWORD, "ask_on": order}
-        return read_settings({}, apps=("stdio:sim",), page=self.page_mode, acp_chat=False, **more)
+        more["acp_chat"] = self.host.has_chat
+        return read_settings({}, apps=("stdio:sim",), page=self.page_mode, **more)
 
     async def _serve_bridge(
         self, composition: Composition, client: Json, tasks: anyio.abc.TaskGroup
@@ -610,8 +618,12 @@ class World:
             fair.add("TIMEOUT")
         if asked.is_left_behind or self.app.crashed:
             fair.add("CANCELLED")
-        if not isinstance(self.host, (LegacyHost, ModernHost)) and self.page_mode == "off":
-            fair.add("NOT_SUPPORTED")  # buttons carry no text and no secret
+        is_typed = self.host.has_chat and not {"schema", "destructive"} & {*asked.request["params"]}
+        is_mcp = isinstance(self.host, (LegacyHost, ModernHost))
+        if not (is_mcp or is_typed) and self.page_mode == "off":
+            fair.add("NOT_SUPPORTED")  # buttons carry no text, and a chat no secret and no proof
+        if self.host.has_chat and any(each.wish == "ignore" for each in self.person.asked.values()):
+            fair.add("TIMEOUT")  # it waited for another, one at a time
         return fair
 
     def complain(self, words: str) -> None:
