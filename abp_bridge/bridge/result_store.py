@@ -12,6 +12,7 @@ import contextlib
 import mimetypes
 import os
 import re
+import stat
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, TypeVarTuple, Unpack
@@ -326,8 +327,7 @@ class ResultStore:
                 f"it has {file.size} bytes, more than a resource may carry ({READ_LIMIT}); read it"
                 f" from {file.path}"
             )
-        with open(file.path, "rb") as opened:
-            return opened.read()
+        return _read(file.path)
 
     def close(self) -> None:
         """Take the temporary folder away. A folder that the person named stays."""
@@ -421,6 +421,20 @@ class _Numbered:
             path = first if number == 1 else os.path.join(folder, f"{stem}-{number}{extension}")
             if path not in self.gone:
                 yield path
+
+
+def _read(path: str) -> bytes:
+    """The content of a file, which somebody may have put another in place of since. Raises OSError
+    where it is a link, a pipe or a device now, or has more than `READ_LIMIT` bytes.
+    """
+    flags = os.O_RDONLY | sum(getattr(os, each, 0) for each in ("O_NOFOLLOW", "O_NONBLOCK"))
+    with open(os.open(path, flags), "rb") as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise OSError(f"{path} is no file any more")
+        content = opened.read(READ_LIMIT + 1)
+    if len(content) > READ_LIMIT:
+        raise OSError(f"{path} has more than {READ_LIMIT} bytes now: read it there")
+    return content
 
 
 def _write(folder: str, content: bytes, name: _Numbered) -> str:

@@ -16,7 +16,7 @@ from typing import IO
 
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import as_object, as_text
-from abp_bridge.rpc.file_lock import lock
+from abp_bridge.rpc.file_lock import lock_within
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,6 @@ NAME = ".abp-results.jsonl"
 KEPT_DAYS = 30  # what a person wants for longer, they have moved or changed by then
 LOCK_LIMIT = 2.0  # seconds for another bridge that writes there: what is not noted then stays
 _DAY = 86_400.0  # seconds
-_PAUSE = 0.01  # seconds between two looks at a lock
 
 
 class SavedIndex:
@@ -100,7 +99,7 @@ class SavedIndex:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         descriptor = os.open(self.path, flags, 0o600)
         with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as index:
-            _lock(descriptor)
+            lock_within(descriptor, LOCK_LIMIT)
             yield index
 
 
@@ -108,15 +107,3 @@ def _is_ours(name: str) -> bool:
     """Whether it is where results are saved: in the folder, or in one of an app's in it."""
     parts = name.split("/")
     return len(parts) <= 2 and not {"", ".", ".."} & set(parts) and "\0" not in name
-
-
-def _lock(descriptor: int) -> None:
-    """Lock the file. Raises OSError where another has it for more than `LOCK_LIMIT`."""
-    until = time.monotonic() + LOCK_LIMIT
-    while True:
-        try:
-            return lock(descriptor, wait=False)
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                raise
-            time.sleep(_PAUSE)

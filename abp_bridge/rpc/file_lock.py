@@ -4,6 +4,10 @@ locks with, and only when something is locked: Windows has no `fcntl`.
 
 from __future__ import annotations
 
+import time
+
+_PAUSE = 0.01  # seconds between two looks at a lock
+
 
 def lock(descriptor: int, *, wait: bool = True) -> None:
     """Lock the whole file until it is closed.
@@ -19,3 +23,20 @@ def lock(descriptor: int, *, wait: bool = True) -> None:
     import fcntl
 
     fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def lock_within(descriptor: int, seconds: float) -> None:
+    """Lock the whole file until it is closed, and wait no longer than that for another's lock.
+
+    Raises:
+        BlockingIOError: Another has it all that time.
+        OSError: It cannot be locked.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return lock(descriptor, wait=False)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -261,6 +262,25 @@ async def test_a_note_that_is_none_of_ours_removes_nothing_and_stops_nothing(
     assert len((out / NAME).read_text().splitlines()) == 1
     assert (theirs / "x").exists()
     assert (theirs / "b" / "x").exists()
+
+
+@pytest.mark.parametrize("kind", ["a link", "a pipe", "a larger file"])
+async def test_what_has_been_put_in_place_of_a_result_is_not_read(
+    store: ResultStore, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text("precious")
+    saved = await store.save("a", b"x", "text/plain")
+    place = Path(saved.path)
+    place.unlink()
+    if kind == "a link":
+        place.symlink_to(tmp_path / "key")
+    elif kind == "a pipe":
+        os.mkfifo(place)
+    else:
+        monkeypatch.setattr(result_store, "READ_LIMIT", 4)
+        place.write_text("precious")
+    with pytest.raises(OSError, match=re.escape(str(place))):
+        store.read(saved)
 
 
 async def test_neither_index_nor_folder_is_written_through_a_link(tmp_path: Path) -> None:
