@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from abp_bridge.core.sanitize import reveal
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.settings import (
     TABLE,
@@ -170,7 +171,8 @@ def _flags(options: argparse.Namespace) -> dict[str, object]:
 def complain(problem: object, command: str = "") -> int:
     """Say in one line what is wrong. Returns the exit code of a command that was not understood."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"abp-bridge{f' {command}' if command else ''}: {problem}\n")
+        said = reveal(str(problem))
+        sys.stderr.write(f"abp-bridge{f' {command}' if command else ''}: {said}\n")
     return WRONG_USAGE
 
 

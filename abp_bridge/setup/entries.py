@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import PurePath
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, as_texts
@@ -12,6 +14,8 @@ from abp_bridge.setup.hosts import DISPLAY_VARIABLES, Layout, SetupHost, Shape
 
 _PROGRAMS = ("abp-bridge", "abp-bridge.exe")
 _MODULE = ("-m", "abp_bridge")
+_PACKAGE = re.compile(r"abp[-_]bridge(?:\[[\w,-]*\])?(?:[=@].*)?")
+_ROLES = ("serve", "mcp", "acp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,14 @@ def wrapped_command(words: Sequence[str]) -> tuple[str, ...] | None:
     if not own or own[0] not in ("mcp", "acp") or "--" not in own:
         return None
     return own[own.index("--") + 1 :] or None
+
+
+def is_started_by_another(words: Sequence[str]) -> bool:
+    """Whether a command, as `uvx abp-bridge mcp -- x`, has a runner of packages start a role of
+    ours.
+    """
+    pairs = pairwise(words[1:])
+    return any(_PACKAGE.fullmatch(word) and role in _ROLES for word, role in pairs)
 
 
 def find_layout(host: SetupHost, value: JsonValue, *, agents: bool = False) -> Layout | None:

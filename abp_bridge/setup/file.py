@@ -4,16 +4,23 @@ read and of nothing newer. Links are followed; mode and owner stay. One backup l
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from abp_bridge.rpc.file_lock import lock_within
 from abp_bridge.setup.errors import SetupError
+
+logger = logging.getLogger(__name__)
 
 LARGEST = 64 * 2**20  # bytes of a file that is read
 BACKUP = ".before-abp-bridge"  # behind the file's name
+LOCK_LIMIT = 5.0  # seconds for another of us that writes in the same folder
 _NEW = 0o600  # of a file that was not there: tokens may come to stand in it
 
 
@@ -97,13 +104,14 @@ def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
     try:
         if content is not None:
             file.target.parent.mkdir(parents=True, exist_ok=True)
-        if backup:
-            keep_backup(file)
-            _check_unchanged(file)
-        if content is None:
-            file.target.unlink()
-        else:
-            _replace(file.target, content, file.target)
+        with _locked(file.target.parent):
+            if backup:
+                keep_backup(file)
+                _check_unchanged(file)
+            if content is None:
+                file.target.unlink()
+            else:
+                _replace(file.target, content, file.target)
     except OSError as problem:
         where = problem.filename or file.path
         raise SetupError(
@@ -121,6 +129,31 @@ def keep_backup(file: ConfigFile) -> None:
 def _check_unchanged(file: ConfigFile) -> None:
     if read_content(file.target) != file.content:
         raise SetupError(f"{file.path} has changed meanwhile: run this again")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Only one of us writes in `folder`: of two that have read the same, the second would undo what
+    the first was told is done. Raises OSError where another goes on for more than `LOCK_LIMIT`.
+    """
+    if os.name != "posix" or not folder.is_dir():
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        lock_within(descriptor, LOCK_LIMIT)
+    except BlockingIOError:
+        raise
+    except OSError as problem:  # some networks' folders; that a file has changed is seen without
+        logger.info("a folder cannot be locked: %s", problem)
 
 
 def remove_backup(file: ConfigFile) -> None:

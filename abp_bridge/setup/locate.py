@@ -46,6 +46,16 @@ class Machine:
     platform: str = sys.platform
 
 
+def _find_home() -> Path:
+    """This person's folder. Raises SetupError."""
+    try:
+        if (home := Path.home()).is_absolute() and os.environ.get("HOME", "/") != "":
+            return home
+    except RuntimeError:  # neither a variable nor an account has one
+        pass
+    raise SetupError("there is no home for your files here: set HOME to its whole path")
+
+
 def locate(host: SetupHost, scope: Scope, machine: Machine) -> Path | None:
     """The file of a host, which may be missing yet; None where it has none of this scope here."""
     if scope == "project":
@@ -82,7 +92,7 @@ def _expand(template: str, machine: Machine) -> Path | None:
     """
     first, *rest = template.split("/")
     if first == "~":
-        start = machine.home or Path.home()
+        start = machine.home or _find_home()
     else:
         value = machine.environ.get(first.removeprefix("$"), "")
         if not value:

@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -203,6 +205,13 @@ REFUSED: dict[str, tuple[str, str | bytes, str]] = {
     "in one line": ("codex", "mcp_servers = {}\n", "write it as [mcp_servers]"),
     "an anchor": ("goose", "a: &x {}\nextensions: *x\n", "shared by an anchor"),
     "twice": ("copilot", '{"mcpServers": {}, "mcpServers": {}}', '"mcpServers" twice'),
+    "too many names": ("codex", "a" + ".a" * 200 + " = 1\n", "nested too deeply"),
+    "aliases of aliases": (
+        "goose",
+        "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+        + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefgh")),
+        "stand for too much",
+    ),
     "no text": ("gemini", b"\xff\xfe{}", "line 1: this is no UTF-8"),
 }
 
@@ -291,6 +300,58 @@ def test_a_file_that_cannot_be_read_or_written_says_so(bridge: Bridge, home: Pat
     (home / "loop").symlink_to(home / "loop")
     code, said = bridge("install", "cursor", "--file", "loop", "--yes")
     assert (code, "loop" in said) == (2, True)
+
+
+def test_of_several_at_once_none_undoes_another(bridge: Bridge, home: Path) -> None:
+    """Each that says it is done is there; who came too late is told to run again."""
+    file = write(file_of("cursor"), "{}")
+    code = "import sys; from abp_bridge.cli.main import main; raise SystemExit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, "install", "cursor", "--yes", "--name"]
+    started = [
+        subprocess.Popen([*words, f"n{number}", "--", "x"], stdout=-3, stderr=subprocess.PIPE)
+        for number in range(4)
+    ]
+    said = [each.communicate()[1].decode() for each in started]
+    done = {f"n{number}" for number, each in enumerate(started) if each.returncode == 0}
+    assert set(json.loads(file.read_text())["mcpServers"]) == done
+    assert all("run this again" in each for each in said if each)
+
+
+@pytest.mark.parametrize(
+    ("host", "content"),
+    [
+        ("codex", '["a] # b"]\nx = 1\n'),
+        ("codex", '[mcp_servers.abp]\ncommand = "abp-bridge"\nargs = ["serve"]\nd = 2026-01-01\n'),
+        ("cursor", '{"mcpServers": {"abp": {"command": "abp-bridge", "x": "\\ud800"}}}'),
+    ],
+    ids=["a comment in a name", "a date in ours", "half a character in ours"],
+)
+def test_what_few_files_have_is_understood(host: str, content: str, bridge: Bridge) -> None:
+    file = write(file_of(host), content)
+    code, said = bridge("install", host, "--app", "demo", "--json", "--yes")
+    assert (code, json.loads(said)["status"]) == (0, "done")
+    assert content.splitlines()[-1].rpartition(" ")[2].rstrip("}") in file.read_text()
+    assert bridge("uninstall", host, "--json", "--yes")[0] == 0
+
+
+@pytest.mark.parametrize("home_is", ["", "here"])
+def test_without_a_home_nothing_is_written(
+    home_is: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", home_is)
+    code, said = bridge("install", "codex", "--yes")
+    assert (code, "set HOME to its whole path" in said) == (2, True)
+
+
+def test_in_a_folder_that_is_gone_a_sentence_says_so(
+    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "gone").mkdir()
+    monkeypatch.chdir(home / "gone")
+    (home / "gone").rmdir()
+    for words in (["install", "codex"], ["uninstall", "codex"], ["doctor", "--files"]):
+        code, said = bridge(*words)
+        assert (code, "the folder that this runs in is gone" in said) == (2, True)
 
 
 def test_a_folder_that_cannot_be_written_says_what_to_do(
@@ -426,6 +487,7 @@ WRONG = {
     ("codex", "--wrap", "docs"): "has no server 'docs': there are none",
     ("codex", "--wrap", "docs", "--name", "x", "--", "npx"): "goes with neither",
     ("codex", "--app", "demo", "--wrap", "docs"): "a server has no apps",
+    ("codex", "--name", "x", "--", "pr\udcffog"): "is no UTF-8",
     ("codex", "--name", "a.b"): "must be letters, digits, - and _",
     ("codex", "--agent", "goose acp"): "Codex starts no agents from a file",
     ("zed", "--agent", ""): "--agent wants a command",
@@ -485,6 +547,9 @@ def test_a_server_at_an_address_is_not_wrapped(bridge: Bridge) -> None:
         '{"mcpServers": {"far": {"url": "https://x"}, "abp": {"command": "abp-bridge"}}}',
     )
     assert '"far" has no command' in bridge("install", "cursor", "--wrap", "far")[1]
+    by_uvx = '{"mcpServers": {"t": {"command": "uvx", "args": ["abp-bridge@1", "mcp", "--", "x"]}}}'
+    write(file_of("kiro"), by_uvx)
+    assert "goes through abp-bridge already" in bridge("install", "kiro", "--wrap", "t")[1]
     assert '"abp" is abp-bridge itself' in bridge("install", "cursor", "--wrap", "abp")[1]
     assert "is 'far' meant?" in bridge("install", "cursor", "--wrap", "fra")[1]
 
@@ -578,6 +643,9 @@ def test_claude_code_writes_its_file_with_consent(
     program.write_text("#!/bin/sh\necho 'no room' >&2\nexit 3\n")
     code, said = bridge("install", "claude", "--yes")
     assert (code, "claude mcp add-json ended with 3: no room" in said) == (2, True)
+    program.write_text("#!/bin/sh\n")
+    code, said = bridge("install", "claude", "--yes")
+    assert (code, 'ended well, but "abp"' in said) == (2, True)
 
 
 # It has no room for an entry of this kind.
@@ -649,6 +717,44 @@ def test_secrets_of_a_file_are_not_shown(bridge: Bridge, home: Path) -> None:
     assert "t-123" in file_of("cursor").read_text()
     shown = bridge("install", "cursor", "--name", "two", "--json")[1]
     assert json.loads(shown)["entry"]["command"] == OURS[0]
+
+
+HIDDEN_IN = {
+    "an address": '"far": {"url": "https://x.y/sse?api=S3CRET"}',
+    "the path of an address": '"far": {"command": "npx", "args": ["r", "https://x.y/s/S3CRET/mcp"]}',
+    "an escape": '"far": {"env": {"T": "S3CRET\\/\\u0061"}}',
+    "a command in one text": '"far": {"command": "npx x --api-key S3CRET"}',
+    "ours": '"abp": {OURS "args": ["serve"], "env": {"ABP_MODEL_KEY": "S3CRET"}}',
+    "an app of ours": '"abp": {OURS "args": ["serve", "--app", "mcp:x --token S3CRET"]}',
+    "one behind us": '"abp": {OURS "args": ["mcp", "--", "x"], "env": {"T": "S3CRET"}}',
+}
+
+
+@pytest.mark.parametrize("case", HIDDEN_IN)
+def test_a_secret_in_the_same_line_is_not_shown(case: str, bridge: Bridge) -> None:
+    server = HIDDEN_IN[case].replace("OURS", '"command": "abp-bridge",')
+    file = write(file_of("cursor"), f'{{"mcpServers": {{{server}}}}}')
+    for words in (["install"], ["install", "--name", "new"], ["uninstall"]):
+        for more in ([], ["--json"]):
+            said = bridge(words[0], "cursor", *words[1:], *more)[1]
+            assert "S3CRET" not in said
+    assert "S3CRET" in file.read_text()
+
+
+def test_what_is_printed_of_a_persons_server_has_no_secrets(bridge: Bridge) -> None:
+    write(file_of("cursor"), SECRET)
+    said = bridge("install", "cursor", "--wrap", "docs", "--print")[1]
+    assert [each for each in ("k-123", "p-123", "t-123") if each in said] == []
+    assert json.loads(said)["mcpServers"]["docs"]["env"]["T"] == "…"
+
+
+def test_what_a_file_hides_from_the_eye_is_shown(bridge: Bridge) -> None:
+    """It may come with a project: a line that repaints itself is agreed to unread."""
+    write(file_of("zed"), '{"context_servers": {} /*\x1b[2K\u202e*/, "a": 1}')
+    said = bridge("install", "zed")[1]
+    write(file_of("cursor"), '{"mcpServers": {"a\\u001b[2K": {"command": "abp-bridge"}}}')
+    said += bridge("install", "cursor", "--wrap", "b")[1] + bridge("doctor", "--files", "cursor")[1]
+    assert ("\x1b" in said, "\u202e" in said, said.count("\\u001b[2K")) == (False, False, 5)
 
 
 def test_claudes_file_of_a_project_is_written_as_any_other(bridge: Bridge, home: Path) -> None:

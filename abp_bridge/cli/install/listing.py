@@ -6,7 +6,7 @@ import json
 import sys
 
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import is_there
 from abp_bridge.setup.hosts import HOSTS, SetupHost
@@ -23,7 +23,7 @@ def print_hosts(machine: Machine, *, as_json: bool) -> None:
             sys.stdout.write(json.dumps(about) + "\n")
         else:
             sys.stdout.write(f"{host.name:<{WIDTH}} {host.title}: {about['file']}")
-            sys.stdout.write(f" ({about['state']})\n")
+            sys.stdout.write(reveal(f" ({about['state']})\n"))
 
 
 def describe(host: SetupHost, machine: Machine) -> JsonObject:

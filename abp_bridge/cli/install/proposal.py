@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from abp_bridge.cli.install.place import Place
-from abp_bridge.cli.install.secrets import find_secrets, hide
+from abp_bridge.cli.install.secrets import find_own_secrets, find_secrets, hide
 from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
-from abp_bridge.core.sanitize import message, reveal
+from abp_bridge.core.sanitize import message, reveal, reveal_json
 from abp_bridge.setup.change import Change
+from abp_bridge.setup.entries import read_server
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import keep_backup, read, remove_backup, write
 from abp_bridge.setup.formats.text import equal
@@ -43,7 +44,7 @@ class Proposal:
         commands: Of the host's, where it has to write its file itself.
         notes: What a person should know of this change, a sentence each.
         restores: The file is afterwards what its backup has.
-        is_theirs: The entry is a person's own, whose secrets are not shown.
+        is_theirs: The entry is a person's own, or has one inside: its secrets are not shown.
     """
 
     place: Place
@@ -66,8 +67,10 @@ class Proposal:
         found = find_secrets(self.place.document.value)
         if self.is_theirs:
             return found | find_secrets(self.entry)
-        ours = json.dumps([self.entry_before, self.entry], ensure_ascii=False)
-        return {each for each in found if json.dumps(each, ensure_ascii=False)[1:-1] not in ours}
+        entries: list[JsonValue] = [self.entry_before, self.entry]
+        ours = json.dumps(entries, ensure_ascii=False)
+        others = {each for each in found if json.dumps(each, ensure_ascii=False)[1:-1] not in ours}
+        return others | find_own_secrets(entries)
 
     @property
     def shown_entry(self) -> JsonValue:
@@ -97,10 +100,10 @@ def carry_out(proposal: Proposal, options: argparse.Namespace) -> int:
     if status == "done":
         _make(proposal)
     if options.json:
-        _print(json.dumps(_describe(proposal, status), ensure_ascii=False))
+        _print(reveal_json(json.dumps(_describe(proposal, status), ensure_ascii=False)))
     else:
         for line in _tell(proposal, status):
-            _print(line)
+            _print(reveal(line))
     return 0 if status in ("done", "nothing to do") else NOT_DONE
 
 
@@ -108,7 +111,7 @@ def _agree(proposal: Proposal, options: argparse.Namespace) -> Status:
     """Whether it is to be made, as the options or the person say."""
     if not options.json:
         for line in _show(proposal):
-            _print(line)
+            _print(reveal(line))
     if not _can_make(proposal):
         return "shown"
     if options.yes:
@@ -169,11 +172,27 @@ def _have_host_write(proposal: Proposal) -> None:
         raise SetupError(f"{proposal.place.file.path} has changed meanwhile: run this again")
     first, *others = proposal.commands
     _run(first, proposal.secrets)
-    for command in others:
-        try:
+    try:
+        for command in others:
             _run(command, proposal.secrets)
-        except SetupError as problem:
-            raise SetupError(f"{problem}. {_put_back(proposal)}") from None
+        _check_made(proposal)
+    except SetupError as problem:
+        told = f". {_put_back(proposal)}" if others else ""
+        raise SetupError(f"{problem}{told}") from None
+
+
+def _check_made(proposal: Proposal) -> None:
+    """Raises SetupError where the host's file does not say what it was to say: a program that ends
+    well may have done nothing.
+    """
+    place, name = proposal.place, proposal.name
+    launches = [
+        None if entry is None else read_server(place.layout, name, entry).launch
+        for entry in (proposal.entry, _entry_now(proposal))
+    ]
+    if launches[0] != launches[1]:
+        ran = shlex.join(proposal.commands[-1][:3])
+        raise SetupError(f'{ran} ended well, but "{name}" in {place.file.path} is not as wanted')
 
 
 def _put_back(proposal: Proposal) -> str:

@@ -18,10 +18,12 @@ from abp_bridge.cli.install.listing import print_hosts
 from abp_bridge.cli.install.place import Place, find_place
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.runtime import argument_type, complain
+from abp_bridge.core.command_line import HIDDEN
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.log import print_message
 from abp_bridge.settings import SettingsError, find_target_problem, misspelt, read_values
 from abp_bridge.setup import change
 from abp_bridge.setup.entries import (
@@ -30,6 +32,7 @@ from abp_bridge.setup.entries import (
     Wanted,
     additions,
     find_wrapped,
+    is_started_by_another,
     make_entry,
     wrapped_command,
 )
@@ -52,6 +55,7 @@ NOT_HERE = (
     "what a host would start runs on Linux and macOS only; on Windows, inside WSL. --print prints"
     " the entry all the same."
 )
+HIDDEN_HERE = f"'{HIDDEN}' stands for what may be secret: put in what stands there in your file"
 HELP = "abp-bridge in a host's own configuration, or before a server or an agent of it"
 USAGE = """\
 abp-bridge install HOST [--app TARGET]... [OPTION]...
@@ -142,6 +146,8 @@ def run(options: argparse.Namespace) -> int:
         place = find_place(options, machine, agents=options.agent is not None)
         proposal = _wrap(place, options) if options.wrap else _install(place, options)
         if options.print:
+            if proposal.is_theirs and proposal.shown_entry != proposal.entry:
+                print_message(HIDDEN_HERE)
             sys.stdout.write(_snippet(proposal))
             return 0
         return carry_out(proposal, options)
@@ -158,6 +164,9 @@ def _read_variable(text: str) -> tuple[str, str]:
 
 def _check(options: argparse.Namespace) -> None:
     """Raises SetupError for what does not go together, or names nothing."""
+    words = (*options.app, *options.server, options.agent or "", *dict(options.env).values())
+    if any("\ud800" <= letter <= "\udfff" for letter in "".join(words)):
+        raise SetupError("a word is no UTF-8, which no host's file can hold")
     for problem in filter(None, map(find_target_problem, options.app)):
         raise SetupError(f"--app {problem}")
     _check_settings(dict(options.env))
@@ -215,7 +224,8 @@ def _install(place: Place, options: argparse.Namespace) -> Proposal:
     notes = [*_notes(place, server)]
     if options.approve and not place.layout.shape.approve:
         notes.append(f"{place.host.title} has no word for --approve in its file: it asks as usual.")
-    return _propose(place, wanted.path[-1], made, notes)
+    theirs = server is not None and is_behind_us(server)
+    return _propose(place, wanted.path[-1], made, notes, is_theirs=theirs)
 
 
 def _name(place: Place, options: argparse.Namespace) -> str:
@@ -298,6 +308,8 @@ def _wrap(place: Place, options: argparse.Namespace) -> Proposal:
         done = change.Change(place.file.content, place.file.content)
         return _propose(place, server.name, done, [], is_theirs=True)
     own, shape = own_command(), place.layout.shape
+    if server.launch is not None and is_started_by_another(server.launch.words):
+        raise SetupError(f'"{server.name}" goes through abp-bridge already, by its own command')
     kind = ["acp"] if place.agents else ["mcp", *_limit(place)]
     ours = Launch(own[0], (*own[1:], *kind))
     members = find_wrapped(shape, server, ours)
@@ -375,10 +387,13 @@ def is_temporary(command: str, environ: Mapping[str, str]) -> bool:
 
 
 def _snippet(proposal: Proposal) -> str:
-    """What is put in by hand: the entry alone in a file, or the host's own command."""
+    """What is put in by hand: the entry alone in a file, or the host's own command. Of a person's
+    own entry the secrets are left out: they have them.
+    """
+    entry = proposal.shown_entry if proposal.is_theirs else proposal.entry
     if proposal.place.by_host:
-        add = (*proposal.place.host.add, proposal.name, json.dumps(proposal.entry))
+        add = (*proposal.place.host.add, proposal.name, json.dumps(entry))
         return shlex.join(add) + "\n"
     alone = Document(b"", proposal.place.host.format)
-    alone.insert((*proposal.place.layout.key, proposal.name), as_object(proposal.entry))
+    alone.insert((*proposal.place.layout.key, proposal.name), as_object(entry))
     return alone.content.decode()

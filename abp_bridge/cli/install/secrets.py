@@ -1,24 +1,42 @@
 """What is not shown of a person's file, though it stands in a line that changes: values of
-variables and headers, what is named as a secret, and words of commands that look like one. An agent
-may run this, and its model reads what it prints.
+variables and headers, what is named as a secret, addresses with more than a host, and words of
+commands that look like one. Of our own entry what is named as a secret, and what signs in to an
+address: the rest is what a person agrees to. An agent may run this, and its model reads what it
+prints.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
-from abp_bridge.core.command_line import HIDDEN, show_command
-from abp_bridge.core.json_value import JsonValue, as_texts, leaves
+from abp_bridge.core.command_line import HIDDEN, clean_target, show_command
+from abp_bridge.core.json_value import JsonValue, as_list, as_texts, leaves
 from abp_bridge.core.secret_names import holds_secret
 
 SHORTEST = 4  # characters: less is no secret, and stands in many words
 _HOLDERS = ("env", "envs", "environment", "headers")
+_COMMANDS = ("command", "cmd")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_NAMED = re.compile(r"-*(?P<name>[\w-]+)[=:](?P<value>.+)", re.DOTALL)
 
 
 def find_secrets(value: JsonValue) -> set[str]:
     """The texts in what a file says that are not shown."""
-    return {each for each in _secrets(value) if len(each) >= SHORTEST}
+    return _long_enough(_secrets(value))
+
+
+def find_own_secrets(value: JsonValue) -> set[str]:
+    """The texts in an entry of ours that are not shown."""
+    return _long_enough(_own_secrets(value))
+
+
+def _long_enough(found: Iterator[str]) -> set[str]:
+    """Each, and the lines of each: a text of several lines is shown a line at a time."""
+    texts = {each for text in found for each in (text, *map(str.strip, text.splitlines()))}
+    return {each for each in texts if len(each) >= SHORTEST}
 
 
 def _secrets(value: JsonValue) -> Iterator[str]:
@@ -26,27 +44,73 @@ def _secrets(value: JsonValue) -> Iterator[str]:
         for name, each in value.items():
             if name in _HOLDERS or holds_secret(name):
                 yield from map(str, leaves(each))
+            elif name in _COMMANDS and isinstance(each, str):
+                yield from _secret_words(each.split())
             else:
                 yield from _secrets(each)
     elif isinstance(value, list):
         yield from _secret_words(as_texts(value))
         for each in value:
             yield from _secrets(each)
+    elif isinstance(value, str) and _tells_more(value):
+        yield value
 
 
 def _secret_words(words: list[str]) -> Iterator[str]:
     """Of a command's arguments."""
     for before, word in zip(["", *words], words, strict=False):
         shown = show_command(["x", before, word] if before else ["x", word])
-        if shown.endswith(HIDDEN) or ("://" in word and "@" in word):
+        if shown.endswith(HIDDEN) or _tells_more(word):
             yield word
 
 
+def _tells_more(word: str) -> bool:
+    """Whether it is an address with more than its host: many hold a key in it."""
+    return "://" in word and show_command(["x", word]) != f"x {word.rstrip('/')}"
+
+
+def _own_secrets(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from map(str, leaves(each)) if holds_secret(name) else _own_secrets(each)
+    elif isinstance(value, str):
+        yield from _own_words(value.split())
+    for each in as_list(value):
+        yield from _own_secrets(each)
+    words = as_texts(value)
+    yield from (word for before, word in pairwise(words) if _names(before))
+
+
+def _own_words(words: list[str]) -> Iterator[str]:
+    """Of a text: it may be a command, as the target of an app is."""
+    for before, word in zip(["", *words], words, strict=False):
+        named = _NAMED.fullmatch(word)
+        if named and holds_secret(named["name"]):
+            yield named["value"]
+        elif _names(before) or ("://" in word and clean_target(word) != word):
+            yield word
+
+
+def _names(word: str) -> bool:
+    """Whether it is an option whose value is a secret."""
+    return word.startswith("-") and "=" not in word and holds_secret(word.lstrip("-"))
+
+
 def hide(lines: Iterable[str], secrets: Iterable[str]) -> Iterator[str]:
-    """`lines` with a mark for each of the secrets in them."""
+    """`lines` with a mark for each of the secrets in them, however they are quoted."""
     found = sorted(secrets, key=len, reverse=True)
-    for line in lines:
-        shown = line
+
+    def without(text: str) -> str:
         for each in found:
-            shown = shown.replace(json.dumps(each)[1:-1], HIDDEN).replace(each, HIDDEN)
-        yield shown
+            text = text.replace(json.dumps(each)[1:-1], HIDDEN).replace(each, HIDDEN)
+        return text
+
+    def requote(quoted: re.Match[str]) -> str:
+        try:
+            said = str(json.loads(quoted[0]))
+        except ValueError:
+            return quoted[0]
+        shown = without(said)
+        return quoted[0] if shown == said else json.dumps(shown, ensure_ascii=False)
+
+    return (without(_QUOTED.sub(requote, line)) for line in lines)

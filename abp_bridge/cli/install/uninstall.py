@@ -82,7 +82,16 @@ def _uninstall(place: Place, name: str) -> Proposal:
         notes.append("The file has changed since: blanks and line ends may differ from before.")
     if is_behind_us(server) and made.after != backup:
         notes.append(f"The server behind abp-bridge goes too: --wrap {name} keeps it.")
-    return Proposal(place, name, made, None, commands, tuple(notes), restores=made.keeps_backup)
+    return Proposal(
+        place,
+        name,
+        made,
+        None,
+        commands,
+        tuple(notes),
+        restores=made.keeps_backup,
+        is_theirs=is_behind_us(server),
+    )
 
 
 def _unwrap(place: Place, name: str) -> Proposal:

@@ -115,6 +115,10 @@ class Document:
         after = without(self._format.written(text), path)
         self._check(_bare(before, path), _bare(after, path))
         said = self._format.read(text)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise FormatError("what is to be written is no text") from None
         self._check(holding({}, path, find(said, path)), holding({}, path, value))
         self._text, self._value = text, said
 

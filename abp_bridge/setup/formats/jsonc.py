@@ -21,6 +21,7 @@ from abp_bridge.setup.formats.text import (
     Path,
     apply_edits,
     indent_of,
+    json_of,
     line_number,
     newline,
 )
@@ -291,7 +292,7 @@ def _unit(text: str, root: Node, node: Node) -> str:
 def _insertion(text: str, node: Node, path: Path, value: JsonValue, unit: str) -> list[Edit]:
     """`path` and `value` as the last member of the object `node`."""
     value = _nested(path[1:], value)
-    name = json.dumps(path[0], ensure_ascii=False)
+    name = json_of(path[0])
     end = newline(text)
     if not node.members:
         return [_first(text, node, name, value, unit)]
@@ -360,7 +361,7 @@ def _cuttings(text: str, around: Node, member: Member) -> Iterator[list[Edit]]:
 
 
 def _in_line(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json_of(value)
 
 
 def _render(value: JsonValue, indent: str, unit: str, end: str) -> str:
@@ -370,8 +371,7 @@ def _render(value: JsonValue, indent: str, unit: str, end: str) -> str:
     inner = indent + unit
     if isinstance(value, Mapping) and value:
         rows = [
-            f"{json.dumps(name, ensure_ascii=False)}: {_render(each, inner, unit, end)}"
-            for name, each in value.items()
+            f"{json_of(name)}: {_render(each, inner, unit, end)}" for name, each in value.items()
         ]
         opening, closing = "{}"
     elif isinstance(value, list) and value and len(indent) + len(_in_line(value)) > WIDEST - 20:

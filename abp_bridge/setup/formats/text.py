@@ -4,11 +4,13 @@ understood.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from abp_bridge.core.json_value import JsonValue
+from abp_bridge.core.sanitize import reveal_json
 from abp_bridge.errors import AbpBridgeError
 
 Path = tuple[str, ...]  # the names of members, from the outermost inwards
@@ -68,6 +70,11 @@ def indent_of(text: str, at: int) -> str:
     """The blanks that the line of a place begins with."""
     line = text[line_start(text, at) : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def json_of(value: JsonValue) -> str:
+    """`value` as JSON in one line: letters as they are, half a character as its escape."""
+    return reveal_json(json.dumps(value, ensure_ascii=False))
 
 
 def find(value: JsonValue, path: Sequence[str]) -> JsonValue:

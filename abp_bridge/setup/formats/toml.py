@@ -24,13 +24,15 @@ from abp_bridge.setup.formats.text import (
     newline,
 )
 
+DEEPEST = 100  # levels: no file of settings has as many
 DEPTH = 2  # a table of this many names, as [mcp_servers.abp], stands by itself; others in one line
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _STRING = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.DOTALL
 )
-_HEADER = re.compile(r"\[\[?(?P<key>[^\n]*?)\]\]?[ \t]*(?:#[^\n]*)?(?=\r?\n|\Z)")
+_NAMES = r"(?:\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|[^\]\"'\n])*"
+_HEADER = re.compile(rf"\[\[?(?P<key>{_NAMES})\]\]?[ \t]*(?:#[^\n]*)?(?=\r?\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +55,33 @@ class Statement:
     array: bool = False
 
 
+def _plain(value: object, depth: int) -> JsonValue:
+    """What TOML says as JSON says it: dates and times as texts."""
+    if depth > DEEPEST:
+        raise FormatError("it is nested too deeply")
+    if isinstance(value, dict):
+        return {name: _plain(each, depth + 1) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each, depth + 1) for each in value]
+    return value if isinstance(value, (str, int, float)) else str(value)
+
+
 class Toml:
     """TOML as a format."""
 
     def read(self, text: str) -> JsonValue:
         """What `text` says. Raises FormatError."""
         try:
-            found: JsonValue = tomllib.loads(text)
+            found = tomllib.loads(text)
         except (ValueError, RecursionError) as problem:
             raise FormatError(f"this is no TOML: {problem}") from None
-        return found
+        return _plain(found, 0)
 
     def written(self, text: str) -> JsonValue:
         """What `text` says, to be compared. Raises FormatError."""
-        return self.read(text)
+        self.read(text)
+        found: JsonValue = tomllib.loads(text)
+        return found
 
     def insert(self, text: str, path: Path, value: JsonValue) -> str:
         """`text` with a table, or another value, at `path`, where none is. Raises FormatError."""

@@ -5,7 +5,6 @@ words mean (`yes`, `1e3`) is nobody's business here, so they are compared as the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from abp_bridge.setup.formats.text import (
     FormatError,
     Path,
     apply_edits,
+    json_of,
     line_end,
     line_number,
     line_start,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import yaml
 
 DEEPEST = 100  # levels
+MOST = 1_000_000  # values, each as often as an alias names it
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 _JSON_WORDS: Mapping[str, JsonValue] = {
@@ -74,7 +75,7 @@ class Yaml:
     def read(self, text: str) -> JsonValue:
         """What `text` says, as YAML 1.2 has it. Raises FormatError."""
         node = _parse(text)
-        return {} if node is None else _value(node, {})
+        return {} if node is None else _value(node, _Anchors())
 
     def written(self, text: str) -> JsonValue:
         """What `text` says, to be compared: every plain word as it is written. Raises
@@ -217,10 +218,34 @@ def _place(event: yaml.Event) -> tuple[int, int, int]:
     return start.index, end.index, start.column
 
 
-def _value(node: Node, anchors: dict[str, JsonValue]) -> JsonValue:
+class _Anchors:
+    """Values by their anchors, and how many stand in the whole, each as often as it is named."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._values: dict[str, tuple[JsonValue, int]] = {}
+
+    def keep(self, name: str, value: JsonValue, size: int) -> None:
+        self._values[name] = value, size
+
+    def find(self, name: str) -> JsonValue:
+        value, size = self._values.get(name, (None, 1))
+        self.count(size)
+        return value
+
+    def count(self, size: int) -> None:
+        """Raises FormatError where there are too many: a few lines can stand for billions."""
+        self.size += size
+        if self.size > MOST:
+            raise FormatError("its aliases stand for too much")
+
+
+def _value(node: Node, anchors: _Anchors) -> JsonValue:
     found: JsonValue
+    before = anchors.size
     if node.kind == "alias":
-        return anchors.get(node.word)
+        return anchors.find(node.word)
+    anchors.count(1)
     if node.kind == "mapping":
         found = {name.word: _value(each, anchors) for name, each in node.members}
     elif node.kind == "list":
@@ -228,7 +253,7 @@ def _value(node: Node, anchors: dict[str, JsonValue]) -> JsonValue:
     else:
         found = _plain(node.word) if "plain" in node.mark else node.word
     if node.mark[0]:
-        anchors[node.mark[0]] = found
+        anchors.keep(node.mark[0], found, anchors.size - before)
     return found
 
 
@@ -326,4 +351,4 @@ def _lines(path: Path, value: JsonValue, column: int) -> list[str]:
 def _scalar(value: JsonValue) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return json_of(value)
