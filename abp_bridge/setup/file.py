@@ -105,6 +105,7 @@ def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
         if content is not None:
             file.target.parent.mkdir(parents=True, exist_ok=True)
         with _locked(file.target.parent):
+            _check_unchanged(file)
             if backup:
                 keep_backup(file)
                 _check_unchanged(file)

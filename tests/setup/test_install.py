@@ -754,7 +754,7 @@ def test_what_a_file_hides_from_the_eye_is_shown(bridge: Bridge) -> None:
     said = bridge("install", "zed")[1]
     write(file_of("cursor"), '{"mcpServers": {"a\\u001b[2K": {"command": "abp-bridge"}}}')
     said += bridge("install", "cursor", "--wrap", "b")[1] + bridge("doctor", "--files", "cursor")[1]
-    assert ("\x1b" in said, "\u202e" in said, said.count("\\u001b[2K")) == (False, False, 5)
+    assert ("\x1b" in said, "\u202e" in said) == (False, False)
 
 
 def test_claudes_file_of_a_project_is_written_as_any_other(bridge: Bridge, home: Path) -> None:

@@ -17,7 +17,7 @@ async def look_at_app(target: str) -> Section:
         facts = await gather(target, read_settings())
     except (AppError, SettingsError) as problem:
         why = Finding("app", Verdict.FAILS, str(problem), "Do what it says.")
-        return Section(target, shown, (why,))
+        return Section(shown, shown, (why,))
     found = [
         Finding(each.rule.name, Verdict.FAILS, problem, each.rule.cure)
         for each in check_all(facts)
@@ -28,4 +28,4 @@ async def look_at_app(target: str) -> Section:
         count = len(facts.capabilities)
         offered = "1 capability" if count == 1 else f"{count} capabilities"
         found = [Finding("app", Verdict.WORKS, f"It is reached, and offers {offered}.")]
-    return Section(target, shown, tuple(found))
+    return Section(shown, shown, tuple(found))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from abp_bridge.cli.doctor.view import lines, members, progress, summary, write
+from abp_bridge.core.command_line import show_target
+from abp_bridge.core.sanitize import label
 from abp_bridge.setup.doctor.facts import HostFacts
 from abp_bridge.setup.doctor.finding import Finding, Section, Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather
@@ -100,7 +102,7 @@ class Examination:
                 if entry.scope == "project" and not self.project:
                     found.append(leave_alone(host, entry))
                     continue
-                with progress(f"starting {entry.name} as {host.title} does"):
+                with progress(f"starting {label(entry.name)} as {host.title} does"):
                     found.append(await try_start(host, entry, machine))
             with progress(f"running {' '.join(host.verify[:3])}"):
                 found += await ask_host(facts, machine, project=self.project)
@@ -123,7 +125,7 @@ def _entries(facts: HostFacts, *, named: bool) -> Iterator[Finding]:
 async def _look_at_app(target: str) -> Section:
     from abp_bridge.cli.doctor.app import look_at_app
 
-    with progress(f"connecting {target}"):
+    with progress(f"connecting {show_target(target)}"):
         return await look_at_app(target)
 
 
