@@ -109,6 +109,18 @@ def _read_url(text: str) -> str:
     return text
 
 
+def _read_browser_url(text: str) -> str:
+    """The address at which a browser of this machine is driven. Raises ValueError."""
+    found = re.fullmatch(r"http://(127\.0\.0\.1|localhost|\[::1\]):(\d{1,5})/?", text.strip())
+    if found is None or not 0 < int(found[2]) <= 65_535:
+        raise ValueError(
+            "it must be http://127.0.0.1:PORT, a browser on this machine: who reaches that port can"
+            " do all that the browser can, and nothing on the way there is encrypted. Elsewhere it"
+            " takes a tunnel, such as ssh -L"
+        )
+    return f"http://{found[1]}:{int(found[2])}"
+
+
 OFF = "off"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -308,6 +320,20 @@ class Settings:
         help=(
             "the folder in which the browser of your apps keeps where it is signed in; 'abp-bridge"
             " login' has you sign in there"
+        ),
+    )
+    browser_url: str | None = _setting(
+        None,
+        variable="ABP_BROWSER_URL",
+        flag="--browser-url",
+        commands=(*TRYING, "check"),
+        read=_read_browser_url,
+        metavar="URL",
+        shown="a browser of the bridge's own",
+        private=True,
+        help=(
+            "use your apps in a tab of a Chromium that runs with `--remote-debugging-port`, at"
+            " `http://127.0.0.1:9222`; you are asked before it is connected"
         ),
     )
     browser_timeout: float = _duration(
@@ -974,7 +1000,13 @@ def _check_budget(settings: Settings) -> Iterator[str]:
         yield "--model-budget is for --model: give that too"
 
 
+def _check_browser(settings: Settings) -> Iterator[str]:
+    if settings.profile is not None and settings.browser_url is not None:
+        yield "--profile and --browser-url are two browsers: leave one of them out"
+
+
 _CHECKS = (
+    _check_browser,
     _check_budget,
     _check_apps,
     _check_hosts,

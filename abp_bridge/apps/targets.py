@@ -64,8 +64,11 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
 
 def _find_tabs(settings: Settings) -> Tabs | None:
     """Where a page is shown that the person named, as they set it up."""
+    from abp_bridge.apps.browser.running import RunningTabs
     from abp_bridge.apps.browser.tabs import ProfileTabs
 
+    if settings.browser_url is not None:
+        return RunningTabs(settings, settings.browser_url)
     return None if settings.profile is None else ProfileTabs(settings, settings.profile)
 
 

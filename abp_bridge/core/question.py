@@ -57,6 +57,7 @@ class Permission(enum.Enum):
     """What a question of the bridge's own asks its person to permit."""
 
     CALL = "call"  # that a capability, or a tool, is called
+    BROWSER = "browser"  # that a page is used in a browser of the person's own
     SAMPLING = "sampling"  # that a model is sent something, or that its answer leaves
 
 
@@ -230,10 +231,10 @@ class Question:
 
     @property
     def consents(self) -> bool:
-        """Whether it asks for consent: to make a call, or to read a file that the app named and not
-        for the file itself.
+        """Whether it asks for consent: to make a call, to use a browser, or to read a file that the
+        app named and not for the file itself.
         """
-        return self.permits is Permission.CALL or (
+        return self.permits in (Permission.CALL, Permission.BROWSER) or (
             self.kind is Kind.RESOURCE
             and [each.type for each in self.fields] == [FieldType.BOOLEAN]
         )

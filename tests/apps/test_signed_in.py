@@ -6,13 +6,19 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
+import anyio
+import anyio.to_thread
 import pytest
-from support.harness import PATIENCE, environment, hosted, run, text
+from playwright.async_api import async_playwright
+from support.harness import PATIENCE, accept, environment, hosted, run, text
 from support.pages.members import Members, members
 
 from abp_bridge.apps.browser.chromium import find_chromium
@@ -124,3 +130,110 @@ def test_without_a_display_login_says_what_to_do(tmp_path: Path) -> None:
     assert "there is no display" in ended.stderr
     assert "--browser-url" in ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+# --- a browser that runs already ------------------------------------------------------------------
+
+
+@contextmanager
+def chromium(folder: Path, *pages: str) -> Iterator[str]:
+    """A running Chromium of somebody's, with these pages open: where it is driven."""
+    command = [str(find_chromium(read_settings())), "--headless", "--no-sandbox", *pages]
+    options = ["--remote-debugging-port=0", f"--user-data-dir={folder}"]
+    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as browser:
+        assert browser.stderr is not None
+        said = next(line for line in browser.stderr if "DevTools listening on" in line)
+        drain = threading.Thread(target=browser.stderr.read)
+        drain.start()
+        try:
+            yield f"http://127.0.0.1:{urlsplit(said.split()[-1]).port}"
+        finally:
+            browser.terminate()
+            drain.join()
+
+
+def tabs(url: str) -> list[Json]:
+    with urlopen(f"{url}/json/list", timeout=PATIENCE) as listed:
+        return [each for each in json.load(listed) if each["type"] == "page"]
+
+
+async def until(running: str, reached: Callable[[list[Json]], object]) -> None:
+    """Look at its tabs until they are as wanted."""
+    with anyio.fail_after(PATIENCE):
+        while not reached(await anyio.to_thread.run_sync(tabs, running)):
+            pass
+
+
+def titled(*titles: str) -> Callable[[list[Json]], bool]:
+    return lambda there: [each["title"] for each in there] == [*titles]
+
+
+OURS = """() => [Object.getOwnPropertyNames(window).filter((name) => name.startsWith('__abp')),
+  String(window.print), String(console.error)].join()"""
+
+
+async def test_a_tab_of_a_running_browser_is_used_when_its_person_allows_it(
+    site: Members, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def answering(yes: bool) -> Callable[[Json], Json]:
+        def answer(params: Json) -> Json:
+            asked.append(params.message)
+            return accept(confirmed=yes)(params)
+
+        return answer
+
+    with chromium(tmp_path, f"{site.here}/sign-in-page?stay") as running:
+        await until(running, titled("Members"))
+        (tab,) = tabs(running)
+        words = ["--app", site.here, "--browser-url", running]
+        async with hosted(*words, answer=answering(False)) as bridge:
+            refused = text(await bridge.client.call_tool("abp_connect", {}))
+            assert "not connected in the running browser: its person did not allow" in refused
+        async with hosted(*words) as bridge:  # whose host can ask nobody
+            refused = text(await bridge.client.call_tool("abp_connect", {}))
+            assert "not connected in the running browser" in refused
+        assert site.shown == 1
+        for shown in ('"Members"', site.here, running):
+            assert shown in asked[0]
+
+        async with hosted(*words, answer=answering(True)) as bridge:
+            assert "Ada" in text(await bridge.call("whoami"))
+            assert len(asked) == 2
+        await until(running, lambda _: site.shown == 3)  # anew for us, and anew without us
+        assert [(each["id"], each["url"]) for each in tabs(running)] == [(tab["id"], tab["url"])]
+        async with async_playwright() as driver:
+            browser = await driver.chromium.connect_over_cdp(running, no_defaults=True)
+            (page,) = [each for each in browser.contexts[0].pages if each.url == tab["url"]]
+            left = await page.evaluate(OURS)
+            await browser.close()
+        assert left.startswith(",")
+        assert left.count("[native code]") == 2
+
+
+async def test_a_running_browser_without_a_tab_of_the_app_gets_one_that_is_closed(
+    site: Members, tmp_path: Path
+) -> None:
+    with chromium(tmp_path, "data:text/html,<title>mine</title>") as running:
+        await until(running, titled("mine"))
+        words = ["--app", f"{site.here}/?open", "--browser-url", running]
+        async with hosted(*words, answer=accept(confirmed=True)) as bridge:
+            assert "nobody" in text(await bridge.call("whoami"))
+        await until(running, titled("mine"))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://192.0.2.1:9222", "http://browser.example:9222", "https://127.0.0.1:1", "9222"]
+)
+def test_a_browser_elsewhere_is_not_driven(url: str) -> None:
+    ended = run("serve", "--app", "https://app.example", "--browser-url", url)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "it must be http://127.0.0.1:PORT, a browser on this machine" in ended.stderr
+
+
+def test_a_profile_and_a_running_browser_are_two(tmp_path: Path) -> None:
+    words = ["--profile", str(tmp_path / "p"), "--browser-url", "http://127.0.0.1:9222"]
+    ended = run("serve", "--app", "https://app.example", *words)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "are two browsers: leave one of them out" in ended.stderr

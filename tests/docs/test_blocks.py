@@ -29,6 +29,7 @@ LIMIT = 120.0  # seconds, for a program that is run
 OTHERS = {
     "python3",
     "~/.abp/bin/pip",
+    "chromium",
     "claude",
     "jq",
     "./deploy",

@@ -132,6 +132,30 @@ async def run_profile(
 
 
 @asynccontextmanager
+async def attach_chromium(settings: Settings, socket: str) -> AsyncIterator[Browser]:
+    """A browser that somebody else has started, for as long as the block; then it goes on.
+
+    Args:
+        settings: What the person set.
+        socket: The address of its DevTools' WebSocket.
+
+    Raises:
+        BrowserError: It cannot be attached within `settings.browser_timeout`.
+    """
+    async with _driver(settings) as (driver, ending):
+        try:
+            ending.browser = await driver.chromium.connect_over_cdp(
+                socket,
+                timeout=max(settings.browser_timeout, 0.001) * 1000,
+                no_defaults=True,  # its downloads, its colours and its focus stay its own
+            )
+        except PlaywrightError as problem:
+            why = f"The running browser cannot be attached: {_first_line(problem)}."
+            raise BrowserError(why) from None
+        yield ending.browser
+
+
+@asynccontextmanager
 async def _driver(
     settings: Settings, grace: float = GRACE
 ) -> AsyncIterator[tuple[Playwright, _Ending]]:

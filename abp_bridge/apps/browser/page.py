@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +105,14 @@ def ignore(name: str, said: JsonValue, thrown: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A page that shows nothing of the app's yet. `alone`: no other page is in its context."""
+    """A page for an app. `alone`: no other page is in its context. `shows`: it shows the app
+    already, and is loaded anew where it is.
+    """
 
     context: BrowserContext
     page: Page
     alone: bool = True
+    shows: bool = False
 
 
 class AppPage:
@@ -135,7 +139,7 @@ class AppPage:
         self._context = tab.context
         self._page = page = tab.page
         self.console = Console(self._tell, lambda: site(page.main_frame.url))
-        self._alone = tab.alone
+        self._tab = tab
         self._listener: AppListener | None = SecretListener(listener, self.console)
         self._tasks = tasks
         self._alias = alias
@@ -178,7 +182,7 @@ class AppPage:
         page.on("download", self._on_download)
         page.on("requestfailed", self._on_failed_request)
         page.on("response", self._on_response)
-        if self._alone:
+        if self._tab.alone:
             context.on("page", self._on_window)
         else:  # other windows are others'
             page.on("popup", self._on_window)
@@ -225,7 +229,8 @@ class AppPage:
         self._sites = sites
         failed, shown = "Failed to fetch app page", show_target(url)
         try:
-            answer = await self._page.goto(url, wait_until="domcontentloaded", timeout=limit * 1000)
+            load = self._page.reload if self._tab.shows else partial(self._page.goto, url)
+            answer = await load(wait_until="domcontentloaded", timeout=limit * 1000)
             if answer is not None and answer.status >= 400:
                 raise AppError(f"{failed}: HTTP {answer.status} at {shown}")
         except PlaywrightTimeout:

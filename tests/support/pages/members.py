@@ -1,7 +1,8 @@
 """A site of the tests' own that shows its app to those who are signed in, and to others a page that
 signs in whoever comes: it posts what they would type.
 
-Its cookie has no date, as most sites' have none, and no script reads it.
+`/?open` is the app for anybody. Its cookie has no date, as most sites' have none, and no script
+reads it.
 """
 
 from __future__ import annotations
@@ -23,19 +24,24 @@ _APP = """<!doctype html><title>Members</title>
     call: async () => ({ success: true, data: (await (await fetch('/who')).text()) }),
   };
 </script>"""
-# Who signed in closes the window too, as `login` asks them to.
+# Who signed in closes the window too, as `login` asks them to; or stays, and sees the app.
 _SIGN_IN = """<!doctype html><title>Sign in</title>
 <script>
-  fetch('/sign-in', { method: 'POST', body: 'user=Ada' }).then(() => window.close());
+  fetch('/sign-in', { method: 'POST', body: 'user=Ada' }).then(() => {
+    if (location.search === '?stay') location.replace('/');
+    else window.close();
+  });
 </script>"""
 
 
 class Members:
-    """A running site at `here`. `signed_in` counts who has signed in."""
+    """A running site at `here`. `signed_in` counts who has signed in, `shown` how often its app was
+    loaded.
+    """
 
     def __init__(self) -> None:
         self.here = ""
-        self.signed_in = 0
+        self.signed_in = self.shown = 0
         self._session = secrets.token_hex(8)
 
     def answer(self, request: Request) -> Reply:
@@ -48,8 +54,9 @@ class Members:
             return Reply(b"Ada" if is_member else b"nobody", "text/plain")
         if request.parts.path == "/sign-in-page":
             return Reply(_SIGN_IN.encode(), "text/html")
-        if not is_member:
+        if not is_member and request.parts.query != "open":
             return Reply(status=302, headers={"Location": "/sign-in-page"})
+        self.shown += request.parts.path == "/"
         return Reply(_APP.encode(), "text/html")
 
 
