@@ -4,6 +4,7 @@ own.
 """
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,12 @@ def arguments(words: list[str]) -> list[str]:
         for path in TESTS.glob("test_*.py")
         if path not in BY_NAME.values()
     }
-    named = [hosts[word] for word in words if word in hosts]
-    options = [word for word in words if word not in hosts]
+    named, options = list[Path](), list[str]()
+    for before, word in pairwise(["", *words]):
+        if word in hosts and before != "-k":  # whose value is pytest's
+            named.append(hosts[word])
+        else:
+            options.append(word)
     return [*options, *(str(path) for path in named or sorted(hosts.values()))]
 
 

@@ -561,14 +561,15 @@ def acpx_exec(
     """`acpx exec`, headless, to its end: what the agent said, which is the bridge if no other is
     given.
     """
-    command = acpx_command(stage, agent, policy, script)
+    command = acpx_command(stage, agent, script, "--format", "quiet", policy)
     return run(stage, command, env or stage.environment(**BRIDGE_ENV), code)
 
 
-def acpx_command(stage: Stage, agent: Sequence[str], policy: str, script: str) -> list[str | Path]:
+def acpx_command(stage: Stage, agent: Sequence[str], script: str, *how: str) -> list[str | Path]:
+    """`acpx exec` with the bridge for its agent, if no other is given."""
     started = shlex.join(agent or stage.bridge(kind="acp"))
-    options = ["--agent", started, "--cwd", str(stage.work), "--format", "quiet"]
-    return [stage.program, *options, policy, "exec", script]
+    options = ["--agent", started, "--cwd", str(stage.work), *how]
+    return [stage.program, *options, "exec", script]
 
 
 def before_goose(

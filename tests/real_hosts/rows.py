@@ -74,6 +74,7 @@ class Row:
             secret where it shows forms only, a model's help where it opens addresses too, a yes or
             no where it shows nothing.
         clock: By which setting of its own it waits for a tool only so long.
+        has_model: Its model calls the app; else the person does, by commands.
         instead: Behaviours that cannot be played in it: what is to be said of them.
     """
 
@@ -83,6 +84,7 @@ class Row:
     shows: bool = True
     unasked: str = "trip.sign_in"
     clock: str = ""
+    has_model: bool = True
     instead: Mapping[str, Seen] = field(default_factory=dict)
 
 

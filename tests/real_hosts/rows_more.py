@@ -1,17 +1,24 @@
-"""Rows of further hosts: Gemini CLI, Qwen Code, Copilot CLI, and agents behind `abp-bridge acp`."""
+"""Rows of further hosts: Gemini CLI, Qwen Code, Copilot CLI, acpx by itself, and agents behind
+`abp-bridge acp`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from support.tmux import Pane
 
 from .hosts import (
+    READING,
     Runtime,
+    acpx_command,
+    acpx_exec,
     before_goose,
     claude_home,
     copilot_command,
@@ -157,7 +164,105 @@ def goose_behind(stage: Stage, setting: Setting, script: str, person: Person) ->
     _play_behind(stage, agent, env, setting, script, person)
 
 
+# --- acpx by itself, the bridge its agent ---------------------------------------------------------
+
+
+def typed(script: str) -> str:
+    """What a person types for a script's line, where no model calls the app."""
+    _, tool, given = script.split(" ", 2)
+    arguments = json.loads(given)
+    if tool != "abp_call":
+        return f"/{tool.removeprefix('abp_')}"
+    params = json.dumps(arguments["params"]) if "params" in arguments else ""
+    return f"/{arguments['capability'].replace('.', '_')} {params}".rstrip()
+
+
+def acpx_program(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+    env = stage.environment(**BRIDGE_ENV, **setting.env)
+    # It insists on going on with the session that it kept, which ended with its bridge.
+    shutil.rmtree(stage.folder / "state", ignore_errors=True)
+    with Runtime(stage, stage.bridge(kind="acp"), env, forms=True) as acpx:
+        for line in script.splitlines():
+            talk(acpx, typed(line), person)
+            stage.said.append(acpx.said)
+
+
+def acpx_headless(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+    env = stage.environment(**BRIDGE_ENV, **setting.env)
+    stage.said += [
+        acpx_exec(stage, "--approve-all", typed(line), env=env) for line in script.splitlines()
+    ]
+
+
+def acpx_terminal(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+    """Each line by an `acpx exec` of its own, which asks y or n where it stands."""
+    env = stage.environment(**BRIDGE_ENV, **setting.env)
+    for line in script.splitlines():
+        known = stage.records("acp")
+        with terminal(stage, env, *acpx_command(stage, (), typed(line))) as pane:
+            while words := _asked_by_acpx(pane):
+                person(Shown("y or n in its terminal", words, partial(_say_y_or_n, pane)))
+                _until_answered(pane)
+        (record,) = stage.records("acp")[len(known) :]
+        updates = [each["update"] for each in record.acp.sent("session/update")]
+        chunks = [each for each in updates if each["sessionUpdate"] == "agent_message_chunk"]
+        stage.said.append("".join(each["content"]["text"] for each in chunks))
+
+
+_Y_OR_N = re.compile(r"\[permission\] (.*\(y/N\))\s*$", re.DOTALL)
+
+
+def _asked_by_acpx(pane: Pane) -> str:
+    """What is asked there now, its lines joined as they were broken; nothing once it is done."""
+    until = time.monotonic() + PATIENCE
+    while "[done]" not in (drawn := pane.shown):
+        if asked := _Y_OR_N.search(drawn):
+            return asked[1].replace("\n", "")
+        assert time.monotonic() < until, f"neither asked nor done:\n{drawn}"
+        time.sleep(GLANCE)
+    return ""
+
+
+def _say_y_or_n(pane: Pane, word: str) -> None:
+    time.sleep(next(READING))
+    if _Y_OR_N.search(pane.shown):  # else it has taken the question down by itself
+        type_keys(pane, "n" if word == "decline" else "y", "Enter")
+
+
+def _until_answered(pane: Pane) -> None:
+    until = time.monotonic() + PATIENCE
+    while _Y_OR_N.search(drawn := pane.shown):
+        assert time.monotonic() < until, f"it is still asked:\n{drawn}"
+        time.sleep(GLANCE)
+
+
+_NO_SERVERS = not_here("the bridge is its agent, which has no model to call a server's tools")
+
 ROWS: dict[str, Row] = {
+    "acpx-program": Row(
+        "A program on acpx (`acpx/runtime`), the bridge its agent",
+        "acpx",
+        acpx_program,
+        unasked="trip.describe",
+        has_model=False,
+        instead={"server": _NO_SERVERS},
+    ),
+    "acpx-terminal": Row(
+        "acpx in a terminal (`acpx exec`), the bridge its agent",
+        "acpx",
+        acpx_terminal,
+        has_model=False,
+        instead={"server": _NO_SERVERS},
+    ),
+    "acpx-exec": Row(
+        "acpx without a terminal (`acpx exec`), the bridge its agent",
+        "acpx",
+        acpx_headless,
+        shows=False,
+        unasked="trip.sign_in",
+        has_model=False,
+        instead={"server": _NO_SERVERS},
+    ),
     "copilot": Row(
         "Copilot CLI in a terminal (`copilot`)",
         "copilot",

@@ -139,6 +139,7 @@ class Stage:
             each.mkdir(parents=True)
         # Not below `folder`: the names of sockets are short.
         self.temporary = Path(tempfile.mkdtemp(prefix="hosts-"))
+        self.said: list[str] = []  # by the bridge as an agent that has no model, a turn each
         self._scripted: list[str] = []
         self._offered = ""
         self._server: list[str] = []

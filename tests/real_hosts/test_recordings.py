@@ -58,7 +58,7 @@ Opened = Callable[[Stage], AbstractContextManager[Host]]
 
 def acpx_at_a_terminal(stage: Stage) -> None:
     """`acpx exec` asks who sits there, yes or no: no to two cities, yes to the third."""
-    command = hosts.acpx_command(stage, [], "--approve-reads", "/plan")
+    command = hosts.acpx_command(stage, [], "/plan", "--format", "quiet", "--approve-reads")
     with terminal(stage, stage.environment(**BRIDGE_ENV), *command) as pane:
         for city, answer in (("Amsterdam", "n"), ("Berlin", "n"), ("Copenhagen", "y")):
             pane.until(f"{city}?")
