@@ -748,15 +748,6 @@ def test_what_is_printed_of_a_persons_server_has_no_secrets(bridge: Bridge) -> N
     assert json.loads(said)["mcpServers"]["docs"]["env"]["T"] == "…"
 
 
-def test_what_a_file_hides_from_the_eye_is_shown(bridge: Bridge) -> None:
-    """It may come with a project: a line that repaints itself is agreed to unread."""
-    write(file_of("zed"), '{"context_servers": {} /*\x1b[2K\u202e*/, "a": 1}')
-    said = bridge("install", "zed")[1]
-    write(file_of("cursor"), '{"mcpServers": {"a\\u001b[2K": {"command": "abp-bridge"}}}')
-    said += bridge("install", "cursor", "--wrap", "b")[1] + bridge("doctor", "--files", "cursor")[1]
-    assert ("\x1b" in said, "\u202e" in said) == (False, False)
-
-
 def test_claudes_file_of_a_project_is_written_as_any_other(bridge: Bridge, home: Path) -> None:
     file = write(home / ".mcp.json", golden("claude", "before"))
     assert bridge("install", "claude", "--project", "--yes")[0] == 0
