@@ -906,9 +906,15 @@ def split_command(target: str) -> list[str]:
     return words
 
 
+def is_extension(target: str) -> bool:
+    """Whether `target` is the folder of a Chrome extension."""
+    folder = os.path.expanduser(target)
+    return bool(folder) and os.path.isfile(os.path.join(folder, "manifest.json"))
+
+
 def find_target_problem(target: str) -> str:
     """Why `target` can name no app, with what would be right; empty where it can."""
-    if target in BUILT_IN:
+    if target in BUILT_IN or is_extension(target):
         return ""
     if not target.lower().startswith(tuple(TARGETS)):
         return f"{_quoted(target)} is no app: {describe_wrong_target(target)}"

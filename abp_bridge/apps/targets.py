@@ -12,7 +12,13 @@ from abp_bridge.core.command_line import show_target, show_unknown
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.settings import BUILT_IN, Settings, describe_wrong_target, split_command
+from abp_bridge.settings import (
+    BUILT_IN,
+    Settings,
+    describe_wrong_target,
+    is_extension,
+    split_command,
+)
 
 if TYPE_CHECKING:
     from abp_bridge.apps.browser.tabs import Tabs
@@ -58,6 +64,11 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
 
             tabs = _find_tabs(settings) if named else None
         return BrowserApp(target, settings, named=named, tabs=tabs)
+    if named and is_extension(target):
+        with _needs_playwright():
+            from abp_bridge.apps.browser.extension import ExtensionApp
+
+        return ExtensionApp(target, settings)
     words = f"{show_unknown(target)!r} is no app that can be connected"
     raise AppError(f"{words}: {describe_wrong_target(target)}", "INVALID_PARAMS")
 

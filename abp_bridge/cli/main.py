@@ -79,6 +79,7 @@ agenticbrowserprotocol.io) to the person behind an agent host, and the answers b
 EPILOG = """\
 An app is named by TARGET:
   https://app.example        a web page that speaks ABP, in a headless Chromium (extra 'browser')
+  ./my-extension             the folder of a Chrome extension that speaks ABP
   wss://app.example/abp      an app that speaks ABP over a WebSocket; ws:// on this machine
   stdio:COMMAND              a program that speaks ABP on its stdin and stdout
   mcp:COMMAND                an MCP server; mcp+https://... is one over Streamable HTTP

@@ -237,3 +237,44 @@ def test_a_profile_and_a_running_browser_are_two(tmp_path: Path) -> None:
     ended = run("serve", "--app", "https://app.example", *words)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "are two browsers: leave one of them out" in ended.stderr
+
+
+# --- extensions -----------------------------------------------------------------------------------
+
+EXTENSION = """
+const app = { id: 'clip', name: 'Clip', version: '1.0.0' };
+const capabilities = [{ name: 'name', description: 'What it is called', available: true }];
+window.abp = {
+  initialize: async () => ({ sessionId: 's', protocolVersion: '0.1', app, capabilities }),
+  shutdown: async () => {},
+  listCapabilities: async () => capabilities,
+  call: async () => {
+    const request = { method: 'elicitation/confirm', params: { message: 'Clip it?' } };
+    const { data } = await window.__abp_elicitation(request);
+    return { success: true, data: `${chrome.runtime.getManifest().name} ${data.confirmed}` };
+  },
+};
+"""
+
+
+async def test_an_extension_in_a_folder_is_an_app(tmp_path: Path) -> None:
+    folder = tmp_path / "my-extension"
+    folder.mkdir()
+    worker = {"background": {"service_worker": "worker.js"}}
+    manifest = {"manifest_version": 3, "name": "Clipper", "version": "1", **worker}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "worker.js").write_text("")
+    (folder / "abp-app.html").write_text('<title>Clip</title><script src="app.js"></script>')
+    (folder / "app.js").write_text(EXTENSION)
+    asked = []
+
+    def person(params: Json) -> Json:
+        asked.append(params.message)
+        return accept(confirmed=True)(params)
+
+    async with hosted("--app", str(folder), answer=person) as bridge:
+        assert "Clipper true" in text(await bridge.call("name"))
+        assert asked == ["extension my-extension asks: Clip it?"]
+    async with hosted() as bridge:  # a model cannot name one, nor learn that it is there
+        named = await bridge.client.call_tool("abp_connect", {"target": str(folder)})
+        assert "is no app that can be connected" in text(named)

@@ -8,6 +8,7 @@ the caller, and nothing of it is run.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -78,10 +79,15 @@ def _quote(part: str) -> str:
     return "".join(letter if letter.isascii() else quote(letter) for letter in part)
 
 
+_EXTENSION = re.compile(r"chrome-extension://[a-p]{32}(?=/|\Z)")
+
+
 def site(url: str) -> str:
     """The origin of an address as browsers write it, `https://app.example` or
-    `http://localhost:3000`; empty for what is no web address.
+    `http://localhost:3000`, or an extension's; empty for what is no such address.
     """
+    if extension := _EXTENSION.match(url):
+        return extension[0]
     try:
         parts = split(url)
     except AppError:

@@ -1,0 +1,98 @@
+"""Apps that are Chrome extensions (D10): a folder, loaded unpacked into a Chromium that knows
+nobody, and its page, which has no manifest of ABP's: what it can do it says itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from playwright.async_api import ProxySettings
+
+from abp_bridge.apps.browser.app import BrowserApp
+from abp_bridge.apps.browser.chromium import run_profile
+from abp_bridge.apps.browser.manifest import Manifest
+from abp_bridge.apps.browser.page import AppPage, Tab
+from abp_bridge.apps.browser.tabs import browser_errors
+from abp_bridge.core import json_text
+from abp_bridge.core.json_value import as_object, as_text
+from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.app import AppError, QuestionListener
+from abp_bridge.settings import Settings
+
+PAGE = "abp-app.html"  # what ABP's documents call it
+
+_HINT = (
+    f"An extension for ABP has {PAGE} beside its manifest.json. Google Chrome and Edge load no"
+    " folder of an extension any more: ABP_CHROME names a Chromium."
+)
+
+
+class ExtensionApp(BrowserApp):
+    """The extension in `target`, a folder that the person named.
+
+    Raises:
+        AppError: Its manifest.json cannot be read.
+    """
+
+    def __init__(self, target: str, settings: Settings) -> None:
+        folder = Path(target).expanduser().resolve()
+        super().__init__(
+            "http://127.0.0.1/",
+            settings,
+            named=True,
+            origin=f"extension {label(folder.name)}",
+            tabs=_ExtensionTabs(settings, folder),
+        )
+        self._address = f"chrome-extension://{_find_id(folder)}/{PAGE}"
+
+    async def _discover(self) -> Manifest:
+        return Manifest(self._address, (), (), {})
+
+    async def _visit(self, page: AppPage, sites: set[str]) -> None:
+        try:
+            await super()._visit(page, sites)
+        except AppError as problem:
+            raise AppError(f"{problem} {_HINT}", problem.code) from None
+
+
+class _ExtensionTabs:
+    remembers = False
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self._settings = settings
+        self._folder = folder
+
+    @asynccontextmanager
+    async def open(
+        self, address: str, listener: QuestionListener, proxy: ProxySettings | None
+    ) -> AsyncIterator[Tab]:
+        """Start a browser with the extension (`Tabs.open`)."""
+        args = [
+            f"--disable-extensions-except={self._folder}",
+            f"--load-extension={self._folder}",
+            "--disable-features=DisableLoadExtensionCommandLineSwitch",
+        ]
+        running = run_profile(self._settings, "", args=args, accept_downloads=True)
+        async with running as context:
+            with browser_errors():
+                page = await context.new_page()
+            yield Tab(context, page, alone=False)
+
+
+def _find_id(folder: Path) -> str:
+    """The id that Chromium gives it: by the key in its manifest, else by its folder."""
+    try:
+        manifest = as_object(json_text.parse((folder / "manifest.json").read_bytes()))
+        key = as_text(manifest.get("key"))
+        known = base64.b64decode(key, validate=True) if key else os.fsencode(folder)
+    except (OSError, ValueError, binascii.Error) as problem:
+        words = f"extension {label(folder.name)}: its manifest.json cannot be read: {problem}"
+        raise AppError(words, "INVALID_PARAMS") from None
+    digits = hashlib.sha256(known).hexdigest()[:32]
+    return "".join(chr(ord("a") + int(each, 16)) for each in digits)
