@@ -61,9 +61,10 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
     if target.lower().startswith(("http:", "https:")):
         with _needs_playwright():
             from abp_bridge.apps.browser.app import BrowserApp
+            from abp_bridge.apps.webmcp.tools import WebMcpTools
 
             tabs = _find_tabs(settings) if named else None
-        return BrowserApp(target, settings, named=named, tabs=tabs)
+        return BrowserApp(target, settings, named=named, tabs=tabs, tools=WebMcpTools())
     if named and is_extension(target):
         with _needs_playwright():
             from abp_bridge.apps.browser.extension import ExtensionApp

@@ -184,7 +184,7 @@ class Bridge:
                 f"The parameters of {capability} do not fit: {'; '.join(problems)}.",
                 offers,
             )
-        needed = approval.needs_approval(known, self._settings.confirm)
+        chosen = approval.needs_approval(known, self._settings.confirm)
         ask_approval = partial(self._ask_approval, connection, known, params)
         call = Call(
             self.new_id("call"),
@@ -196,7 +196,7 @@ class Bridge:
             on_end=on_end,
             withdraw=self.withdraw,
             keep=_keep_inline if inline else partial(self._keep, connection),
-            ask_approval=ask_approval if needed else None,
+            ask_approval=ask_approval if chosen or known.needs_approval else None,
             count_lost=lambda: sum(self.host.lost_notifications().values()),
         )
         connection.add_call(call)

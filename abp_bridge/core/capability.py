@@ -23,7 +23,8 @@ class Capability:
     `harmless` is that it says it does not. `title` is what people call it, `output_schema` what its
     result fits, and `hints` are MCP's annotations of it. `requirements` say what it needs first,
     each as ABP has it (`type`, `description`, `met`, `resolution`), and `alternatives` what else
-    there is; both safe to show.
+    there is; both safe to show. `needs_approval` is that a person comes before each call, whatever
+    was set up.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Capability:
     hints: JsonObject = field(default_factory=dict)
     requirements: tuple[JsonObject, ...] = ()
     alternatives: tuple[str, ...] = ()
+    needs_approval: bool = False
 
     def parameter_errors(self, params: JsonObject) -> list[str]:
         """What is wrong with the parameters of a call, a sentence each; nothing where the schema

@@ -47,6 +47,9 @@ from abp_bridge.protocols.mcp.results import encode_result
 from abp_bridge.protocols.mcp.tools import encode_tool
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
 from abp_bridge.protocols.offer import decode_offer
+from abp_bridge.protocols.webmcp import results as tool_results
+from abp_bridge.protocols.webmcp.form import decode_page_form, make_question
+from abp_bridge.protocols.webmcp.tools import decode_keys, decode_tools, describe_tools
 from abp_bridge.proxies import byte_edit, response_id
 from abp_bridge.proxies.mcp import handshake
 from abp_bridge.proxies.mcp.ambiguity import is_escaped, may_respond, misleading_name
@@ -167,6 +170,12 @@ def leave(params: JsonObject) -> None:
     permission.encode_permission(found, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, params))
 
 
+def page_form(raw: Json) -> None:
+    """A form that a page's script made what it likes of."""
+    question = make_question(decode_page_form(raw), id="q", origin="o", description="d", call="c")
+    ask(question, dict(as_object(raw)))
+
+
 CODECS: tuple[Callable[[Json], object], ...] = (
     question,
     form,
@@ -210,6 +219,10 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     modern.decode_envelope,
     of_object(modern.decode_retry),
     of_object(modern.decode_filter),
+    page_form,
+    lambda raw: describe_tools([(each, each.name, ()) for each in decode_tools(raw)]),
+    decode_keys,
+    tool_results.decode_response,
 )
 
 

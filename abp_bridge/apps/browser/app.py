@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 import anyio
@@ -26,9 +27,10 @@ from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.gate import open_gate
 from abp_bridge.apps.browser.icon import fetch_icon
-from abp_bridge.apps.browser.manifest import Manifest, discover
+from abp_bridge.apps.browser.manifest import Manifest, NoManifestError, discover
 from abp_bridge.apps.browser.page import (
     AppPage,
+    CallsBeside,
     Overhear,
     PageGoneError,
     ScriptResult,
@@ -54,6 +56,7 @@ from abp_bridge.settings import Settings
 logger = logging.getLogger(__name__)
 
 APPEAR_LIMIT = 10.0  # seconds for window.abp to be there
+TOOLS_LIMIT = 5.0  # seconds for the first tool of a page without a manifest
 ICON_LIMIT = 0.5  # seconds that a page which is there waits for its icon
 LIST_LIMIT = 10.0  # seconds for the page to list its capabilities
 CANCEL_LIMIT = 0.4  # seconds for a cancellation to reach the page
@@ -69,6 +72,34 @@ SIGN_IN = (
 _EXPIRED = {"SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"}
 
 
+class PageTools(CallsBeside, Protocol):
+    """What a page offers beside ABP, or without it."""
+
+    async def attach(self, page: AppPage, settings: Settings) -> None:
+        """Hear of it, before the page is loaded.
+
+        Raises:
+            PlaywrightError: The page or its browser is gone.
+        """
+        ...
+
+    async def find(self, limit: float) -> str:
+        """Wait for the first of it: why there is none after `limit` seconds, or nothing."""
+        ...
+
+    async def capabilities(self, taken: Collection[str]) -> CapabilityList:
+        """What can be called of it now, by names that are not `taken`; with what it warns of."""
+        ...
+
+    def has(self, capability: str) -> bool:
+        """Whether that is the name of one."""
+        ...
+
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        """Call one (`App.call`)."""
+        ...
+
+
 class BrowserApp:
     """The app at `target`.
 
@@ -76,8 +107,9 @@ class BrowserApp:
 
     `origin`, if given, is what the person is told instead of the address. `browser` runs the
     browser; the app has a context of its own in it, unless `tabs` says where else its page is
-    shown. `overhear`, which may be set before it is
-    opened, is told its manifest and what crosses, as `AppPage` has it.
+    shown. `overhear`, which may be set before it is opened, is told its manifest and what crosses,
+    as `AppPage` has it. `tools` is what a page may offer beside ABP; without it, a page without ABP
+    is no app.
     """
 
     renders = True
@@ -92,6 +124,7 @@ class BrowserApp:
         origin: str = "",
         browser: RunBrowser = run_chromium,
         tabs: Tabs | None = None,
+        tools: PageTools | None = None,
     ) -> None:
         parts = split(target)
         self.origin = origin or site(target)
@@ -101,6 +134,8 @@ class BrowserApp:
         self._named = named
         self._settings = settings
         self._tabs = tabs or EmptyTabs(settings, browser)
+        self._tools = tools
+        self._speaks_abp = True
         self._page: AppPage | None = None
         self._icon = ""
         self._icon_loaded: anyio.Event | None = None
@@ -126,14 +161,16 @@ class BrowserApp:
                 page = AppPage(tab, listener, tasks, self._alias, overhear=self.overhear)
                 self._page = page
                 await page.prepare()
-            if found.icon:
+                if self._tools is not None:
+                    page.beside = self._tools
+                    await self._tools.attach(page, self._settings)
+            if isinstance(found, Manifest) and found.icon:
                 self._icon_loaded = anyio.Event()
                 tasks.start_soon(self._load_icon, found.icon, self._icon_loaded)
             try:
                 sites = {site(self._address), site(found.url)}
-                await self._visit(page, sites)
+                opened = await self._visit(page, found, sites)
                 self.origin = page.origin
-                opened = await self._describe(page, found)
                 page.confirm_connected()
                 yield opened
             finally:
@@ -143,26 +180,81 @@ class BrowserApp:
                 self._page = None
                 tasks.cancel_scope.cancel()
 
-    async def _discover(self) -> Manifest:
-        """What anybody can read of it; of an app that may be signed in, if it can be read."""
+    async def _discover(self) -> Manifest | NoManifestError:
+        """What anybody can read of it; of an app that may be signed in, if it can be read. Or why
+        there is no manifest, where the page may offer something without.
+        """
         try:
             found = await discover(self._address, self._guard)
         except AppError as problem:
-            if not self._tabs.remembers:
+            if self._tabs.remembers:
+                missing = f"nobody who is not signed in can read its manifest ({problem})"
+                return Manifest(self._address, (), (missing,), {})
+            if self._tools is None or not isinstance(problem, NoManifestError):
                 raise
-            missing = f"nobody who is not signed in can read its manifest ({problem})"
-            return Manifest(self._address, (), (missing,), {})
+            return problem
         self.overhear("manifest", found.content, False)
         return found
 
-    async def _visit(self, page: AppPage, sites: set[str]) -> None:
+    async def _visit(
+        self, page: AppPage, found: Manifest | NoManifestError, sites: set[str]
+    ) -> AppInfo:
         limit = self._settings.browser_timeout
+        patience = min(APPEAR_LIMIT, limit)
         try:
-            await page.visit(self._address, sites, limit=limit, patience=min(APPEAR_LIMIT, limit))
+            await page.load(self._address, sites, limit=limit, patience=patience)
+            return await self._begin(page, found, patience)
         except AppError as problem:
             if not self._tabs.remembers or problem.code == "TIMEOUT":
                 raise
             raise AppError(f"{problem} {SIGN_IN}", problem.code) from None
+
+    async def _begin(
+        self, page: AppPage, found: Manifest | NoManifestError, patience: float
+    ) -> AppInfo:
+        """Begin with what was loaded.
+
+        Raises:
+            AppError: It offers nothing.
+        """
+        if isinstance(found, Manifest):
+            return await self._begin_abp(page, found, patience)
+        assert self._tools is not None, "else a page without a manifest is not loaded"
+        if missing := await self._tools.find(min(TOOLS_LIMIT, patience)):
+            raise AppError(f"{found} {missing}{page.console.said}", found.code)
+        return await self._begin_tools(page, self._tools)
+
+    async def _begin_abp(self, page: AppPage, found: Manifest, patience: float) -> AppInfo:
+        try:
+            await page.find_app(patience)
+        except AppError as problem:
+            if self._tools is None or problem.code != "NOT_SUPPORTED":
+                raise
+            if missing := await self._tools.find(0):
+                raise AppError(f"{problem} {missing}", problem.code) from None
+            return await self._begin_tools(page, self._tools, [str(problem)])
+        self.origin = page.origin
+        opened = await self._describe(page, found)
+        return opened if self._tools is None else await self._add_tools(opened, self._tools)
+
+    async def _begin_tools(
+        self, page: AppPage, tools: PageTools, warnings: Sequence[str] = ()
+    ) -> AppInfo:
+        """Begin with a page that offers its tools alone."""
+        page.settle()
+        self._speaks_abp = False
+        name = label(urlsplit(page.origin).hostname or page.origin, 80)
+        bare = AppInfo(name, await page.title() or name, "", "WebMCP", (), tuple(warnings))
+        return await self._add_tools(bare, tools)
+
+    async def _add_tools(self, opened: AppInfo, tools: PageTools) -> AppInfo:
+        """What it offers, with what it offers beside that."""
+        more = await tools.capabilities([each.name for each in opened.capabilities])
+        return replace(
+            opened,
+            capabilities=(*opened.capabilities, *more),
+            warnings=(*opened.warnings, *more.problems),
+        )
 
     @asynccontextmanager
     async def _proxy(self) -> AsyncIterator[ProxySettings | None]:
@@ -184,6 +276,8 @@ class BrowserApp:
 
         A call that the app did not run because its session had ended is run once more in a new one.
         """
+        if self._tools is not None and self._tools.has(capability):
+            return await self._tools.call(capability, params, call)
         session = self._sessions
         result = await self._call(capability, params, call)
         if (
@@ -208,6 +302,14 @@ class BrowserApp:
 
     async def capabilities(self) -> CapabilityList:
         """What the page lists; nothing if it does not within `LIST_LIMIT` (`App.capabilities`)."""
+        listed = await self._list() if self._speaks_abp else CapabilityList()
+        if self._tools is None or self._page is None:
+            return listed
+        more = await self._tools.capabilities([each.name for each in listed])
+        problems = [*listed.problems, *more.problems]
+        return CapabilityList([*listed, *more], problems, failed=listed.failed)
+
+    async def _list(self) -> CapabilityList:
         if self._page is not None:
             with anyio.move_on_after(LIST_LIMIT), suppress(PageGoneError):
                 listed = await self._page.run("capabilities", "capabilities")
@@ -282,7 +384,7 @@ class BrowserApp:
 
     async def _describe(self, page: AppPage, found: Manifest) -> AppInfo:
         opened = await self._initialize(page)
-        listed = await self.capabilities()
+        listed = await self._list()
         capabilities = abp.merge_capabilities(found.capabilities, opened.capabilities, listed)
         warnings = dict.fromkeys([*found.warnings, *opened.warnings, *listed.problems])
         if capabilities and not opened.capabilities and not listed:

@@ -16,10 +16,11 @@ from playwright.async_api import ProxySettings
 
 from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.apps.browser.chromium import run_profile
-from abp_bridge.apps.browser.manifest import Manifest
+from abp_bridge.apps.browser.manifest import Manifest, NoManifestError
 from abp_bridge.apps.browser.page import AppPage, Tab
 from abp_bridge.apps.browser.tabs import browser_errors
 from abp_bridge.core import json_text
+from abp_bridge.core.capability import AppInfo
 from abp_bridge.core.json_value import as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError, QuestionListener
@@ -54,9 +55,11 @@ class ExtensionApp(BrowserApp):
     async def _discover(self) -> Manifest:
         return Manifest(self._address, (), (), {})
 
-    async def _visit(self, page: AppPage, sites: set[str]) -> None:
+    async def _visit(
+        self, page: AppPage, found: Manifest | NoManifestError, sites: set[str]
+    ) -> AppInfo:
         try:
-            await super()._visit(page, sites)
+            return await super()._visit(page, found, sites)
         except AppError as problem:
             raise AppError(f"{problem} {_HINT}", problem.code) from None
 

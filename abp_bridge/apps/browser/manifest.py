@@ -41,6 +41,14 @@ class Manifest:
     icon: str = ""
 
 
+class NoManifestError(AppError):
+    """A page that links to no manifest. `url` is its address, after redirects."""
+
+    def __init__(self, message: str, url: str) -> None:
+        super().__init__(message, "NOT_SUPPORTED")
+        self.url = url
+
+
 async def discover(target: str, guard: Guard) -> Manifest:
     """Read the page at `target` and the manifest it links to.
 
@@ -49,12 +57,13 @@ async def discover(target: str, guard: Guard) -> Manifest:
         guard: Says which hosts may be reached.
 
     Raises:
-        AppError: Either cannot be fetched, there is no link, or the manifest is none.
+        NoManifestError: There is no link.
+        AppError: Either cannot be fetched, or the manifest is none.
     """
     async with get(target, guard, what="app page", accept="text/html", limit=TIME_LIMIT) as page:
         head = await _read_head(page)
     if head.href is None:
-        raise AppError(_describe_missing_link(page.url, head.title), "NOT_SUPPORTED")
+        raise NoManifestError(_describe_missing_link(page.url, head.title), page.url)
     address = urljoin(page.url, urljoin(head.base, head.href))
     content = await _fetch_manifest(address, guard)
     try:

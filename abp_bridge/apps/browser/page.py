@@ -9,12 +9,12 @@ JSON and decoded like any other app's words.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -99,6 +99,18 @@ _NEAR_MISSES = """() => {
 Overhear = Callable[[str, JsonValue, bool], None]
 
 
+class CallsBeside(Protocol):
+    """Calls that a page runs beside those of ABP."""
+
+    def on_lost(self, reason: str) -> Awaitable[None] | None:
+        """The page is lost: what has to be waited for, before anybody hears of it."""
+        ...
+
+    def on_window(self) -> None:
+        """The page opened a window, which is closed."""
+        ...
+
+
 def ignore(name: str, said: JsonValue, thrown: bool) -> None:
     """Nobody overhears it."""
 
@@ -138,14 +150,17 @@ class AppPage:
         self.lost = ""  # why it is gone
         self._context = tab.context
         self._page = page = tab.page
+        self.beside: CallsBeside | None = None
+        self.dialogs = 0  # that it has opened so far
         self.console = Console(self._tell, lambda: site(page.main_frame.url))
         self._tab = tab
         self._listener: AppListener | None = SecretListener(listener, self.console)
-        self._tasks = tasks
+        self.tasks = tasks
         self._alias = alias
         self._sites: Collection[str] = ()
         self._script: JSHandle | None = None
         self._connected = False
+        self._is_settled = False
         self._calls: list[CallFiles] = []  # of those that run
         self._downloads: dict[str, Download] = {}  # by address
         self._printing = anyio.Lock()
@@ -153,7 +168,7 @@ class AppPage:
         self._download_frames: dict[str, tuple[str, str]] = {}  # by id: the frame, the address
         self._questions: dict[str, anyio.CancelScope] = {}  # by inject.js's own ids
         self._turns: set[anyio.CancelScope] = set()  # that are waited for
-        self._dialog_is_open = False
+        self.dialog_is_open = False
         self._main_frame_id = ""
         self._cdp: CDPSession | None = None
         self._refused: set[str] = set()
@@ -164,6 +179,28 @@ class AppPage:
     def origin(self) -> str:
         """Who the person is told asks them."""
         return self._alias or site(self._page.main_frame.url)
+
+    @property
+    def listener(self) -> AppListener | None:
+        """Who hears of it; None when nobody does any more."""
+        return self._listener
+
+    @property
+    def shown(self) -> Page:
+        """The browser's own page."""
+        return self._page
+
+    def is_own_site(self, url: str) -> bool:
+        """Whether an address is of the app's origin."""
+        return site(url) in self._sites
+
+    async def new_session(self) -> CDPSession:
+        """A session of the browser's own protocol with it.
+
+        Raises:
+            PlaywrightError: The page or its browser is gone.
+        """
+        return await self._context.new_cdp_session(self._page)
 
     # --- opening ---
 
@@ -210,21 +247,19 @@ class AppPage:
         self._refused.add(whose)
         return True
 
-    async def visit(
+    async def load(
         self, url: str, sites: Collection[str], *, limit: float, patience: float
     ) -> None:
-        """Load a page and wait until it can be initialised.
-
-        Up to here it may replace itself, as bootstrap pages do, as long as it stays on `sites`.
+        """Load a page.
 
         Args:
             url: Its address.
             sites: The origins that it may be on.
             limit: Seconds for it to load.
-            patience: Seconds for `window.abp` to appear after that.
+            patience: Seconds for all that belongs to it.
 
         Raises:
-            AppError: It does not load, left `sites`, or offers no ABP.
+            AppError: It does not load.
         """
         self._sites = sites
         failed, shown = "Failed to fetch app page", show_target(url)
@@ -245,9 +280,27 @@ class AppPage:
                 raise AppError(f"{failed}: {shown}: {self.lost or first_line(problem)}") from None
         with suppress(PlaywrightError):
             await self._page.wait_for_load_state("load", timeout=patience * 1000)
+
+    async def find_app(self, patience: float) -> None:
+        """Wait until what was loaded can be initialised. From then on it may not be loaded anew: an
+        app's session does not outlive its document.
+
+        Up to here it may replace itself, as bootstrap pages do, as long as it stays on its sites.
+
+        Args:
+            patience: Seconds for `window.abp` to appear.
+
+        Raises:
+            AppError: It left its sites, or offers no ABP.
+        """
         self._script = await self._find_script(patience)
-        self._sites = {shown for shown in sites if shown == site(self._page.main_frame.url)}
-        self._tasks.start_soon(self._watch, self._script)
+        self.settle()
+        self.tasks.start_soon(self._watch, self._script)
+
+    def settle(self) -> None:
+        """Its origin is the one that it shows now; where it cannot be had later, it is lost."""
+        self._is_settled = True
+        self._sites = {own for own in self._sites if own == site(self._page.main_frame.url)}
 
     async def _find_script(self, patience: float) -> JSHandle:
         missing = _NOT_FOUND
@@ -293,11 +346,15 @@ class AppPage:
         )
         return f" No script of the page set window.abp.{signed_in}"
 
+    async def title(self) -> str:
+        """What the page calls itself, safe to show; empty where it does not say."""
+        with anyio.move_on_after(REASON_LIMIT), suppress(PlaywrightError):
+            return label(await self._page.title(), 80)
+        return ""
+
     async def _describe(self) -> str:
         """What is shown at its address, in a sentence."""
-        title = ""
-        with anyio.move_on_after(REASON_LIMIT), suppress(PlaywrightError):
-            title = label(await self._page.title(), 80)
+        title = await self.title()
         titled = f"is titled {title!r}" if title else "has no title"
         return f"the page at {show_target(label(self._page.url))} {titled}."
 
@@ -354,7 +411,7 @@ class AppPage:
         """Wait until the task that the page runs now is over, and what it said has come; or until a
         dialog stops it.
         """
-        if self._dialog_is_open:
+        if self.dialog_is_open:
             return
         with anyio.CancelScope() as turn, suppress(PageGoneError):
             self._turns.add(turn)
@@ -502,16 +559,17 @@ class AppPage:
                 if not reply.done():
                     reply.set_result(response)
 
-        self._tasks.start_soon(ask)
+        self.tasks.start_soon(ask)
         return await reply
 
     # --- dialogs and windows ---
 
     def _on_dialog_closed(self, event: Mapping[str, Any]) -> None:
-        self._dialog_is_open = False
+        self.dialog_is_open = False
 
     def _on_dialog(self, event: Mapping[str, Any]) -> None:
-        self._dialog_is_open = True
+        self.dialog_is_open = True
+        self.dialogs += 1
         for turn in self._turns:
             turn.cancel()
         if self._listener is None:
@@ -525,9 +583,9 @@ class AppPage:
         )
         if own and self._calls and kind in ("confirm", "prompt") and not self.lost:
             default = event.get("defaultPrompt", "")
-            self._tasks.start_soon(self._ask_dialog, kind, message(words), default)
+            self.tasks.start_soon(self._ask_dialog, kind, message(words), default)
             return
-        self._tasks.start_soon(self._close_dialog, False)
+        self.tasks.start_soon(self._close_dialog, False)
         frame = {} if own else {"frame": site(event.get("url", ""))}
         said, cut = self.console.replace_secrets(words)
         self._notify(
@@ -570,7 +628,7 @@ class AppPage:
     def _on_failed_request(self, request: Request) -> None:
         reason = label(request.failure or "it failed", 80)
         if request.is_navigation_request() and self._calls:
-            self._tasks.start_soon(self._dismiss_later, request.url)
+            self.tasks.start_soon(self._dismiss_later, request.url)
         if reason not in _OWN_FAILURES and _place(request.url) not in self._refused:
             self._on_problem(request, f"failed: {reason}")
 
@@ -588,7 +646,7 @@ class AppPage:
         if not self._calls or not self._calls[-1].begin():
             self._note("print() was refused: only a call prints, and not without end")
             return
-        self._tasks.start_soon(self._print_for, self._calls[-1], label(title, 80))
+        self.tasks.start_soon(self._print_for, self._calls[-1], label(title, 80))
 
     async def _print_for(self, files: CallFiles, title: str) -> None:
         given, problem = None, "its print() was not done: the page went"
@@ -609,10 +667,10 @@ class AppPage:
         name = label(download.suggested_filename, 120)
         if self._listener is None or not self._calls or not self._calls[-1].begin(download.url):
             self._note(f"a download was refused: {name}")
-            self._tasks.start_soon(_cancel, download)
+            self.tasks.start_soon(_cancel, download)
             return
         self._downloads[download.url] = download
-        self._tasks.start_soon(self._take_download, download, name, self._calls[-1])
+        self.tasks.start_soon(self._take_download, download, name, self._calls[-1])
 
     async def _take_download(self, download: Download, name: str, files: CallFiles) -> None:
         given, problem = None, f"its download {name} did not come"
@@ -662,15 +720,17 @@ class AppPage:
             _, url = self._download_frames.get(event["guid"], ("", ""))
             if (download := self._downloads.get(url)) is not None:
                 self._too_large.add(url)
-                self._tasks.start_soon(_cancel, download)
+                self.tasks.start_soon(_cancel, download)
 
     def _on_window(self, other: Page) -> None:
         if self._listener is None or other == self._page:
             return
         self._dismiss(WINDOW)
+        if self.beside is not None:
+            self.beside.on_window()
         shown = self.console.show_address(other.url) or "empty"
         self._note(f"the app opened a window ({shown}), which was closed")
-        self._tasks.start_soon(_close, other)
+        self.tasks.start_soon(_close, other)
 
     # --- being gone ---
 
@@ -681,7 +741,7 @@ class AppPage:
             return
         self._main_frame_id = frame["id"]
         url = frame.get("unreachableUrl") or frame["url"]
-        if frame.get("unreachableUrl") and self._script is None:
+        if frame.get("unreachableUrl") and not self._is_settled:
             return  # `goto` says more about this
         if site(url) not in self._sites or frame.get("unreachableUrl"):
             self._lose(f"its page went to {self.console.show_address(url)}")
@@ -696,6 +756,17 @@ class AppPage:
         self._left.set()
         for files in self._calls:
             files.close()
+        waiting = None if self.beside is None else self.beside.on_lost(reason)
+        if waiting is None:
+            self._disconnect(reason)
+        else:
+            self.tasks.start_soon(self._disconnect_after, waiting, reason)
+
+    async def _disconnect_after(self, waiting: Awaitable[None], reason: str) -> None:
+        await waiting
+        self._disconnect(reason)
+
+    def _disconnect(self, reason: str) -> None:
         if self._connected and self._listener is not None:
             self._listener.on_disconnect(reason)
 

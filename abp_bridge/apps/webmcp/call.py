@@ -1,0 +1,221 @@
+"""One call of a page's tool: begun, watched, and ended with a result whatever the page does.
+
+What only a person may do is in `form_call.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import TypeVar
+
+import anyio
+
+from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.apps.webmcp.tool_session import (
+    CANCEL_LIMIT,
+    CallRefusedError,
+    Invocation,
+    ToolSession,
+)
+from abp_bridge.core.capability import CallResult, failed
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves, map_texts
+from abp_bridge.core.known_texts import SECRET, KnownTexts
+from abp_bridge.core.notice import Progress
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.sanitize import message
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.interfaces.app import AppListener, only_error
+from abp_bridge.protocols.schema_fields import decode_fields
+from abp_bridge.protocols.webmcp.results import (
+    decode_response,
+    refused,
+    unknown_outcome,
+    unsent,
+)
+from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
+
+QUIET_LIMIT = 3.0  # seconds for an answer that probably never comes
+NOT_AWAITED = Answer(
+    Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason="The page no longer waits for it."
+)
+GONE = "its page is gone"
+T = TypeVar("T")
+
+
+class ToolCall:
+    """A call of a function of a page's.
+
+    Args:
+        session: The page's tools.
+        page: The page.
+        tool: What is called.
+        origin: Of the tool's frame, as the person is told it.
+        call: The bridge's id of the call.
+        limit: Seconds that the page may be silent.
+    """
+
+    def __init__(
+        self,
+        session: ToolSession,
+        page: AppPage,
+        tool: Tool,
+        *,
+        origin: str,
+        call: str,
+        limit: float,
+    ) -> None:
+        self.tool = tool
+        self.origin = origin
+        self.id = call
+        self._session = session
+        self._page = page
+        self._limit = limit
+        self._invocation: Invocation | None = None
+        self._secrets = KnownTexts()
+        self._given_secrets = False
+        self._stopped = False  # nothing was sent after all
+
+    async def run(self, params: JsonObject) -> CallResult:
+        """Make the call. Nothing is raised but cancellation."""
+        try:
+            result = await self._make(params)
+        except CallRefusedError as problem:
+            result = self._refused(str(problem))
+        except RemoteProtocolError as problem:
+            result = unsent(f"it cannot be put to anybody: {problem}", problem.code)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._leave()
+        return self._without_secrets(result)
+
+    async def _make(self, params: JsonObject) -> CallResult:
+        wanted = secret_properties(self.tool.schema)
+        if wanted["properties"]:
+            answer = await self._ask(self._secret_question(wanted))
+            if answer.outcome is not Outcome.ACCEPTED:
+                return refused(answer)
+            self._hide(answer.content)
+            params = {**params, **answer.content}
+        await self._invoke(params)
+        return await self._wait({} if self._given_secrets else params)
+
+    async def _leave(self) -> None:
+        if self._invocation is not None:
+            await self._session.cancel(self._invocation)
+            self._session.release(self._invocation)
+
+    def _refused(self, words: str) -> CallResult:
+        """What the browser refused to do, or did not survive."""
+        if self._page.lost:
+            return unsent(GONE, "DISCONNECTED", retryable=True)
+        return decode_response({"status": "Error", "errorText": words})
+
+    async def _invoke(self, params: JsonObject) -> Invocation:
+        self._invocation = await self._session.invoke(self.tool, params)
+        return self._invocation
+
+    # --- waiting ---
+
+    async def _wait(self, sent: JsonObject) -> CallResult:
+        """The result, or that there is none: `sent` is what is told of then."""
+        while (result := await self._wait_once(sent)) is None:
+            self._report()
+        return result
+
+    async def _wait_once(self, sent: JsonObject) -> CallResult | None:
+        """The result; None where the time is to begin anew, as a person had a part of it."""
+        assert self._invocation is not None
+        invocation, dialogs = self._invocation, self._page.dialogs
+        hint = invocation.hint
+        with anyio.move_on_after(QUIET_LIMIT if hint else self._limit) as waiting:
+            while not (invocation.is_over or invocation.hint != hint or self._stopped):
+                await invocation.wait_news()
+        if self._stopped:
+            return unsent("the form was no longer what had been read")
+        if invocation.response is not None:
+            return decode_response(invocation.response)
+        if invocation.gone:
+            return self._nobody_knows(invocation.gone, sent)
+        asked = self._page.dialog_is_open or self._page.dialogs != dialogs
+        if asked or not waiting.cancelled_caught:
+            return None
+        late = f"the page did not answer within {self._limit:g} s"
+        return self._nobody_knows(hint or late, sent)
+
+    def _nobody_knows(self, why: str, sent: JsonObject) -> CallResult:
+        if self.tool.read_only:
+            return failed("TIMEOUT", f"There is no answer: {why}.", retryable=True)
+        return unknown_outcome(why, sent)
+
+    def _report(self) -> None:
+        """The call is alive: its time, which is one of silence, begins anew."""
+        if self._page.listener is not None:
+            words = "the page has not answered yet"
+            self._page.listener.on_progress(Progress(None, 0.0, status=words, token=self.id))
+
+    # --- asking ---
+
+    @property
+    def _listener(self) -> AppListener:
+        listener = self._page.listener
+        if listener is None:
+            raise CallRefusedError("the session ended")
+        return listener
+
+    async def _ask(self, question: Question) -> Answer:
+        """Have the person asked, as long as the page waits for it."""
+        answer = await self._unless_over(self._listener.ask(question))
+        return NOT_AWAITED if answer is None else answer
+
+    async def _unless_over(self, work: Coroutine[None, None, T]) -> T | None:
+        """What `work` comes to; None where the page ended the call first."""
+        done: list[T] = []
+        invocation = self._invocation
+        async with only_error(CallRefusedError), anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                if invocation is not None:
+                    await invocation.wait_lost()
+                    tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            done.append(await work)
+            tasks.cancel_scope.cancel()
+        return done[0] if done else None
+
+    def _secret_question(self, wanted: JsonObject) -> Question:
+        fields = decode_fields(as_object(wanted["properties"]), wanted["required"])
+        return Question(
+            self._listener.new_question_id(),
+            Kind.INPUT,
+            message(self.tool.description) or "Please fill this in.",
+            tuple(replace(each, secret=True) for each in fields),
+            self.origin,
+            calls=(self.id,),
+            wrapped=False,
+        )
+
+    def _hide(self, given: JsonValue) -> None:
+        """What was given as a secret is in no result."""
+        for each in leaves(given):
+            self._secrets.add(str(each), SECRET)
+            self._given_secrets = True
+
+    def _without_secrets(self, result: CallResult) -> CallResult:
+        if not self._given_secrets:
+            return result
+
+        def hide(text: str) -> str:
+            return self._secrets.present_in([text]).replace(text)
+
+        problem = result.failure
+        if problem is not None:
+            details = map_texts(problem.details, hide)
+            problem = replace(problem, message=hide(problem.message), details=details)
+        return replace(result, data=map_texts(result.data, hide), failure=problem, structured=None)
+
+
+async def pause() -> None:
+    """A moment, for a page that is about to do something of which it tells nobody."""
+    await anyio.sleep(CANCEL_LIMIT / 20)

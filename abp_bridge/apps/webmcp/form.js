@@ -1,0 +1,129 @@
+// What reads, sets and sends a form of a page, in a world of its own where no script of the page's
+// has been. `this` is the form, and `work` one of the names at the foot.
+//
+// A control called `elements`, `submit` or `requestSubmit` stands before the form's own member of
+// that name: so nothing is reached by the form, only by its prototypes.
+function run(work, given) {
+  'use strict';
+  const form = this;
+  const getter = (prototype, name) => Object.getOwnPropertyDescriptor(prototype, name).get;
+  const setter = (prototype, name) => Object.getOwnPropertyDescriptor(prototype, name).set;
+  const own = (name) => getter(HTMLFormElement.prototype, name).call(form);
+  const matches = (element, selector) => Element.prototype.matches.call(element, selector);
+
+  const QUIET = new Set(['submit', 'reset', 'button', 'image', 'fieldset', 'output', 'object']);
+  const LONGEST = 100000; // characters of a text that crosses
+
+  const words = (text) => (text ?? '').replace(/\s+/g, ' ').trim().slice(0, 500);
+  const text = (value) => String(value ?? '').slice(0, LONGEST);
+
+  function submitters() {
+    const root = Node.prototype.getRootNode.call(form);
+    const found = [...root.querySelectorAll('button, input')];
+    return found.filter(
+      (each) => each.form === form && (each.type === 'submit' || each.type === 'image'),
+    );
+  }
+
+  function submitter() {
+    const found = submitters().filter((each) => !each.disabled);
+    return found.find((each) => matches(each, ':tool-submit-active')) ?? found[0] ?? null;
+  }
+
+  function labelOf(control) {
+    const labels = [...(control.labels ?? [])].map((each) => each.textContent);
+    const named = labels.join(' ') || control.getAttribute('aria-label') || control.placeholder;
+    return words(named || control.title);
+  }
+
+  function descriptionOf(control) {
+    const group = control.closest('fieldset[toolparamdescription]');
+    const said = control.getAttribute('toolparamdescription');
+    return words(said ?? group?.getAttribute('toolparamdescription'));
+  }
+
+  const controls = () =>
+    [...own('elements')].filter(
+      (each) => !QUIET.has(each.type) && !matches(each, ':disabled') && each.name,
+    );
+
+  function read(control) {
+    const attribute = (name) => control.getAttribute(name) ?? '';
+    return {
+      type: control.type ?? '?',
+      name: control.name,
+      value: control.type === 'file' ? '' : text(control.value),
+      checked: control.checked === true,
+      label: labelOf(control),
+      description: descriptionOf(control),
+      required: control.required === true,
+      min: attribute('min'),
+      max: attribute('max'),
+      step: attribute('step'),
+      minLength: control.minLength > 0 ? control.minLength : null,
+      maxLength: control.maxLength >= 0 ? control.maxLength : null,
+      pattern: attribute('pattern'),
+      autocomplete: attribute('autocomplete'),
+      accept: attribute('accept'),
+      fixed: control.type === 'hidden' || control.type === undefined || control.readOnly === true,
+      problem: control.willValidate && !control.validity.valid ? control.validationMessage : '',
+      options: control.options
+        ? [...control.options].map((each) => ({
+            value: text(each.value),
+            label: words(each.label || each.textContent),
+            selected: each.selected,
+            disabled: matches(each, ':disabled'),
+          }))
+        : [],
+    };
+  }
+
+  function readAll() {
+    const button = submitter();
+    return {
+      active: matches(form, ':tool-form-active'),
+      method: (button?.hasAttribute('formmethod') && button.formMethod) || own('method'),
+      action: (button?.hasAttribute('formaction') && button.formAction) || own('action'),
+      target: (button?.hasAttribute('formtarget') && button.formTarget) || own('target'),
+      submit: button && {
+        text: words(button.textContent || button.alt || button.value || button.title),
+        value: text(button.value),
+      },
+      controls: controls().map(read),
+    };
+  }
+
+  const PROTOTYPES = {
+    TEXTAREA: HTMLTextAreaElement.prototype,
+    SELECT: HTMLSelectElement.prototype,
+    INPUT: HTMLInputElement.prototype,
+  };
+
+  function set(control, state) {
+    if (typeof state === 'boolean') setter(HTMLInputElement.prototype, 'checked').call(control, state);
+    else if (Array.isArray(state))
+      for (const each of control.options) each.selected = state.includes(each.value);
+    else setter(PROTOTYPES[control.tagName], 'value').call(control, state);
+    for (const name of ['input', 'change'])
+      control.dispatchEvent(new Event(name, { bubbles: true, composed: name === 'input' }));
+  }
+
+  const WORK = {
+    read: () => JSON.stringify(readAll()),
+    // `given` is [[place of a control, what it has to hold], ...]
+    set: () => {
+      const all = controls();
+      for (const [place, state] of given) if (all[place]) set(all[place], state);
+      return JSON.stringify(readAll());
+    },
+    // `given` is what `read` returned and the person accepted: what is sent is that or nothing.
+    send: () => {
+      if (JSON.stringify(readAll()) !== given) return 'changed';
+      HTMLFormElement.prototype.requestSubmit.call(form, submitter());
+      return 'sent';
+    },
+    reset: () => HTMLFormElement.prototype.reset.call(form),
+    control: () => controls()[given],
+  };
+  return WORK[work]();
+}

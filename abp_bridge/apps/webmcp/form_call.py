@@ -1,0 +1,263 @@
+"""A call of a form that waits for its person: filled in, put to them, changed as they want, looked
+at once more, and sent; or not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from abp_bridge.apps.webmcp.call import GONE, ToolCall, pause
+from abp_bridge.apps.webmcp.page_form import PageForm
+from abp_bridge.apps.webmcp.tool_session import CANCEL_LIMIT, CallRefusedError
+from abp_bridge.core.capability import CallResult
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.sanitize import label
+from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.webmcp.form import (
+    SEND,
+    Entry,
+    Form,
+    answered_states,
+    changed_places,
+    emptied,
+    files_wanted,
+    make_arguments,
+    make_confirm,
+    make_question,
+    read_file,
+    show_sent,
+    withheld_controls,
+)
+from abp_bridge.protocols.webmcp.results import decode_response, refused, unsent
+from abp_bridge.rpc.temporary import make_folder, remove_folder
+
+logger = logging.getLogger(__name__)
+
+MAX_ASKED = 3  # times that one form is put to its person
+FILL_LIMIT = 5.0  # seconds for the browser to fill a form in
+CHANGED = "The page has changed its form since you accepted it. Please look at it again."
+
+
+class _EndedError(Exception):
+    """The call is over, as `result` says."""
+
+    def __init__(self, result: CallResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+class FormCall(ToolCall):
+    """A call of a form (`ToolCall`)."""
+
+    _form: PageForm | None = None
+    _sent = False
+
+    async def _make(self, params: JsonObject) -> CallResult:
+        self._form = form = PageForm(self._session, self.tool)
+        before = await form.read()
+        if taken := sorted(withheld_controls(before) & params.keys()):
+            names = ", ".join(map(label, taken))
+            why = f"{names} cannot be given in a call: the person gives it, where the form wants it"
+            return unsent(why, "INVALID_PARAMS")
+        try:
+            if self.tool.autosubmit:
+                return await self._send_at_once(before, params)
+            await self._invoke(params)
+            return await self._put_to_person(await self._until_waiting())
+        except _EndedError as ended:
+            return ended.result
+
+    async def _leave(self) -> None:
+        await super()._leave()
+        if self._form is not None and self._invocation is not None and not self._sent:
+            with anyio.move_on_after(CANCEL_LIMIT), suppress(CallRefusedError):
+                await self._form.reset()
+
+    async def _send_at_once(self, before: Form, params: JsonObject) -> CallResult:
+        """A form that the browser sends by itself; what no model may give is not in it."""
+        secret = [each for each in before.controls if each.secret and each.required]
+        if any(each.value == "" for each in secret):
+            why = "it needs a secret, and is made to be sent without its person"
+            return unsent(why, "NOT_SUPPORTED")
+        self._sent = True
+        await self._invoke(params)
+        return await self._wait(params)
+
+    async def _until_waiting(self) -> Form:
+        """The form, filled in.
+
+        Raises:
+            _EndedError: The page has answered already, or does not fill it in.
+        """
+        assert self._form is not None
+        assert self._invocation is not None
+        with anyio.move_on_after(FILL_LIMIT):
+            while not self._invocation.is_lost:
+                form = await self._unless_over(self._form.read())
+                if form is not None and form.active:
+                    return form
+                await pause()
+        raise _EndedError(self._describe_end("the page did not fill its form in"))
+
+    def _describe_end(self, otherwise: str) -> CallResult:
+        """How a call ended that nobody sent here."""
+        invocation = self._invocation
+        if invocation is not None and invocation.response is not None:
+            return decode_response(invocation.response)
+        if self._page.lost or (invocation is not None and invocation.gone):
+            return unsent(self._page.lost or GONE, "DISCONNECTED", retryable=True)
+        if invocation is not None and invocation.is_lost:
+            return unsent(invocation.hint, "CANCELLED")
+        return unsent(otherwise)
+
+    # --- asking ---
+
+    async def _put_to_person(self, form: Form) -> CallResult:
+        """Ask until what they accepted is what would be sent, and the form takes it."""
+        note = ""
+        for _ in range(MAX_ASKED):
+            question = make_question(
+                form,
+                id=self._listener.new_question_id(),
+                origin=self.origin,
+                description=self.tool.description or self.tool.name,
+                call=self.id,
+                note=note,
+            )
+            content = await self._accepted(question)
+            states = answered_states(form, content)
+            if left_out := emptied(form, content):
+                logger.info("%d fields were left out of an answer", len(left_out))
+                asked = make_confirm(question, form, states)
+                await self._accepted(replace(asked, id=self._listener.new_question_id()))
+            async with self._files(files_wanted(form, content)) as files:
+                filled = await self._fill(form, states, files)
+                note = self._find_reason(form, filled, states)
+                if not note and (result := await self._send(filled)) is not None:
+                    return result
+                note = note or CHANGED
+            form = await self._read_again()
+        return unsent(f"after {MAX_ASKED} times the form is still not as it was accepted: {note}")
+
+    async def _accepted(self, question: Question) -> JsonObject:
+        """What the person accepted.
+
+        Raises:
+            _EndedError: They did not, or the page did not wait.
+        """
+        answer = await self._ask(question)
+        if self._invocation is not None and self._invocation.is_lost:
+            raise _EndedError(self._describe_end("the page ended the call"))
+        said_no = answer.content.get(SEND) is False and question.fields[0].name == SEND
+        if answer.outcome is not Outcome.ACCEPTED or said_no:
+            raise _EndedError(refused(answer))
+        secret = {each.name for each in question.fields if each.secret}
+        self._hide([value for name, value in answer.content.items() if name in secret])
+        return answer.content
+
+    @staticmethod
+    def _find_reason(accepted: Form, filled: Form, states: dict[int, JsonValue]) -> str:
+        """Why the form cannot be sent as it is; empty where it can."""
+        if filled.shape != accepted.shape or changed_places(filled, states):
+            return CHANGED
+        if filled.problems:
+            return f"The form does not take it: {'; '.join(filled.problems)}."
+        return ""
+
+    async def _read_again(self) -> Form:
+        assert self._form is not None
+        form = await self._unless_over(self._form.read())
+        if form is None:
+            raise _EndedError(self._describe_end("the page ended the call"))
+        return form
+
+    # --- filling in ---
+
+    async def _fill(
+        self, form: Form, states: dict[int, JsonValue], files: Sequence[tuple[Entry, str]]
+    ) -> Form:
+        """Have the form hold what was accepted: as the browser fills it in, so that the page's
+        scripts follow, and the rest by hand.
+        """
+        assert self._form is not None
+        changed = changed_places(form, states)
+        if any(not form.controls[at].secret for at in changed):
+            form = await self._invoke_again(form, states)
+        rest = [at for at in changed_places(form, states) if not form.controls[at].fixed]
+        if rest:
+            await self._form.set(states, rest)
+        for entry, path in files:
+            await self._form.give_file(entry.places[0], path)
+        return await self._read_again()
+
+    async def _invoke_again(self, form: Form, states: dict[int, JsonValue]) -> Form:
+        """One call at a time: a second one that replaces the first crashes the page when that is
+        cancelled.
+        """
+        assert self._invocation is not None
+        if not await self._session.cancel(self._invocation):
+            raise _EndedError(unsent("the page does not let go of the call before"))
+        if self._invocation.gone:
+            raise _EndedError(self._describe_end(GONE))
+        self._session.release(self._invocation)
+        await self._invoke(make_arguments(form, states, self.tool.schema))
+        return await self._until_waiting()
+
+    @asynccontextmanager
+    async def _files(self, wanted: Sequence[Entry]) -> AsyncIterator[list[tuple[Entry, str]]]:
+        """The files that the person gives, each in a folder of its own until the block ends."""
+        folder = await anyio.to_thread.run_sync(make_folder) if wanted else ""
+        given: list[tuple[Entry, str]] = []
+        try:
+            for number, entry in enumerate(wanted):
+                if (path := await self._ask_file(entry, Path(folder, str(number)))) is not None:
+                    given.append((entry, str(path)))
+            yield given
+        finally:
+            if folder:
+                remove_folder(folder)
+
+    async def _ask_file(self, entry: Entry, folder: Path) -> Path | None:
+        prompt = f"{entry.first.title}: a file for the form"
+        params: JsonObject = {"prompt": prompt, "type": entry.first.accept}
+        asked: JsonObject = {"method": "elicitation/resource", "params": params}
+        question = decode_question(asked, id=self._listener.new_question_id(), origin=self.origin)
+        content = await self._accepted(replace(question, calls=(self.id,)))
+        name, data = read_file(content)
+        path = folder / name
+        await anyio.Path(folder).mkdir(mode=0o700)
+        await anyio.Path(path).write_bytes(data)
+        return path
+
+    # --- sending ---
+
+    async def _send(self, form: Form) -> CallResult | None:
+        """The page's answer; None where the form was not what had been read last."""
+        self._sent, self._stopped = True, False
+        self._report()
+        sent = show_sent(form)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._press)
+            result = await self._wait(sent)
+            tasks.cancel_scope.cancel()
+        if self._stopped:
+            self._sent = False
+            return None
+        return result
+
+    async def _press(self) -> None:
+        """Send it. A dialog that the page opens first stops this, and so may the next page."""
+        assert self._form is not None
+        assert self._invocation is not None
+        with suppress(CallRefusedError):
+            if not await self._form.submit():
+                self._stopped = True
+                self._invocation.tell()

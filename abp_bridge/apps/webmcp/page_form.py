@@ -1,0 +1,121 @@
+"""A form of a page, reached in a world where no script of the page's has been: read, set and sent.
+
+`form.js` is the other half of this module.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
+from abp_bridge.core import json_text
+from abp_bridge.core.json_value import JsonValue
+from abp_bridge.protocols.webmcp.form import Form, decode_page_form
+from abp_bridge.protocols.webmcp.tools import Tool
+
+SCRIPT = Path(__file__).with_name("form.js")
+WORLD = "abp-bridge"
+MAX_TEXT = 2**22  # characters of a form that is read
+
+
+class PageForm:
+    """The form of a tool.
+
+    Attributes:
+        text: As it was read last: what is sent has to be that.
+    """
+
+    def __init__(self, session: ToolSession, tool: Tool) -> None:
+        self.text = ""
+        self._session = session
+        self._tool = tool
+        self._object = ""
+
+    async def read(self) -> Form:
+        """What it holds now.
+
+        Raises:
+            CallRefusedError: It is gone, or cannot be read.
+        """
+        return self._decode(await self._run("read"))
+
+    async def set(self, states: Mapping[int, JsonValue], places: Sequence[int]) -> Form:
+        """Have the controls at `places` hold what `states` says, and read it again.
+
+        Raises:
+            CallRefusedError: It is gone, or cannot be read.
+        """
+        return self._decode(await self._run("set", [[at, states[at]] for at in places]))
+
+    async def give_file(self, place: int, path: str) -> None:
+        """Have a control hold a file of this machine's.
+
+        Raises:
+            CallRefusedError: It is gone.
+        """
+        control = await self._call("control", place, by_value=False)
+        await self._session.send(
+            "DOM.setFileInputFiles", {"files": [path], "objectId": str(control)}
+        )
+
+    async def submit(self) -> bool:
+        """Send it, if it is what was read last. Whether it was.
+
+        Raises:
+            CallRefusedError: It is gone, perhaps because it was sent.
+        """
+        return await self._run("send", self.text) == "sent"
+
+    async def reset(self) -> None:
+        """Have it hold what it held when it was loaded.
+
+        Raises:
+            CallRefusedError: It is gone.
+        """
+        await self._run("reset")
+
+    def _decode(self, text: JsonValue) -> Form:
+        if not isinstance(text, str) or len(text) > MAX_TEXT:
+            raise CallRefusedError("the form cannot be read: it is too large")
+        try:
+            form = decode_page_form(json_text.parse(text))
+        except ValueError as problem:
+            raise CallRefusedError(f"the form cannot be read: {problem}") from None
+        self.text = text
+        return form
+
+    async def _run(self, work: str, given: JsonValue = None) -> JsonValue:
+        return await self._call(work, given, by_value=True)
+
+    async def _call(self, work: str, given: JsonValue, *, by_value: bool) -> JsonValue:
+        answer = await self._session.send(
+            "Runtime.callFunctionOn",
+            {
+                "functionDeclaration": SCRIPT.read_text(encoding="utf-8"),
+                "objectId": await self._find(),
+                "arguments": [{"value": work}, {"value": given}],
+                "returnByValue": by_value,
+            },
+        )
+        if "exceptionDetails" in answer:
+            thrown = answer["exceptionDetails"].get("exception", {}).get("description", "")
+            raise CallRefusedError(f"the form cannot be read: {json.dumps(thrown)[:300]}")
+        value: JsonValue = answer["result"].get("value" if by_value else "objectId")
+        return value
+
+    async def _find(self) -> str:
+        """The form in our own world."""
+        if not self._object:
+            given = {"frameId": self._tool.frame, "worldName": WORLD}
+            world = await self._session.send("Page.createIsolatedWorld", given)
+            found = await self._session.send(
+                "DOM.resolveNode",
+                {
+                    "backendNodeId": self._tool.node,
+                    "executionContextId": world["executionContextId"],
+                },
+            )
+            self._object = str(found["object"]["objectId"])
+        return self._object

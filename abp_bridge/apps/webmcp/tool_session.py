@@ -1,0 +1,269 @@
+"""What the browser says of a page's tools: which there are, and what becomes of each call.
+
+One session of the browser's own protocol. A tool is known until the browser takes it away or its
+frame shows something else, of which the browser says nothing. Of a frame that is not of the page's
+origin no tool is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from playwright.async_api import CDPSession
+from playwright.async_api import Error as PlaywrightError
+
+from abp_bridge.apps.browser.fetch import site
+from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import AbpBridgeError
+from abp_bridge.protocols.webmcp.tools import Key, Tool, decode_keys, decode_tools
+
+logger = logging.getLogger(__name__)
+
+CANCEL_LIMIT = 0.4  # seconds for the browser to say that a call is cancelled
+MAX_EARLY = 100  # responses that came before their call was known
+MAX_TOOLS = 2_000  # that are known of one page
+MAX_WARNED = 20  # frames that are named because their tools are not offered
+
+
+class CallRefusedError(AbpBridgeError):
+    """The browser did not begin a call; `str(error)` says why, in its words."""
+
+
+class Invocation:
+    """A call that the page runs.
+
+    Attributes:
+        id: The browser's name for it.
+        key: Of the tool that is called.
+        response: What the page said, once it has.
+        hint: Why that may never come, where something speaks for it.
+        gone: Why it surely never comes.
+        has_left: Whether its frame shows another page by now.
+    """
+
+    def __init__(self, id: str, key: Key) -> None:
+        self.id = id
+        self.key = key
+        self.response: JsonObject | None = None
+        self.hint = ""
+        self.gone = ""
+        self.has_left = False
+        self._news = anyio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.response is not None or bool(self.gone)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there is nothing left that could be sent."""
+        return self.is_over or self.has_left
+
+    def tell(self) -> None:
+        """Something is known that was not."""
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def wait_news(self) -> None:
+        """Wait until more is known."""
+        await self._news.wait()
+
+    async def wait_lost(self) -> None:
+        """Wait until there is nothing left that could be sent."""
+        while not self.is_lost:
+            await self._news.wait()
+
+    async def wait_over(self) -> None:
+        """Wait until there is nothing to wait for."""
+        while not self.is_over:
+            await self._news.wait()
+
+
+class ToolSession:
+    """The tools of one page.
+
+    Args:
+        page: The page.
+        on_change: Is called when there are others.
+
+    Attributes:
+        tools: Those of the page's own origin, by what no two share.
+        frames: The origin of each frame of this session, by its id, in the page's order.
+    """
+
+    def __init__(self, page: AppPage, on_change: Callable[[], None]) -> None:
+        self.tools: dict[Key, Tool] = {}
+        self.frames: dict[str, str] = {}
+        self._page = page
+        self._on_change = on_change
+        self._cdp: CDPSession | None = None
+        self._open: dict[str, Invocation] = {}
+        self._early: deque[JsonObject] = deque(maxlen=MAX_EARLY)
+        self._foreign: dict[Key, Tool] = {}
+
+    async def start(self) -> None:
+        """Hear of all that there is, and of what comes.
+
+        Raises:
+            PlaywrightError: The page is gone, or its browser knows no WebMCP.
+        """
+        self._cdp = cdp = await self._page.new_session()
+        cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"]))
+        cdp.on("Page.frameDetached", self._on_detached)
+        cdp.on("WebMCP.toolsAdded", self._on_added)
+        cdp.on("WebMCP.toolsRemoved", self._on_removed)
+        cdp.on("WebMCP.toolResponded", self._on_responded)
+        await cdp.send("Page.enable")
+        self._know((await cdp.send("Page.getFrameTree"))["frameTree"])
+        await cdp.send("WebMCP.enable")
+
+    def _know(self, tree: Mapping[str, Any]) -> None:
+        self.frames[tree["frame"]["id"]] = site(tree["frame"].get("securityOrigin", ""))
+        for each in tree.get("childFrames", ()):
+            self._know(each)
+
+    # --- what there is ---
+
+    def _on_added(self, event: JsonValue) -> None:
+        for each in decode_tools(event):
+            own = self._page.is_own_site(self.frames.get(each.frame, ""))
+            if len(self.tools) < MAX_TOOLS:
+                (self.tools if own else self._foreign)[each.key] = each
+        self._on_change()
+
+    def _on_removed(self, event: JsonValue) -> None:
+        for key in decode_keys(event):
+            self.tools.pop(key, None)
+            self._foreign.pop(key, None)
+        self._on_change()
+
+    def _on_navigated(self, frame: Mapping[str, Any]) -> None:
+        self.frames[frame["id"]] = site(frame.get("securityOrigin", ""))
+        self._forget(frame["id"])
+        for each in self._calls_of(frame["id"]):
+            each.has_left, each.hint = True, "its page went on to another"
+            each.tell()
+
+    def _on_detached(self, event: Mapping[str, Any]) -> None:
+        if event.get("reason") == "swap":  # another process shows it now
+            return
+        frame = event["frameId"]
+        self.frames.pop(frame, None)
+        self._forget(frame)
+        for each in self._calls_of(frame):
+            each.gone = "its frame was taken away"
+            each.tell()
+
+    def _forget(self, frame: str) -> None:
+        gone = [key for key in (*self.tools, *self._foreign) if key[0] == frame]
+        for key in gone:
+            self.tools.pop(key, None)
+            self._foreign.pop(key, None)
+        if gone:
+            self._on_change()
+
+    async def warnings(self) -> list[str]:
+        """What of the page's tools is not offered, a sentence each."""
+        places = {self.frames.get(each.frame, "") for each in self._foreign.values()}
+        for frame in self._page.shown.frames[1:]:
+            if self._page.is_own_site(frame.url) or site(frame.url) in places:
+                continue
+            with anyio.move_on_after(CANCEL_LIMIT), suppress(PlaywrightError):
+                allowed = await (await frame.frame_element()).get_attribute("allow")
+                places |= {site(frame.url)} if "tools" in (allowed or "") else set()
+        named = sorted(label(each, 80) for each in places)
+        return [
+            f"tools of its frame of {each or 'no origin'} are not offered: it has another origin"
+            for each in named[:MAX_WARNED]
+        ]
+
+    async def is_known_to_page(self) -> bool:
+        """Whether the page itself has WebMCP: without it, it cannot say what it offers."""
+        with anyio.move_on_after(CANCEL_LIMIT), suppress(PlaywrightError):
+            return bool(await self._page.shown.evaluate("() => !!document.modelContext"))
+        return False
+
+    # --- calls ---
+
+    async def invoke(self, tool: Tool, params: JsonObject) -> Invocation:
+        """Have the page begin a call.
+
+        A form is called once at a time: a call that takes another's place, and is cancelled then,
+        crashes the page.
+
+        Raises:
+            CallRefusedError: It did not begin.
+        """
+        same = [each for each in self._open.values() if each.key == tool.key]
+        if tool.node is not None and any([not await self.cancel(each) for each in same]):
+            raise CallRefusedError("An earlier call of this form still runs in the page.")
+        given: JsonObject = {"frameId": tool.frame, "toolName": tool.name, "input": dict(params)}
+        answer = await self.send("WebMCP.invokeTool", given)
+        begun = Invocation(str(answer["invocationId"]), tool.key)
+        self._open[begun.id] = begun
+        for each in self._early:
+            if each.get("invocationId") == begun.id:
+                self._on_responded(each)
+                break
+        return begun
+
+    async def cancel(self, invocation: Invocation) -> bool:
+        """Cancel a call, and wait until the page has been told. Whether it surely runs no more."""
+        with anyio.move_on_after(CANCEL_LIMIT):
+            try:
+                if not invocation.is_over:
+                    await self.send("WebMCP.cancelInvocation", {"invocationId": invocation.id})
+                    await invocation.wait_over()
+            except CallRefusedError as problem:  # the browser knows it no more
+                invocation.gone = invocation.gone or str(problem)
+        return invocation.is_over
+
+    def release(self, invocation: Invocation) -> None:
+        """Nobody waits for it any more; what still runs is known until it does not."""
+        if invocation.is_over:
+            self._open.pop(invocation.id, None)
+
+    async def send(self, method: str, given: JsonObject) -> Mapping[str, Any]:
+        """One command of the browser's protocol.
+
+        Raises:
+            CallRefusedError: The browser refused, or the page is gone.
+        """
+        assert self._cdp is not None, "it was started"
+        try:
+            answer: Mapping[str, Any] = await self._cdp.send(method, dict(given))
+            return answer
+        except PlaywrightError as problem:
+            words = str(problem).split("\n", 1)[0].rpartition(f"({method}): ")[2]
+            raise CallRefusedError(label(words)) from None
+
+    def on_lost(self, reason: str) -> None:
+        """The page is gone, and with it all that it runs."""
+        for each in self._open.values():
+            each.gone = reason
+            each.tell()
+
+    def on_window(self) -> None:
+        """The page opened a window: what a form that is sent there comes to is shown in it."""
+        for each in self._open.values():
+            each.hint = each.hint or "the page opened a window for its answer, which was closed"
+            each.tell()
+
+    def _calls_of(self, frame: str) -> list[Invocation]:
+        return [each for each in self._open.values() if each.key[0] == frame]
+
+    def _on_responded(self, event: JsonObject) -> None:
+        known = self._open.get(str(event.get("invocationId")))
+        if known is None:
+            self._early.append(event)
+            return
+        known.response = event
+        known.tell()

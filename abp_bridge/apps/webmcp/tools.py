@@ -1,0 +1,203 @@
+"""What a page offers by WebMCP, as capabilities: listed again when there are others, and called
+(implements `apps.browser.app.PageTools`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Collection
+from dataclasses import replace
+
+import anyio
+
+from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.apps.webmcp.call import ToolCall
+from abp_bridge.apps.webmcp.form_call import FormCall
+from abp_bridge.apps.webmcp.page_form import PageForm
+from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
+from abp_bridge.core.capability import CallResult, Capability, CapabilityList, failed
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.notice import Notice, NoticeKind
+from abp_bridge.core.sanitize import label
+from abp_bridge.protocols.webmcp.form import withheld_controls
+from abp_bridge.protocols.webmcp.results import unsent
+from abp_bridge.protocols.webmcp.tools import (
+    Key,
+    Tool,
+    describe_tools,
+    has_nested_secret,
+    name_tools,
+    withheld_names,
+)
+from abp_bridge.settings import Settings
+
+QUIET = 0.1  # seconds without a change, after which a list is told: pages register one by one
+READ_LIMIT = 2.0  # seconds to read a form
+LOST_LIMIT = 1.0  # seconds for calls to end whose page is lost
+SHARE = 0.8  # of a call's limit: the page's silence ends before the call does
+_CHANGED = f"notifications/{NoticeKind.CAPABILITIES_CHANGED.value}"
+
+
+class WebMcpTools:
+    """The tools of one page, which `attach` names."""
+
+    def __init__(self) -> None:
+        self._page: AppPage | None = None
+        self._session: ToolSession | None = None
+        self._limit = 0.0
+        self._names: dict[Key, str] = {}
+        self._listed: list[Capability] = []
+        self._busy: set[Key] = set()
+        self._running = 0
+        self._idle = anyio.Event()
+        self._changed = anyio.Event()
+        self._is_told = False
+
+    async def attach(self, page: AppPage, settings: Settings) -> None:
+        """Hear of the tools of `page` (`PageTools.attach`)."""
+        self._page = page
+        self._limit = settings.call_timeout * SHARE
+        self._session = ToolSession(page, self._on_change)
+        await self._session.start()
+        page.tasks.start_soon(self._tell_changes)
+
+    async def find(self, limit: float) -> str:
+        """Wait for a tool (`PageTools.find`)."""
+        assert self._session is not None
+        assert self._page is not None
+        if not await self._session.is_known_to_page():
+            if self._page.lost:
+                return f"The page is gone: {self._page.lost}."
+            return (
+                "Nor can it offer tools by WebMCP: it has no document.modelContext, as a page that"
+                " is not https has none, and a Chromium before 153."
+            )
+        with anyio.move_on_after(limit):
+            while not self._session.tools:
+                await self._changed.wait()
+        if self._session.tools:
+            return ""
+        warnings = "".join(f" But {each}." for each in await self._session.warnings())
+        return (
+            "Nor does it offer tools by WebMCP: no script of it registered one within"
+            f" {limit:g} s, and no form of it has a toolname.{warnings}"
+        )
+
+    async def capabilities(self, taken: Collection[str]) -> CapabilityList:
+        """The tools that there are (`PageTools.capabilities`); where none is left, those that there
+        were, as not available.
+        """
+        session = self._session
+        assert session is not None
+        tools, self._is_told = list(session.tools.values()), True
+        self._names = name_tools(tools, taken, self._names, list(session.frames))
+        problems = [*await session.warnings()]
+        offered: list[tuple[Tool, str, Collection[str]]] = []
+        for each in tools:
+            name = self._names[each.key]
+            withheld, problem = await self._find_withheld(each)
+            if problem:
+                problems.append(f"the tool {label(name, 80)} cannot be called: {problem}")
+            else:
+                offered.append((each, name, withheld))
+        listed = describe_tools(offered)
+        self._listed = list(listed) or [replace(each, available=False) for each in self._listed]
+        return CapabilityList(self._listed, [*problems, *listed.problems])
+
+    async def _find_withheld(self, tool: Tool) -> tuple[Collection[str], str]:
+        """The parameters of a tool that no model may give, and why it cannot be offered."""
+        assert self._session is not None
+        if has_nested_secret(tool.schema):
+            return (), "it takes a secret inside of another parameter"
+        if tool.node is None:
+            return withheld_names(tool.schema), ""
+        try:
+            with anyio.fail_after(READ_LIMIT):
+                return withheld_controls(await PageForm(self._session, tool).read()), ""
+        except TimeoutError:
+            return (), f"its form could not be read within {READ_LIMIT:g} s"
+        except CallRefusedError as problem:
+            return (), str(problem)
+
+    def has(self, capability: str) -> bool:
+        """Whether a tool is called so (`PageTools.has`)."""
+        return capability in self._names.values()
+
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        """Call a tool (`PageTools.call`)."""
+        assert self._session is not None
+        assert self._page is not None
+        key = next(key for key, name in self._names.items() if name == capability)
+        tool = self._session.tools.get(key)
+        if self._page.lost or self._page.listener is None:
+            return unsent("its page is gone: reconnect with abp_connect", "DISCONNECTED")
+        if tool is None:
+            words = f"The page does not offer {label(capability)} any more."
+            return failed("UNKNOWN_CAPABILITY", words)
+        if key in self._busy:
+            words = "another call of this form is open, and it is one form"
+            return unsent(words, "RATE_LIMITED", retryable=True)
+        self._running += 1
+        self._busy |= {key} if tool.node is not None else set()
+        try:
+            with self._page.calling() as given:
+                result = await self._make(tool, params, call)
+                await given.wait()
+            note = "; ".join(given.problems)
+            metadata = {**result.metadata, **({"note": note} if note else {})}
+            return replace(result, files=tuple(given.files), metadata=metadata)
+        finally:
+            self._busy.discard(key)
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+                self._idle = anyio.Event()
+
+    async def _make(self, tool: Tool, params: JsonObject, call: str) -> CallResult:
+        assert self._session is not None
+        assert self._page is not None
+        kind = ToolCall if tool.node is None else FormCall
+        made = kind(
+            self._session,
+            self._page,
+            tool,
+            origin=self._page.origin,
+            call=call,
+            limit=self._limit,
+        )
+        return await made.run(params)
+
+    # --- what happens to it ---
+
+    def on_lost(self, reason: str) -> Awaitable[None] | None:
+        """Its calls end before anybody hears that the page is gone (`CallsBeside.on_lost`)."""
+        if self._session is not None:
+            self._session.on_lost(reason)
+        return self._wait_idle() if self._running else None
+
+    async def _wait_idle(self) -> None:
+        with anyio.move_on_after(LOST_LIMIT):
+            while self._running:
+                await self._idle.wait()
+
+    def on_window(self) -> None:
+        """A form may have been sent there (`CallsBeside.on_window`)."""
+        if self._session is not None:
+            self._session.on_window()
+
+    def _on_change(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def _tell_changes(self) -> None:
+        """Tell that there are other tools, once for all that come together."""
+        assert self._page is not None
+        while True:
+            await self._changed.wait()
+            late = False
+            while not late:
+                with anyio.move_on_after(QUIET) as waiting:
+                    await self._changed.wait()
+                late = waiting.cancelled_caught
+            if self._is_told and self._page.listener is not None and not self._page.lost:
+                kind = NoticeKind.CAPABILITIES_CHANGED
+                self._page.listener.on_notice(Notice(kind, _CHANGED))

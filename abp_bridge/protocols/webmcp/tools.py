@@ -1,0 +1,219 @@
+"""A page's tools, as the browser lists them -> capabilities.
+
+What a tool is called, what a model may give it, and what is known of what it does. Which controls
+of a form a model may not fill in, the form itself says (`form.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from abp_bridge.core.capability import Capability, CapabilityList
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_integer,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+)
+from abp_bridge.core.schema import parts
+from abp_bridge.core.secret_names import declared_secret
+from abp_bridge.protocols.abp import decode_capabilities
+
+Key = tuple[str, str]  # the frame's id, and the tool's name: two frames may share one
+
+WAITS = "Its form waits for its person, who may change what is filled in, and sends it or does not."
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9-]*")  # a format; anything else there is a pattern
+_NOTHING: JsonObject = {"type": "object", "properties": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that a page registered, or a form that is one.
+
+    Attributes:
+        frame: The id of its frame.
+        name: The page's name for it.
+        description: The page's words.
+        schema: What it takes, as the page or the browser says.
+        node: The browser's id of the form that it is; None for a function.
+        autosubmit: Whether its form is sent as soon as it is filled in.
+        read_only: Whether the page says that it changes nothing.
+        consequential: Whether the page says that a person should approve each call.
+        untrusted: Whether the page says that its results hold others' words.
+    """
+
+    frame: str
+    name: str
+    description: str = ""
+    schema: JsonObject = field(default_factory=dict)
+    node: int | None = None
+    autosubmit: bool = False
+    read_only: bool = False
+    consequential: bool = False
+    untrusted: bool = False
+
+    @property
+    def key(self) -> Key:
+        """What no other tool of the page has."""
+        return self.frame, self.name
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a form that its person has to send."""
+        return self.node is not None and not self.autosubmit
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a person comes before each call of it: one whose form waits asks them itself, and
+        one that is sent at once may buy something.
+        """
+        return not self.read_only and (self.consequential or self.autosubmit)
+
+
+def decode_tools(raw: JsonValue) -> list[Tool]:
+    """The tools of a `toolsAdded`; what is none is left out."""
+    listed = map(as_object, as_list(as_object(raw).get("tools")))
+    return [_decode_tool(each) for each in listed if as_text(each.get("name"))]
+
+
+def _decode_tool(given: JsonObject) -> Tool:
+    hints = as_object(given.get("annotations"))
+    return Tool(
+        frame=as_text(given.get("frameId")),
+        name=as_text(given.get("name")),
+        description=as_text(given.get("description")),
+        schema=as_object(given.get("inputSchema")),
+        node=as_integer(given.get("backendNodeId")),
+        autosubmit=hints.get("autosubmit") is True,
+        read_only=hints.get("readOnly") is True,
+        consequential=hints.get("consequential") is True,
+        untrusted=hints.get("untrustedContent") is True,
+    )
+
+
+def decode_keys(raw: JsonValue) -> list[Key]:
+    """The tools that a `toolsRemoved` names."""
+    listed = map(as_object, as_list(as_object(raw).get("tools")))
+    return [(as_text(each.get("frameId")), as_text(each.get("name"))) for each in listed]
+
+
+def name_tools(
+    tools: Iterable[Tool], taken: Collection[str], known: Mapping[Key, str], frames: Sequence[str]
+) -> dict[Key, str]:
+    """What each tool is called here: as the page calls it, unless that is taken.
+
+    Args:
+        tools: The tools.
+        taken: Names of others.
+        known: What tools are called already: a name does not change while its tool is there.
+        frames: The ids of the page's frames, in its order.
+    """
+    names = {each.key: known[each.key] for each in tools if each.key in known}
+    names = {key: name for key, name in names.items() if name not in taken}
+    used = {*taken, *names.values()}
+    for each in tools:
+        if each.key in names:
+            continue
+        number = frames.index(each.frame) + 1 if each.frame in frames else 0
+        name = each.name
+        if name in used:
+            name = f"frame{number}.{each.name}" if number > 1 else f"webmcp.{each.name}"
+        while name in used:
+            name = f"{name}_"
+        names[each.key] = name
+        used.add(name)
+    return names
+
+
+def describe_tools(tools: Sequence[tuple[Tool, str, Collection[str]]]) -> CapabilityList:
+    """Tools -> capabilities.
+
+    Args:
+        tools: Each with what it is called here, and the parameters that no model may give.
+
+    Returns:
+        The capabilities; its problems name those that cannot be called.
+    """
+    listed = decode_capabilities([_entry(*each) for each in tools])
+    by_name = {name: tool for tool, name, _ in tools}
+    return CapabilityList((_describe(each, by_name[each.name]) for each in listed), listed.problems)
+
+
+def _entry(tool: Tool, name: str, withheld: Collection[str]) -> JsonObject:
+    schema = clean_schema(tool.schema or _NOTHING, withheld)
+    if tool.waits:  # what the model does not know is the person's to fill in
+        schema = {word: value for word, value in schema.items() if word != "required"}
+    description = " ".join(filter(None, (tool.description, WAITS if tool.waits else "")))
+    hints: dict[str, JsonValue] = {"readOnlyHint": True} if tool.read_only else {}
+    hints |= {"openWorldHint": True} if tool.untrusted else {}
+    return {"name": name, "description": description, "inputSchema": schema, "annotations": hints}
+
+
+def _describe(capability: Capability, tool: Tool) -> Capability:
+    """Of a function that says nothing, nobody knows what it does; a form that waits does nothing by
+    itself.
+    """
+    destructive = not tool.read_only and not tool.waits
+    return replace(
+        capability,
+        destructive=destructive,
+        presumed=destructive and not tool.consequential,
+        harmless=tool.read_only,
+        needs_approval=tool.needs_approval,
+    )
+
+
+def withheld_names(schema: JsonObject) -> set[str]:
+    """The parameters of a function that its schema declares to be secrets."""
+    named = as_object(schema.get("properties")).items()
+    return {name for name, part in named if declared_secret(as_object(part))}
+
+
+def clean_schema(schema: JsonObject, withheld: Collection[str]) -> dict[str, JsonValue]:
+    """A tool's schema without what no model may give, as validators read it: a pattern that stands
+    as a `format` is a `pattern`.
+    """
+    properties = as_object(schema.get("properties"))
+    kept = {name: _clean(part) for name, part in properties.items() if name not in withheld}
+    made: dict[str, JsonValue] = {**schema, "type": "object", "properties": kept}
+    if "required" in schema:
+        made["required"] = [each for each in as_texts(schema["required"]) if each not in withheld]
+    return made
+
+
+def _clean(part: JsonValue) -> JsonValue:
+    """The schema of a parameter, and of the entries of a list, with its formats in their place."""
+    if not isinstance(part, Mapping):
+        return part
+    cleaned = dict(part)
+    if isinstance(cleaned.get("items"), Mapping):
+        cleaned["items"] = _clean(cleaned["items"])
+    said = as_text(cleaned.get("format"))
+    if said and _WORD.fullmatch(said) is None:
+        del cleaned["format"]
+        cleaned.setdefault("pattern", said)
+    return cleaned
+
+
+def secret_properties(schema: JsonObject) -> JsonObject:
+    """The withheld parameters of a function, as an object schema to ask them by."""
+    withheld = withheld_names(schema)
+    properties = as_object(schema.get("properties"))
+    named = {name: {**as_object(properties[name]), "format": "password"} for name in withheld}
+    ordered = {name: named[name] for name in properties if name in named}
+    required = [each for each in as_texts(schema.get("required")) if each in named]
+    return {"type": "object", "properties": ordered, "required": required}
+
+
+def has_nested_secret(schema: JsonObject) -> bool:
+    """Whether a secret is declared deeper than in a parameter itself, where nobody can be asked for
+    it alone.
+    """
+    own = [as_object(each) for each in as_object(schema.get("properties")).values()]
+    inner = (part for each in own for _, part in parts(each)[1:])
+    return any(declared_secret(each) for each in inner)

@@ -1,0 +1,402 @@
+"""Pages that offer tools by WebMCP, in a real Chromium: what a model may call, what the person is
+asked before a form is sent, and how a call ends whatever the page does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from playwright.async_api import Browser
+from support.pages.server import Web, web
+
+from abp_bridge.apps.browser.app import BrowserApp
+from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.apps.webmcp.tools import WebMcpTools
+from abp_bridge.core.capability import AppInfo, CallResult
+from abp_bridge.core.json_value import as_object
+from abp_bridge.core.notice import Notice, NoticeKind
+from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Outcome, Question
+from abp_bridge.interfaces.app import AppError
+from abp_bridge.settings import Settings
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = Settings(chrome_sandbox=False, browser_timeout=20.0)
+HASTY = Settings(chrome_sandbox=False, browser_timeout=1.0)  # in a browser that runs already
+BRIEF = Settings(chrome_sandbox=False, browser_timeout=20.0, call_timeout=1.0)
+PATIENCE = 20.0
+
+Said = Callable[[Question], Answer | None]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Web]:
+    with web() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with run_chromium(SETTINGS) as running:
+        yield running
+
+
+def accepted(**content: Json) -> Answer:
+    return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content)
+
+
+def as_shown(**changes: Json) -> Said:
+    """A person who accepts what stands there, but for some fields."""
+
+    def answer(question: Question) -> Answer:
+        shown = {each.name: each.default for each in question.fields if each.default is not MISSING}
+        names = {each.name for each in question.fields}
+        if names == {"send"}:
+            return accepted(send=True)
+        given = {name: value for name, value in changes.items() if name in names}
+        return accepted(**{**shown, **given})
+
+    return answer
+
+
+@dataclass
+class Person:
+    """Whoever listens: `says` answers each question; None is an answer that never comes."""
+
+    says: Said = lambda question: None
+    questions: list[Question] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    _something: anyio.Event = field(default_factory=anyio.Event)
+
+    def new_question_id(self) -> str:
+        return f"q{len(self.questions) + 1}"
+
+    def can_sample(self) -> bool:
+        raise AssertionError
+
+    async def ask(self, question: Question) -> Answer:
+        self.questions.append(question)
+        self._happened()
+        answer = self.says(question)
+        if answer is None:
+            await anyio.sleep_forever()
+        assert answer is not None
+        return answer
+
+    def on_notice(self, notice: Notice) -> None:
+        self.notices.append(notice)
+        self._happened()
+
+    def on_progress(self, progress: object) -> None:
+        self._happened()
+
+    def on_disconnect(self, reason: str) -> None:
+        self.reasons.append(reason)
+        self._happened()
+
+    async def until(self, reached: Callable[[], object]) -> None:
+        with anyio.fail_after(PATIENCE):
+            while not reached():
+                await self._something.wait()
+
+    def _happened(self) -> None:
+        self._something.set()
+        self._something = anyio.Event()
+
+
+@dataclass
+class Running:
+    app: BrowserApp
+    person: Person
+    opened: AppInfo
+
+    async def call(self, tool: str, says: Said | None = None, /, **params: Json) -> CallResult:
+        if says is not None:
+            self.person.says = says
+        return await self.app.call(tool, params, "call-1")
+
+    async def work(self, what: str, given: Json = None) -> None:
+        assert (await self.call("work", what=what, given=given)).data == "done"
+
+
+@asynccontextmanager
+async def opened(
+    browser: Browser, address: str, settings: Settings = SETTINGS
+) -> AsyncIterator[Running]:
+    @asynccontextmanager
+    async def lent(_: Settings) -> AsyncIterator[Browser]:
+        try:
+            yield browser
+        finally:
+            with anyio.CancelScope(shield=True):
+                for context in browser.contexts:
+                    await context.close()
+
+    person = Person()
+    app = BrowserApp(address, settings, named=True, browser=lent, tools=WebMcpTools())
+    with anyio.fail_after(2 * PATIENCE):
+        async with app.open(person) as about:
+            yield Running(app, person, about)
+
+
+async def test_a_page_offers_its_tools_with_what_they_do(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        offered = {each.name: each for each in running.opened.capabilities}
+        assert running.opened.name == "Tables and tools"
+        assert offered["add"].harmless
+        assert offered["wipe"].needs_approval
+        assert not offered["wipe"].presumed
+        assert offered["search"].needs_approval
+        assert offered["search"].presumed
+        assert not offered["book_table"].needs_approval
+        taken = {"shop", "secret", "photo", "pin"}
+        for each in offered.values():
+            assert not taken & as_object(each.input_schema["properties"]).keys()
+        assert "format" not in str(offered["book_table"].input_schema)
+
+
+async def test_a_form_that_waits_is_asked_and_sent_as_it_was_accepted(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        result = await running.call("book_table", as_shown(), name="Ann", guests=3)
+        assert result.failure is None, result
+        assert result.data == {
+            "agent": True,
+            "sent": {
+                "name": "Ann",
+                "guests": "3",
+                "when": "",
+                "room": "in",
+                "shop": "12",
+                "how": "now",
+            },
+        }
+        [asked] = running.person.questions
+        assert asked.message == "Book a table"
+        assert asked.origin == site.here
+        assert asked.destructive
+        assert '"Book now"' in asked.note
+        assert 'shop "12"' in asked.note
+        shown = [(each.name, each.default) for each in asked.fields]
+        assert shown == [
+            *(("name", "Ann"), ("guests", 3), ("when", MISSING), ("room", "in"), ("quiet", False))
+        ]
+
+
+async def test_what_the_person_changes_is_what_is_sent(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        result = await running.call(
+            "book_table", as_shown(name="Eve", when="19:30", room="out", quiet=True), name="Ann"
+        )
+        sent = result.data["sent"]  # type: ignore[index,call-overload]
+        assert sent == {
+            "name": "Eve",
+            "guests": "2",
+            "when": "19:30",
+            "room": "out",
+            "quiet": "on",
+            "shop": "12",
+            "how": "now",
+        }
+
+
+def _say(answer: Answer, question: Question) -> Answer:
+    return answer
+
+
+ENDS = {
+    # what ends the question: the code of the call's failure
+    "declined": (Answer(Outcome.DECLINED, AnsweredBy.PERSON), "USER_CANCELLED"),
+    "dismissed": (Answer(Outcome.CANCELLED, AnsweredBy.PERSON), "USER_CANCELLED"),
+    "timed out": (Answer(Outcome.TIMED_OUT, AnsweredBy.NOBODY), "TIMEOUT"),
+    "nobody": (Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY), "NOT_SUPPORTED"),
+    "a policy": (Answer(Outcome.DECLINED, AnsweredBy.HOST_POLICY), "PERMISSION_REQUIRED"),
+}
+
+
+async def test_a_form_that_nobody_accepts_is_not_sent_and_can_be_called_again(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        for why, (answer, code) in ENDS.items():
+            result = await running.call("book_table", partial(_say, answer), name="Ann")
+            assert result.failure is not None
+            assert result.failure.code == code, why
+            assert result.failure.message.startswith("Nothing was sent"), why
+        again = await running.call("book_table", as_shown(name="Eve"))
+        assert again.failure is None
+        assert running.person.questions[-1].fields[0].default is MISSING  # Ann is gone
+
+
+@pytest.mark.parametrize("what", ["remove", "reset", "leave"])
+async def test_a_page_that_takes_its_form_away_takes_the_question_back(
+    browser: Browser, site: Web, what: str
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        ended: list[CallResult] = []
+
+        async def call() -> None:
+            ended.append(await running.app.call("book_table", {"name": "Ann"}, "call-1"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await running.person.until(lambda: running.person.questions)
+            await running.work(what)
+        assert ended[0].failure is not None
+        assert ended[0].failure.code == "CANCELLED"
+        assert running.person.reasons == []
+
+
+async def test_a_secret_is_asked_of_the_person_and_in_no_result(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        given = await running.call("sign_in", as_shown(secret="open-sesame"), user="ann")
+        assert [each.name for each in running.person.questions[0].fields if each.secret] == [
+            "secret"
+        ]
+        assert given.data == {"agent": True, "sent": {"user": "ann", "secret": "[secret]"}}
+        by_model = await running.call("sign_in", as_shown(), secret="x")
+        assert by_model.failure is not None
+        assert by_model.failure.code == "INVALID_PARAMS"
+        by_function = await running.call("login", as_shown(pin="4711-0815"), user="ann")
+        assert by_function.data == {"user": "ann", "said": "pin [secret]"}
+
+
+async def test_a_file_is_the_persons_own(browser: Browser, site: Web) -> None:
+    file = {
+        "content": "aGVsbG8=",
+        "encoding": "base64",
+        "mimeType": "image/png",
+        "filename": "../a.png",
+    }
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        result = await running.call("send_photo", as_shown(file=file))
+        assert result.data == {"agent": True, "sent": {"photo": "a.png, 5 bytes"}}
+
+
+async def test_fields_that_are_called_as_a_forms_own_members_are_sent(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        result = await running.call("odd_names", as_shown(submit="z", elements="y"))
+        sent = {"submit": "z", "elements": "y", "requestSubmit": "c", "action": "d"}
+        assert result.data == {"agent": True, "sent": sent}
+
+
+async def test_what_a_page_changes_after_the_answer_is_put_to_the_person_again(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        await running.work("rewrite")
+        result = await running.call("book_table", as_shown(name="Eve", when="19:30"))
+        first, second = running.person.questions
+        assert 'shop "12"' in first.note
+        assert 'shop "99"' in second.note
+        assert "changed" in second.note
+        assert as_object(as_object(result.data)["sent"])["shop"] == "99"
+
+
+async def test_a_form_that_does_not_take_an_answer_is_asked_again(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        result = await running.call("book_table", as_shown(guests=9), name="Ann")
+        assert len(running.person.questions) == 3
+        assert "8" in running.person.questions[1].note
+        assert result.failure is not None
+        assert result.failure.message.startswith("Nothing was sent")
+
+
+async def test_an_outcome_that_nobody_knows_is_no_reason_to_send_again(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html", BRIEF) as running:
+        for name in ("whisper", "hang"):
+            result = await running.call(name, as_shown())
+            assert result.failure is not None
+            assert (result.failure.code, result.failure.retryable) == ("OUTCOME_UNKNOWN", False)
+            assert (await running.call("add", a=1)).data == {"sum": 1}
+
+
+async def test_functions_return_what_they_return(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        assert (await running.call("add", a=1, b=2)).data == {"sum": 3}
+        assert (await running.call("shaped")).data == "hello"
+        failed = (await running.call("fail")).failure
+        assert failed is not None
+        assert (failed.code, failed.message) == ("OPERATION_FAILED", "RangeError: no more chairs")
+        for says, sure in ((accepted(confirmed=True), True), (accepted(confirmed=False), False)):
+            assert (await running.call("ask", partial(_say, says))).data == {"sure": sure}
+
+
+async def test_a_call_that_is_cancelled_leaves_the_form_to_the_next(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(running.app.call, "book_table", {"name": "Ann"}, "call-1")
+            await running.person.until(lambda: running.person.questions)
+            second = await running.app.call("book_table", {"name": "Bob"}, "call-2")
+            assert second.failure is not None
+            assert second.failure.code == "RATE_LIMITED"
+            tasks.cancel_scope.cancel()
+        assert (await running.call("book_table", as_shown(name="Eve"))).failure is None
+
+
+async def test_tools_that_come_and_go_are_told(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        await running.work("more")
+        await running.person.until(lambda: running.person.notices)
+        assert running.person.notices[0].kind is NoticeKind.CAPABILITIES_CHANGED
+        assert "later" in {each.name for each in await running.app.capabilities()}
+        assert (await running.call("later")).data == "late"
+
+
+async def test_a_frame_of_another_origin_is_named_and_its_tools_are_not_offered(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        count = len(running.opened.capabilities)
+        await running.work("frame", f"{site.elsewhere}/tools.html")
+        with anyio.fail_after(PATIENCE):
+            while not (problems := (await running.app.capabilities()).problems):
+                await anyio.lowlevel.checkpoint()
+        assert site.elsewhere in problems[0]
+        assert len(await running.app.capabilities()) == count
+
+
+async def test_a_frame_of_the_same_origin_has_names_of_its_own(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        await running.work("frame", "/tools.html")
+        await running.person.until(lambda: running.person.notices)
+        names = {each.name for each in await running.app.capabilities()}
+        assert {"add", "frame2.add"} <= names
+        assert (await running.call("frame2.add", a=1, b=1)).data == {"sum": 2}
+
+
+async def test_a_page_that_leaves_its_origin_is_gone(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        await running.work("away")
+        await running.person.until(lambda: running.person.reasons)
+        assert (await running.call("add", a=1)).failure is not None
+
+
+async def test_a_page_without_either_says_so_of_both(browser: Browser, site: Web) -> None:
+    for page, abp in (("empty.html", "window.abp"), ("head?html=hi", "abp-manifest")):
+        with pytest.raises(AppError) as caught:
+            async with opened(browser, f"{site.here}/{page}", HASTY):
+                pass
+        assert abp in str(caught.value)
+        assert "WebMCP: no script of it registered one" in str(caught.value)

@@ -1,0 +1,362 @@
+"""A page's tools and forms -> capabilities, questions, and what is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from abp_bridge.core.question import MISSING, Answer, AnsweredBy, FieldType, Kind, Outcome
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.schema_fields import MAX_FIELDS
+from abp_bridge.protocols.webmcp import form as forms
+from abp_bridge.protocols.webmcp import results
+from abp_bridge.protocols.webmcp import tools as webmcp
+
+Json = Any
+
+
+def tool(name: str = "t", frame: str = "f", **more: Json) -> webmcp.Tool:
+    [found] = webmcp.decode_tools({"tools": [{"name": name, "frameId": frame, **more}]})
+    return found
+
+
+def form(*controls: Json, **more: Json) -> forms.Form:
+    return forms.decode_page_form({"controls": list(controls), "active": True, **more})
+
+
+def control(type: str = "text", name: str = "x", **more: Json) -> Json:
+    return {"type": type, "name": name, **more}
+
+
+def asked(read: forms.Form, **more: Json) -> Any:
+    given = {"id": "q", "origin": "https://a.example", "description": "D", "call": "c", **more}
+    return forms.make_question(read, **given)
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+def test_a_tool_without_a_name_is_none() -> None:
+    assert webmcp.decode_tools({"tools": [{"name": ""}, 3]}) == []
+    assert webmcp.decode_keys({"tools": [{"name": "t", "frameId": "f"}]}) == [("f", "t")]
+
+
+def test_a_pattern_that_stands_as_a_format_is_a_pattern() -> None:
+    schema: Json = {
+        "properties": {
+            "time": {"type": "string", "format": "^[0-9]+$"},
+            "times": {"items": {"format": "^[0-9]+$", "pattern": "^1"}},
+            "date": {"format": "date"},
+            "any": True,
+            "secret": {},
+        },
+        "required": ["time", "secret"],
+    }
+    assert webmcp.clean_schema(schema, ["secret"]) == {
+        "type": "object",
+        "properties": {
+            "time": {"type": "string", "pattern": "^[0-9]+$"},
+            "times": {"items": {"pattern": "^1"}},
+            "date": {"format": "date"},
+            "any": True,
+        },
+        "required": ["time"],
+    }
+
+
+def test_tools_of_one_name_have_names_of_their_own_and_keep_them() -> None:
+    both = [tool(frame="f"), tool(frame="g")]
+    named = webmcp.name_tools(both, [], {}, ["f", "g"])
+    assert named == {("f", "t"): "t", ("g", "t"): "frame2.t"}
+    assert webmcp.name_tools(both[1:], [], named, ["f", "g"]) == {("g", "t"): "frame2.t"}
+    assert webmcp.name_tools(both[:1], ["t", "webmcp.t"], {}, []) == {("f", "t"): "webmcp.t_"}
+    assert webmcp.name_tools(both[:1], ["t"], named, ["f"]) == {("f", "t"): "webmcp.t"}
+
+
+def test_what_a_tool_says_of_itself_is_what_is_known() -> None:
+    kinds = [
+        tool("waits", backendNodeId=1, inputSchema={"properties": {}, "required": []}),
+        tool("sent", backendNodeId=2, annotations={"autosubmit": True}),
+        tool("reads", annotations={"readOnly": True, "untrustedContent": True}),
+        tool("buys", annotations={"consequential": True}),
+        tool("unknown"),
+    ]
+    listed = webmcp.describe_tools([(each, each.name, ()) for each in kinds])
+    assert {
+        each.name: (each.destructive, each.presumed, each.harmless, each.needs_approval)
+        for each in listed
+    } == {
+        "waits": (False, False, False, False),
+        "sent": (True, True, False, True),
+        "reads": (False, False, True, False),
+        "buys": (True, False, False, True),
+        "unknown": (True, True, False, False),
+    }
+    assert "required" not in listed[0].input_schema
+    assert listed[2].hints == {"readOnlyHint": True, "openWorldHint": True}
+
+
+def test_a_functions_declared_secrets_are_asked_for_apart() -> None:
+    inner: Json = {"type": "object", "properties": {"pin": {"writeOnly": True}}}
+    schema: Json = {
+        "properties": {"pin": {"writeOnly": True}, "user": {}},
+        "required": ["pin", "user"],
+    }
+    assert webmcp.withheld_names(schema) == {"pin"}
+    wanted: Json = webmcp.secret_properties(schema)
+    assert (list(wanted["properties"]), wanted["required"]) == (["pin"], ["pin"])
+    assert not webmcp.has_nested_secret(schema)
+    assert webmcp.has_nested_secret({"properties": {"login": inner}})
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+FIELDS: dict[str, tuple[list[Json], FieldType, Json, Json]] = {
+    # its controls: what is asked, the default, what the tool is called with
+    "text": ([control(value="a", maxLength=9)], FieldType.TEXT, "a", "a"),
+    "email": (
+        [control("email", value="a@b.example")],
+        FieldType.TEXT,
+        "a@b.example",
+        "a@b.example",
+    ),
+    "pattern": ([control(pattern="[a-z]+", value="ab")], FieldType.TEXT, "ab", "ab"),
+    "time": (
+        [control("time", value="12:30", min="08:00", max="20:00")],
+        *(FieldType.TEXT, "12:30", "12:30"),
+    ),
+    "whole": ([control("number", value="2", min="1", max="8")], FieldType.INTEGER, 2, 2),
+    "number": ([control("number", value="2.5", step="any")], FieldType.NUMBER, 2.5, 2.5),
+    "steps": ([control("range", value="2.5", step="0.5")], FieldType.NUMBER, 2.5, 2.5),
+    "no number": ([control("number", value="", min="x")], FieldType.INTEGER, MISSING, None),
+    "box": (
+        [control("checkbox", checked=True, value="on"), control(name="y")],
+        *(FieldType.BOOLEAN, True, True),
+    ),
+    "boxes": (
+        [control("checkbox", value=each, checked=each == "b", label=each) for each in "ab"],
+        *(FieldType.CHOICES, ["b"], ["b"]),
+    ),
+    "buttons": (
+        [control("radio", value=each, checked=each == "b", label=each) for each in "ab"],
+        *(FieldType.CHOICE, "b", "b"),
+    ),
+    "no button": ([control("radio", value="a")], FieldType.CHOICE, MISSING, None),
+    "list": (
+        [
+            control(
+                "select-one",
+                options=[
+                    {"value": "a", "label": "A"},
+                    {"value": "b", "label": "B", "selected": True},
+                    {"value": "c", "label": "C", "disabled": True},
+                ],
+            )
+        ],
+        *(FieldType.CHOICE, "b", "b"),
+    ),
+    "nothing chosen": (
+        [control("select-one", required=True, options=[{"value": ""}, {"value": "a"}])],
+        *(FieldType.CHOICE, MISSING, None),
+    ),
+    "several": (
+        [control("select-multiple", options=[{"value": "a", "selected": True}, {"value": "b"}])],
+        *(FieldType.CHOICES, ["a"], ["a"]),
+    ),
+    "empty list": ([control("select-one")], FieldType.CHOICE, MISSING, None),
+}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_each_control_is_asked_for_as_what_it_is(kind: str) -> None:
+    controls, type, default, argument = FIELDS[kind]
+    read = form(*controls)
+    field = asked(read).fields[0]
+    assert (field.type, field.default) == (type, default)
+    content = {} if default is MISSING else {"x": default}
+    states = forms.answered_states(read, content)
+    assert forms.changed_places(read, states) == []
+    takes: Json = {"properties": {"x": {}}}
+    assert forms.make_arguments(read, states, takes).get("x") == argument
+
+
+def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
+    read = form(
+        control(value="old"),
+        control("radio", "r", value="a", checked=True),
+        control("radio", "r", value="b"),
+        control("checkbox", "c", value="on", checked=True),
+        control("select-multiple", "m", options=[{"value": "a"}, {"value": "b"}]),
+        control("number", "n", value="2.0"),
+        control("password", "p", value="kept"),
+        control("hidden", "h", value="1", fixed=True),
+        control("file", "f"),
+    )
+    states = forms.answered_states(read, {"r": "b", "m": ["b"], "n": 2})
+    assert states == {
+        0: "",
+        1: False,
+        2: True,
+        3: False,
+        4: ["b"],
+        5: "2",
+        6: "kept",
+        7: "1",
+        8: "",
+    }
+    assert forms.changed_places(read, states) == [0, 1, 2, 3, 4]
+    assert forms.emptied(read, {"r": "b", "n": 2}) == ["x", "c"]
+    assert forms.answered_states(read, {"p": "new", "x": "y"})[6] == "new"
+
+
+def test_what_cannot_be_changed_is_said_and_no_secret_of_the_page() -> None:
+    read = form(
+        control("hidden", "shop", value="12", fixed=True),
+        control("hidden", "csrf_token", value="abc", fixed=True),
+        control("hidden", "state", value="z" * 99, fixed=True),
+        control("select-multiple", "m", fixed=True),
+        submit={"text": "Pay"},
+        action="https://b.example/",
+    )
+    question = asked(read, note="N.")
+    assert question.kind is Kind.CONFIRM
+    assert question.note == (
+        'N. If you accept, the form is sent with its button "Pay" to "https://b.example/". It also'
+        ' sends what cannot be changed here: shop "12", csrf_token (not shown), state (99'
+        ' characters, not shown), m "[]".'
+    )
+
+
+def test_a_lone_yes_or_no_cannot_be_taken_for_one_to_the_sending() -> None:
+    [field] = asked(form(control("checkbox", "terms", value="on", label="Terms"))).fields
+    assert [each.label for each in field.choices] == ["Send with: Terms", "Send without: Terms"]
+
+
+def test_a_secret_is_one_by_what_its_control_is() -> None:
+    read = form(
+        control("password", "p", required=True, problem="Please"),
+        control("text", "card", autocomplete="section-a CC-number", value="4111"),
+        control("text", "password"),
+        control(problem="Fill in."),
+    )
+    first, second, third, _ = asked(read).fields
+    assert (first.secret, first.required) == (True, True)
+    assert (second.secret, second.default) == (True, MISSING)
+    assert not third.secret
+    assert forms.withheld_controls(read) == {"p", "card"}
+    assert read.problems == ["p: does not fit", "x: Fill in."]
+    assert forms.show_sent(read) == {"password": "", "x": ""}
+
+
+def test_a_file_is_given_where_it_is_needed_or_wanted() -> None:
+    needed = form(control("file", "a", required=True), control("file", "b"))
+    assert [each.key for each in forms.files_wanted(needed, {})] == ["a"]
+    assert [each.key for each in forms.files_wanted(needed, {"b": True})] == ["a", "b"]
+    assert "needs one" in asked(needed).fields[0].description
+    assert forms.make_arguments(needed, {0: "", 1: ""}, {"properties": {"a": {}}}) == {}
+    assert forms.read_file({"file": {"content": "aGk=", "encoding": "base64"}}) == ("file", b"hi")
+    given = {"file": {"content": "hi", "filename": "..\\..\\.x.txt"}}
+    assert forms.read_file(given) == ("x.txt", b"hi")
+
+
+def test_a_default_that_does_not_fit_is_said() -> None:
+    [field] = asked(form(control(value="long", maxLength=2))).fields
+    assert field.default is MISSING
+    assert field.description == '(It holds "long" now.)'
+
+
+def test_two_controls_of_one_name_are_two_fields() -> None:
+    fields = asked(form(control(value="a"), control(value="b"), control(value="c"))).fields
+    assert [each.name for each in fields] == ["x", "x (2)", "x (3)"]
+
+
+def test_an_answer_that_left_something_out_is_said_again() -> None:
+    read = form(
+        control(value="old"),
+        control("checkbox", "c", value="on", label="C"),
+        control("checkbox", "g", value="1", label="One"),
+        control("checkbox", "g", value="2", label="Two"),
+        control("select-one", "s", options=[{"value": "a", "label": "A", "selected": True}]),
+    )
+    states = forms.answered_states(read, {"c": True, "g": ["2"], "s": "a"})
+    confirm = forms.make_confirm(asked(read), read, states)
+    assert confirm.kind is Kind.CONFIRM
+    assert confirm.message.splitlines()[2:] == [
+        *("It would be sent with:", "x: (nothing)", 'C: "yes"', 'One: "Two"', 's: "A"')
+    ]
+
+
+def test_a_form_without_an_end_is_not_asked() -> None:
+    with pytest.raises(RemoteProtocolError):
+        asked(form(*(control(name=str(each)) for each in range(MAX_FIELDS + 1))))
+
+
+def test_what_is_compared_is_all_that_a_form_is() -> None:
+    one, other = form(control(value="a")), form(control(value="b"))
+    assert one.shape == other.shape
+    assert one.shape != form(control(label="L")).shape
+
+
+# --- results --------------------------------------------------------------------------------------
+
+RESPONSES: dict[str, tuple[Json, str, Json]] = {
+    # what the browser reports: the code of the failure, the data or the words
+    "data": ({"status": "Completed", "output": [1]}, "", [1]),
+    "nothing": ({"status": "Completed"}, "", None),
+    "MCP": (
+        {"status": "Completed", "output": {"content": [{"type": "text", "text": "a"}]}},
+        *("", "a"),
+    ),
+    "almost": ({"status": "Completed", "output": {"content": ["a"]}}, "", {"content": ["a"]}),
+    "thrown": (
+        {"status": "Error", "errorText": "", "exception": {"description": "E: a\n at"}},
+        *("OPERATION_FAILED", "E: a"),
+    ),
+    "a text thrown": ({"status": "Error", "exception": {"value": "a"}}, "OPERATION_FAILED", "a"),
+    "no reason": ({"status": "Error"}, "OPERATION_FAILED", "the page gave no reason"),
+    "validation": (
+        {"status": "Error", "errorText": "Form validation failed: a"},
+        *("INVALID_PARAMS", "Form validation failed: a"),
+    ),
+    "no tool": (
+        {"status": "Error", "errorText": "Tool not found"},
+        *("UNKNOWN_CAPABILITY", "Tool not found"),
+    ),
+    "taken back": (
+        {"status": "Canceled", "errorText": "a"},
+        *("CANCELLED", "The page ended the call: a"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RESPONSES)
+def test_a_response_is_its_data_or_why_there_are_none(kind: str) -> None:
+    raw, code, said = RESPONSES[kind]
+    result = results.decode_response(raw)
+    if result.failure is None:
+        assert (code, result.data) == ("", said)
+    else:
+        assert (result.failure.code, result.failure.message) == (code, said)
+
+
+def test_a_site_that_stops_the_sending_and_says_nothing_may_have_acted() -> None:
+    said = {"status": "Error", "errorText": "preventDefault() was called without respondWith()"}
+    failure = results.decode_response(said).failure
+    assert failure is not None
+    assert (failure.code, failure.retryable) == ("OUTCOME_UNKNOWN", False)
+
+
+def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
+    for outcome in Outcome:
+        for who in (AnsweredBy.PERSON, AnsweredBy.HOST_POLICY):
+            failure = results.refused(Answer(outcome, who, reason="R.")).failure
+            assert failure is not None
+            assert failure.message.startswith("Nothing was sent: ")
+            assert failure.message.endswith(" R.")
+    failure = results.refused(Answer(Outcome.DECLINED, AnsweredBy.PERSON)).failure
+    assert failure is not None
+    assert failure.message == "Nothing was sent: the person said no."
+    unsent = results.unsent("a", retryable=True).failure
+    assert unsent is not None
+    assert unsent.retryable

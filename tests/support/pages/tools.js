@@ -1,0 +1,60 @@
+// Tools of every kind. A form that is sent says what it was sent with.
+'use strict';
+const $ = (id) => document.getElementById(id);
+const sent = (event) => {
+  const held = {};
+  for (const [name, value] of new FormData(event.target, event.submitter))
+    held[name] = value instanceof File ? `${value.name}, ${value.size} bytes` : value;
+  return held;
+};
+for (const id of ['table', 'account', 'photo', 'odd', 'search'])
+  $(id).addEventListener('submit', (event) => {
+    event.preventDefault();
+    event.respondWith?.(Promise.resolve({ sent: sent(event), agent: event.agentInvoked }));
+  });
+
+const tool = (name, description, execute, more = {}) =>
+  document.modelContext.registerTool({ name, description, execute, ...more });
+
+const PAIR = { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a'] };
+tool('add', 'Adds two numbers', ({ a, b = 0 }) => ({ sum: a + b }), {
+  inputSchema: PAIR,
+  annotations: { readOnlyHint: true },
+});
+tool('shaped', 'Answers as MCP does', () => ({ content: [{ type: 'text', text: 'hello' }] }), {
+  annotations: { readOnlyHint: true, untrustedContentHint: true },
+});
+tool('fail', 'Fails', () => {
+  throw new RangeError('no more chairs');
+});
+tool('wipe', 'Wipes all', () => ({ wiped: true }), { annotations: { consequentialHint: true } });
+tool('ask', 'Asks in a dialog', () => ({ sure: confirm('Sure?') }));
+tool('login', 'Takes a secret', ({ user, pin }) => ({ user, said: `pin ${pin}` }), {
+  inputSchema: {
+    type: 'object',
+    properties: { user: { type: 'string' }, pin: { type: 'string', writeOnly: true } },
+    required: ['user', 'pin'],
+  },
+});
+tool('hang', 'Never answers', () => new Promise(() => {}));
+
+// What a test has the page do to itself.
+const WORK = {
+  remove: () => $('table').remove(),
+  reset: () => $('table').reset(),
+  leave: () => location.assign('/tools.html?again'),
+  away: () => location.assign(`//localhost:${location.port}/tools.html`),
+  rewrite: () =>
+    $('table').addEventListener('change', () => ($('table').shop.value = '99'), { once: true }),
+  more: () => void tool('later', 'Came later', () => 'late', { annotations: { readOnlyHint: true } }),
+  frame: (source) => {
+    const frame = document.createElement('iframe');
+    frame.src = source;
+    frame.allow = 'tools';
+    document.body.append(frame);
+  },
+};
+tool('work', 'Does something to the page', ({ what, given }) => {
+  setTimeout(() => WORK[what](given));
+  return 'done';
+}, { inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } });
