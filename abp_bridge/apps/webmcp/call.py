@@ -35,6 +35,7 @@ from abp_bridge.protocols.webmcp.results import (
 )
 from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
 
+MOMENT = 0.02  # seconds
 QUIET_LIMIT = 3.0  # seconds for an answer that probably never comes
 NOT_AWAITED = Answer(
     Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason="The page no longer waits for it."
@@ -102,7 +103,7 @@ class ToolCall:
 
     async def _leave(self) -> None:
         if self._invocation is not None:
-            await self._session.cancel(self._invocation)
+            await self._session.cancel(self._invocation, CANCEL_LIMIT)
             self._session.release(self._invocation)
 
     def _refused(self, words: str) -> CallResult:
@@ -218,4 +219,4 @@ class ToolCall:
 
 async def pause() -> None:
     """A moment, for a page that is about to do something of which it tells nobody."""
-    await anyio.sleep(CANCEL_LIMIT / 20)
+    await anyio.sleep(MOMENT)

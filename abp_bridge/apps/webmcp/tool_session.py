@@ -26,7 +26,8 @@ from abp_bridge.protocols.webmcp.tools import Key, Tool, decode_keys, decode_too
 
 logger = logging.getLogger(__name__)
 
-CANCEL_LIMIT = 0.4  # seconds for the browser to say that a call is cancelled
+CANCEL_LIMIT = 0.4  # seconds for a call to be cancelled that nobody waits for any more
+PAGE_LIMIT = 5.0  # seconds for the page to say something that it knows
 MAX_EARLY = 100  # responses that came before their call was known
 MAX_TOOLS = 2_000  # that are known of one page
 MAX_WARNED = 20  # frames that are named because their tools are not offered
@@ -176,7 +177,7 @@ class ToolSession:
         for frame in self._page.shown.frames[1:]:
             if self._page.is_own_site(frame.url) or site(frame.url) in places:
                 continue
-            with anyio.move_on_after(CANCEL_LIMIT), suppress(PlaywrightError):
+            with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):
                 allowed = await (await frame.frame_element()).get_attribute("allow")
                 places |= {site(frame.url)} if "tools" in (allowed or "") else set()
         named = sorted(label(each, 80) for each in places)
@@ -187,7 +188,7 @@ class ToolSession:
 
     async def is_known_to_page(self) -> bool:
         """Whether the page itself has WebMCP: without it, it cannot say what it offers."""
-        with anyio.move_on_after(CANCEL_LIMIT), suppress(PlaywrightError):
+        with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):
             return bool(await self._page.shown.evaluate("() => !!document.modelContext"))
         return False
 
@@ -215,9 +216,9 @@ class ToolSession:
                 break
         return begun
 
-    async def cancel(self, invocation: Invocation) -> bool:
+    async def cancel(self, invocation: Invocation, limit: float = PAGE_LIMIT) -> bool:
         """Cancel a call, and wait until the page has been told. Whether it surely runs no more."""
-        with anyio.move_on_after(CANCEL_LIMIT):
+        with anyio.move_on_after(limit):
             try:
                 if not invocation.is_over:
                     await self.send("WebMCP.cancelInvocation", {"invocationId": invocation.id})

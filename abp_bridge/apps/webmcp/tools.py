@@ -31,7 +31,7 @@ from abp_bridge.protocols.webmcp.tools import (
 from abp_bridge.settings import Settings
 
 QUIET = 0.1  # seconds without a change, after which a list is told: pages register one by one
-READ_LIMIT = 2.0  # seconds to read a form
+READ_LIMIT = 5.0  # seconds to read a form
 LOST_LIMIT = 1.0  # seconds for calls to end whose page is lost
 SHARE = 0.8  # of a call's limit: the page's silence ends before the call does
 _CHANGED = f"notifications/{NoticeKind.CAPABILITIES_CHANGED.value}"
