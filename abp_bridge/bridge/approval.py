@@ -104,15 +104,17 @@ def make_question(
     )
 
 
-def refusal(capability: str, answer: Answer) -> CallResult | None:
-    """How a call ends whose question ended so; None where a person allowed it."""
+def refusal(capability: str, answer: Answer, asked_by: str = "--confirm") -> CallResult | None:
+    """How a call ends whose question ended so; None where a person allowed it. `asked_by` is what
+    has them asked.
+    """
     if answer.outcome is Outcome.ACCEPTED and answer.content.get(CONFIRMED) is True:
         return None
     code, why, retryable = _REFUSALS.get((answer.answered_by, answer.outcome), _NOBODY)
     reason = f" {answer.reason}" if answer.reason else ""
     return failed(
         code,
-        f"{label(capability)} was not called. It needs a person's approval (--confirm), and"
+        f"{label(capability)} was not called. It needs a person's approval ({asked_by}), and"
         f" {why}.{reason}",
         retryable=retryable,
         cancelled=code == "USER_CANCELLED",

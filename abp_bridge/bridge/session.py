@@ -523,7 +523,8 @@ class Bridge:
             params,
             name=connection.name,
         )
-        return approval.refusal(capability.name, await connection.ask(question))
+        asked_by = "its app asks for it" if capability.needs_approval else "--confirm"
+        return approval.refusal(capability.name, await connection.ask(question), asked_by)
 
     async def _run(self, connection: AppConnection, call: Call) -> None:
         try:

@@ -114,7 +114,7 @@ class ToolSession:
         """Hear of all that there is, and of what comes.
 
         Raises:
-            PlaywrightError: The page is gone, or its browser knows no WebMCP.
+            PlaywrightError: The page is gone.
         """
         self._cdp = cdp = await self._page.new_session()
         cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"]))
@@ -124,7 +124,8 @@ class ToolSession:
         cdp.on("WebMCP.toolResponded", self._on_responded)
         await cdp.send("Page.enable")
         self._know((await cdp.send("Page.getFrameTree"))["frameTree"])
-        await cdp.send("WebMCP.enable")
+        with suppress(PlaywrightError):  # a browser that knows no WebMCP
+            await cdp.send("WebMCP.enable")
 
     def _know(self, tree: Mapping[str, Any]) -> None:
         self.frames[tree["frame"]["id"]] = site(tree["frame"].get("securityOrigin", ""))

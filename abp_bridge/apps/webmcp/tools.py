@@ -50,7 +50,7 @@ class WebMcpTools:
         self._running = 0
         self._idle = anyio.Event()
         self._changed = anyio.Event()
-        self._is_told = False
+        self._told: dict[Key, Tool] | None = None  # what was listed last
 
     async def attach(self, page: AppPage, settings: Settings) -> None:
         """Hear of the tools of `page` (`PageTools.attach`)."""
@@ -88,7 +88,7 @@ class WebMcpTools:
         """
         session = self._session
         assert session is not None
-        tools, self._is_told = list(session.tools.values()), True
+        tools, self._told = list(session.tools.values()), dict(session.tools)
         self._names = name_tools(tools, taken, self._names, list(session.frames))
         problems = [*await session.warnings()]
         offered: list[tuple[Tool, str, Collection[str]]] = []
@@ -191,6 +191,7 @@ class WebMcpTools:
     async def _tell_changes(self) -> None:
         """Tell that there are other tools, once for all that come together."""
         assert self._page is not None
+        assert self._session is not None
         while True:
             await self._changed.wait()
             late = False
@@ -198,6 +199,7 @@ class WebMcpTools:
                 with anyio.move_on_after(QUIET) as waiting:
                     await self._changed.wait()
                 late = waiting.cancelled_caught
-            if self._is_told and self._page.listener is not None and not self._page.lost:
+            is_news = self._told is not None and self._told != self._session.tools
+            if is_news and self._page.listener is not None and not self._page.lost:
                 kind = NoticeKind.CAPABILITIES_CHANGED
                 self._page.listener.on_notice(Notice(kind, _CHANGED))
