@@ -278,6 +278,8 @@ class BrowserApp:
         """
         if self._tools is not None and self._tools.has(capability):
             return await self._tools.call(capability, params, call)
+        if not self._speaks_abp:
+            return failed("UNKNOWN_CAPABILITY", f"The page offers no tool {label(capability)!r}.")
         session = self._sessions
         result = await self._call(capability, params, call)
         if (

@@ -100,7 +100,8 @@ function run(work, given) {
   };
 
   function set(control, state) {
-    if (typeof state === 'boolean') setter(HTMLInputElement.prototype, 'checked').call(control, state);
+    if (typeof state === 'boolean')
+      setter(HTMLInputElement.prototype, 'checked').call(control, state);
     else if (Array.isArray(state))
       for (const each of control.options) each.selected = state.includes(each.value);
     else setter(PROTOTYPES[control.tagName], 'value').call(control, state);

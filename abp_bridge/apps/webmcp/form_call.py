@@ -243,7 +243,7 @@ class FormCall(ToolCall):
         """The page's answer; None where the form was not what had been read last."""
         self._sent, self._stopped = True, False
         self._report()
-        sent = show_sent(form)
+        sent, result = show_sent(form), None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._press)
             result = await self._wait(sent)

@@ -24,6 +24,7 @@ from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.rpc.tap import observe_stream
 from abp_bridge.settings import Settings
 
+WEBMCP = "WebMCP"  # what such a page has for a version
 NO_CAPABILITY = "abp-bridge.check.no-such-capability"
 # What an error says that comes before the browser is started, and which step it ends.
 _STEPS = {
@@ -62,6 +63,8 @@ async def gather(
             app.open(ScriptedListener(facts, script)) as opened,
         ):
             facts.capabilities = opened.capabilities
+            if facts.kind is Kind.PAGE and opened.version == WEBMCP:
+                facts.kind = Kind.TOOLS
             calls = {
                 "unknown": (NO_CAPABILITY, {}) if facts.kind in ABP else None,
                 "called": read_call(call, opened.capabilities) if call else None,

@@ -51,6 +51,7 @@ class Kind(enum.Enum):
     """What kind of app it is: which rules can hold for it."""
 
     PAGE = "a page"
+    TOOLS = "a page that offers tools by WebMCP"
     PIPE = "a program on a pipe"
     SOCKET = "an app at a WebSocket"
     OTHER = "an app that speaks no ABP itself"
