@@ -48,6 +48,19 @@ def test_what_is_no_text_is_refused(format: str) -> None:
     assert found.value.line == 2
 
 
+def test_half_of_a_pair_is_escaped_or_refused() -> None:
+    path = ("servers", "abp")
+    entry = {"command": "half of a pair: \ud800"}
+    for format in ("json", "yaml"):
+        document = Document(b"{}" if format == "json" else b"", format)
+        document.insert(path, entry)
+        assert b"\\ud800" in document.content
+    toml = Document(b"a = 1\n", "toml")
+    with pytest.raises(FormatError, match="what is to be written is no text"):
+        toml.insert(path, entry)
+    assert toml.content == b"a = 1\n"
+
+
 def test_values_are_equal_in_kind_too() -> None:
     same = {"a": [1, float("nan"), None], "b": ("number", "1e400")}
     assert equal(same, {"b": ("number", "1e400"), "a": [1, float("nan"), None]})

@@ -124,6 +124,12 @@ def test_what_is_no_toml_is_refused() -> None:
         Document(b"a = 1\na = 2\n", "toml")
 
 
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    Document(b"a = " + b"[" * 60 + b"]" * 60, "toml")
+    with pytest.raises(FormatError, match="nested too deeply"):
+        Document(b"a = " + b"[" * 101 + b"]" * 101, "toml")
+
+
 VALUES = st.sampled_from(
     ["1", '"[x]"', "'#'", '["a", # ]\n "b"]', '"""\n[y]\n"""', "{z = 1}", "nan", "'''\n'''"]
 )

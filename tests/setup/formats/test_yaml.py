@@ -130,6 +130,12 @@ def test_what_cannot_hold_it_is_refused(text: str, said: str) -> None:
         Document(text.encode(), "yaml").insert(PATH, ENTRY)
 
 
+# Twenty short lines, each of ten times the one before.
+BILLIONS = "a0: &a0 x\n" + "".join(
+    f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(20)
+)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -137,6 +143,7 @@ def test_what_cannot_hold_it_is_refused(text: str, said: str) -> None:
         ("a: 1\n---\nb: 2\n", "more than one document"),
         ("a: \x00\n", "this is no YAML: "),
         ("[" * 101 + "]" * 101, "too deeply"),
+        (BILLIONS, "stand for too much"),
     ],
 )
 def test_what_is_no_yaml_is_refused(text: str, said: str) -> None:
