@@ -21,7 +21,7 @@ from abp_bridge.cli.doctor.ask import judge as judge_answer
 from abp_bridge.cli.install import run as install
 from abp_bridge.cli.install.place import find_place
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.setup.doctor.environment import environment
+from abp_bridge.setup.doctor.environment import environment, patience
 from abp_bridge.setup.doctor.finding import Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather
 from abp_bridge.setup.doctor.proof import judge as judge_proof
@@ -67,6 +67,24 @@ def _servers(**members: Json) -> str:
 PLANTED = (
     Planted("withheld tools", "codex", {CODEX: _CODEX + "enabled_tools = []\n"}, "0 of our tools"),
     Planted(
+        "withheld tools",
+        "codex",
+        {CODEX: _CODEX + 'disabled_tools = ["abp_answer"]\n'},
+        "disabled_tools: 1",
+    ),
+    Planted(
+        "withheld tools",
+        "qwen",
+        {".qwen/settings.json": _servers(excludeTools=["abp_answer", "abp_call"])},
+        "excludeTools: 2",
+    ),
+    Planted(
+        "withheld tools",
+        "kiro",
+        {".kiro/settings/mcp.json": _servers(disabledTools=["abp_answer"])},
+        "disabledTools: 1",
+    ),
+    Planted(
         "silent agent",
         "jetbrains",
         {
@@ -97,6 +115,13 @@ PLANTED = (
         "roaming",
         {"APPDATA": "HOME/roaming", "LOCALAPPDATA": "HOME/local"},
         "win32",
+    ),
+    Planted(
+        "another file",
+        "copilot",
+        {"config/copilot/mcp-config.json": _servers(type="local", tools=["*"])},
+        "which GitHub Copilot CLI does not read",
+        {"XDG_CONFIG_HOME": "HOME/config"},
     ),
     Planted("key", "vscode", {".config/Code/User/mcp.json": _SERVERS}, "under mcpServers"),
     Planted("key", "codex", {CODEX: _CODEX.replace("mcp_servers", "mcpServers")}, "mcp_servers is"),
@@ -154,6 +179,12 @@ PLANTED = (
         "leaves so",
     ),
     Planted(
+        "variables",
+        "claude",
+        {CLAUDE: _servers(env={"DISPLAY": "${env:DISPLAY}"})},
+        "DISPLAY of its env",
+    ),
+    Planted(
         "copies", "codex", {CODEX: _CODEX + _CODEX.replace("servers.abp", "servers.mine")}, '"mine"'
     ),
     Planted(
@@ -193,6 +224,15 @@ PLANTED = (
         "after 180 s",
     ),
     Planted("call limit", "claude", {CLAUDE: _servers(timeout=60_000)}, "after 60 s"),
+    Planted(
+        "call limit", "claude", {CLAUDE: _SERVERS}, "after 30 s", {"MCP_TOOL_TIMEOUT": "30000"}
+    ),
+    Planted(
+        "call limit",
+        "claude",
+        {CLAUDE: _SERVERS, ".claude/settings.json": '{"env": {"MCP_TOOL_TIMEOUT": "45000"}}'},
+        "after 45 s",
+    ),
     Planted("unit", "claude", {CLAUDE: _servers(timeout=900)}, "milliseconds"),
     Planted(
         "unit",
@@ -255,6 +295,15 @@ PLANTED = (
         "(profile x)",
     ),
     Planted(
+        "elicitation mode",
+        "fast-agent",
+        {
+            "here/fastagent.config.yaml": "mcp:\n  servers:\n    abp:\n      command: ABP\n"
+            "      args: [serve]\n      elicitation:\n        mode: auto-cancel\n"
+        },
+        "auto-cancel",
+    ),
+    Planted(
         "granular policy",
         "codex",
         {
@@ -277,6 +326,25 @@ PLANTED = (
             "here/.claude/settings.local.json": '{"disabledMcpjsonServers": ["abp"]}',
         },
         "disabledMcpjsonServers",
+    ),
+    Planted(
+        "disabled here",
+        "claude",
+        {
+            CLAUDE: f'{{"mcpServers": {{"abp": {_ENTRY}}},'
+            ' "projects": {"HERE": {"disabledMcpServers": ["abp"]}}}',
+        },
+        "disabledMcpServers",
+    ),
+    Planted(
+        "disabled here",
+        "gemini",
+        {
+            GEMINI: _SERVERS,
+            ".gemini/mcp-server-enablement.json": '{"abp": {"enabled": false}}',
+            ".gemini/trustedFolders.json": '{"HERE": "TRUST_FOLDER"}',
+        },
+        "mcp-server-enablement.json",
     ),
     Planted(
         "settings.json", "claude", {".claude/settings.json": _SERVERS}, "reads no servers there"
@@ -415,6 +483,27 @@ def test_what_a_file_keeps_secret_is_not_told(home: Path) -> None:
     assert [each.check for each in told if each.verdict.fails] == ["wrong value"]
 
 
+@pytest.mark.parametrize(
+    ("host", "file", "word"),
+    [
+        ("claude", CLAUDE, "${Key_2:-none}"),
+        ("gemini", GEMINI, "$KEY_2"),
+        ("opencode", ".config/opencode/opencode.json", "{env:key_2}"),
+    ],
+)
+def test_a_variable_that_the_host_knows_is_no_trap(
+    host: str, file: str, word: str, home: Path
+) -> None:
+    words = ["serve", "--page", "open", "--app", word]
+    entry: Json = {"command": "ABP", "args": words, "timeout": 900_000, "env": {"A": word}}
+    servers: Json = {"mcpServers": {"abp": entry}}
+    if host == "opencode":
+        entry = {"type": "local", "command": ["ABP", *words], "environment": {"A": word}}
+        servers = {"mcp": {"abp": {**entry, "timeout": 900_000}}}
+    plant(home, {file: json.dumps(servers), **_TRUSTED})
+    assert [each for each in judge(gather(HOSTS[host], machine(home))) if each.verdict.fails] == []
+
+
 def test_a_limit_of_all_servers_counts(home: Path) -> None:
     servers = f'"context_servers": {{"abp": {_ENTRY}}}'
     plant(home, {".config/zed/settings.json": f'{{"context_server_timeout": 900, {servers}}}'})
@@ -451,6 +540,16 @@ def test_a_server_gets_what_its_host_passes_on(
     got = environment(HOSTS[host], facts.entries[0], here.environ, "linux")
     assert set(got) == given
     assert (f"{home}/bin" in got["PATH"]) == (host != "cursor")
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [("", 30), ("startup_timeout_sec = 2\n", 2), ("startup_timeout_ms = 1500\n", 1.5)],
+)
+def test_codex_waits_as_long_as_its_file_says(line: str, seconds: float, home: Path) -> None:
+    plant(home, {CODEX: _CODEX + line})
+    (entry,) = gather(HOSTS["codex"], machine(home)).entries
+    assert patience(HOSTS["codex"], entry) == (seconds, False)
 
 
 @pytest.mark.parametrize(

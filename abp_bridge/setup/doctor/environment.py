@@ -73,7 +73,10 @@ def patience(host: SetupHost, entry: Entry) -> tuple[float, bool]:
         return begins.patience, begins.short
     if members.get("required") is not True:
         return begins.patience, begins.short
-    return as_number(members.get("startup_timeout_sec")) or 30.0, False
+    said = as_number(members.get("startup_timeout_sec"))
+    if said is None and (thousandths := as_number(members.get("startup_timeout_ms"))) is not None:
+        said = thousandths / 1000
+    return said or 30.0, False
 
 
 def host_path(host: SetupHost, environ: Mapping[str, str], platform: str = "") -> str:

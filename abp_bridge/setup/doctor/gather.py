@@ -12,6 +12,7 @@ from pathlib import Path
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.setup.doctor.environment import host_path
 from abp_bridge.setup.doctor.facts import Entry, HostFacts, Scope, SeenFile, mentions_us
+from abp_bridge.setup.doctor.signs.gemini import ENABLEMENT
 from abp_bridge.setup.entries import Server, find_layout, read_server
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import is_there, read_content
@@ -21,10 +22,17 @@ from abp_bridge.setup.hosts import HOSTS, Files, FormatName, Layout, SetupHost
 from abp_bridge.setup.locate import Machine, locate, possible_files, user_files
 
 # host -> its files beside the one with the servers: of this person, and of a project
-_BESIDE_USER: Mapping[str, Files] = {
-    "claude": Files(("$CLAUDE_CONFIG_DIR", "~/.claude"), ("settings.json",)),
-    "gemini": Files(("$GEMINI_CLI_HOME/.gemini", "~/.gemini"), ("trustedFolders.json",)),
-    "qwen": Files(("$QWEN_HOME", "~/.qwen"), ("trustedFolders.json",)),
+_GEMINI = ("$GEMINI_CLI_HOME/.gemini", "~/.gemini")
+_BESIDE_USER: Mapping[str, Sequence[Files]] = {
+    "claude": [Files(("$CLAUDE_CONFIG_DIR", "~/.claude"), ("settings.json",))],
+    "gemini": [Files(_GEMINI, ("trustedFolders.json",)), Files(_GEMINI, (ENABLEMENT,))],
+    "qwen": [Files(("$QWEN_HOME", "~/.qwen"), ("trustedFolders.json",))],
+}
+# host -> where others put its file, and it does not look
+_MISTAKEN: Mapping[str, Files] = {
+    "copilot": Files(
+        ("$XDG_CONFIG_HOME", "$XDG_CONFIG_HOME/copilot", "~/.config/copilot"), ("mcp-config.json",)
+    )
 }
 _BESIDE_PROJECT: Mapping[str, Sequence[str]] = {
     "claude": (".claude/settings.json", ".claude/settings.local.json")
@@ -114,7 +122,8 @@ def _programs(host: SetupHost, server: Server, machine: Machine) -> tuple[str | 
 
 def _beside(host: SetupHost, machine: Machine) -> dict[str, JsonValue]:
     paths = [machine.folder.absolute() / each for each in _BESIDE_PROJECT.get(host.name, ())]
-    paths += [*possible_files(_BESIDE_USER.get(host.name), machine)][:1]
+    for files in _BESIDE_USER.get(host.name, ()):
+        paths += [*possible_files(files, machine)][:1]
     found: dict[str, JsonValue] = {}
     for path in paths:
         seen = _read(path, "user", "jsonc")
@@ -125,7 +134,8 @@ def _beside(host: SetupHost, machine: Machine) -> dict[str, JsonValue]:
 
 def _unread(host: SetupHost, machine: Machine, read: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Where else the host's file might be: a variable, or its build, says that it is not."""
-    for path in possible_files(user_files(host, machine), machine):
+    places = (user_files(host, machine), _MISTAKEN.get(host.name))
+    for path in dict.fromkeys(each for files in places for each in possible_files(files, machine)):
         if str(path) not in read:
             seen = _read(path, "user", host.format)
             if any(_entries(host, seen, machine)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from abp_bridge.setup.doctor.facts import HostFacts
 from abp_bridge.setup.doctor.finding import Finding, Verdict
-from abp_bridge.setup.doctor.signs import anywhere, claude, codex, gemini
+from abp_bridge.setup.doctor.signs import anywhere, claude, codex, fast_agent, gemini
 from abp_bridge.setup.hosts import HOSTS
 
 Find = Callable[[HostFacts], Iterable[str]]
@@ -163,10 +163,10 @@ TRAPS: tuple[Trap, ...] = (
     ),
     Trap(
         "withheld tools",
-        (*anywhere.TOOLS,),
+        tuple(name for name in HOSTS if name in {*anywhere.TOOLS, *anywhere.KEPT_BACK}),
         _WARNING,
-        "The entry lets some tools through, and a model does not see the others: those of an app"
-        " that comes later, or those by which a long call goes on.",
+        "The entry lets some tools through, or keeps some back, and a model does not see the"
+        " others: those of an app that comes later, or those by which a long call goes on.",
         "Take the list out of the entry.",
         anywhere.withheld_tools,
     ),
@@ -314,6 +314,30 @@ TRAPS: tuple[Trap, ...] = (
         "Claude Code reads no servers from its settings.json.",
         "Move them to ~/.claude.json: 'claude mcp add-json --scope user NAME ENTRY'.",
         claude.settings,
+    ),
+    Trap(
+        "disabled here",
+        ("claude",),
+        _FAILS,
+        "A server that you switched off in this folder by /mcp stays off in it.",
+        "Switch it on again there: start claude in this folder, and /mcp.",
+        claude.disabled,
+    ),
+    Trap(
+        "disabled here",
+        ("gemini",),
+        _FAILS,
+        "A server that you switched off by /mcp stays off, whatever the settings say.",
+        "Switch it on again: start gemini, and /mcp enable NAME.",
+        gemini.disabled,
+    ),
+    Trap(
+        "elicitation mode",
+        ("fast-agent",),
+        Verdict.REFUSED,
+        "With the mode auto-cancel or none of an entry's elicitation fast-agent asks nobody.",
+        "Set elicitation.mode: forms, or take it out.",
+        fast_agent.never,
     ),
     Trap(
         "folder not trusted",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from abp_bridge.core.json_value import as_number, as_object
+from abp_bridge.core.json_value import as_number, as_object, as_texts
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.profiles import PROFILES
 from abp_bridge.settings import misspelt
@@ -155,23 +155,34 @@ TOOLS: Mapping[str, str] = {
     "qwen": "includeTools",
 }
 _EMPTY_IS_NONE = ("codex", "copilot")  # elsewhere an empty list lets all through
+# host -> the member that names the tools which are kept back
+KEPT_BACK: Mapping[str, str] = {
+    "codex": "disabled_tools",
+    "gemini": "excludeTools",
+    "qwen": "excludeTools",
+    "kiro": "disabledTools",
+}
 
 
 def withheld_tools(facts: HostFacts) -> Iterator[str]:
-    """Lists of tools, which keep others back."""
-    member = TOOLS[facts.host.name]
+    """Lists of tools, which keep others back, or those that are in them."""
+    host = facts.host.name
+    member, against = TOOLS.get(host, ""), KEPT_BACK.get(host, "")
     for entry in facts.entries:
         let = entry.members.get(member)
-        if isinstance(let, list) and "*" not in let and (let or facts.host.name in _EMPTY_IS_NONE):
+        if isinstance(let, list) and "*" not in let and (let or host in _EMPTY_IS_NONE):
             yield f"{entry.shown} has {member}: {len(let)} of our tools may be used, and no other."
+        if kept := as_texts(entry.members.get(against)):
+            yield f"{entry.shown} has {against}: {len(kept)} of our tools may not be used."
 
 
-_VARIABLE = re.compile(r"\$\{[^}]+\}|\$[A-Z_]+|\{env:[^}]+\}")
+_VARIABLE = re.compile(r"\$\{[^}]+\}|\$[A-Z_][A-Z0-9_]*|\{env:[^}]+\}")
+_WHOLE_VARIABLE = re.compile(r"\$?\{[^{}]+\}")
 # What a host puts in for a variable; who is not here was not seen to.
 EXPANDS: Mapping[str, str] = {
-    "claude": r"\$\{[A-Z_]+(:-[^}]*)?\}",
-    "gemini": r"\$\{?[A-Z_]+\}?",
-    "qwen": r"\$\{?[A-Z_]+\}?",
+    "claude": r"\$\{[A-Za-z_]\w*(:-[^}]*)?\}",
+    "gemini": r"\$\w+|\$\{\w+\}",
+    "qwen": r"\$\w+|\$\{\w+\}",
     "opencode": r"\{(env|file):[^}]+\}",
     "kilo": r"\{(env|file):[^}]+\}",
     "codex": "(?!)",
@@ -200,6 +211,10 @@ def variables(facts: HostFacts) -> Iterator[str]:
             for each in _VARIABLE.findall(word):
                 if not re.fullmatch(pattern or "", each):
                     yield f"{entry.shown} has {label(each)}, which {facts.host.title} leaves so."
+        for name, value in entry.env.items():  # of what may be a secret nothing is shown
+            if _WHOLE_VARIABLE.fullmatch(value) and not re.fullmatch(pattern or "", value):
+                words = f"is a variable as {facts.host.title} does not write it"
+                yield f"{entry.shown}: {label(name)} of its {entry.shape.env} {words}."
 
 
 def copies(facts: HostFacts) -> Iterator[str]:
@@ -250,6 +265,8 @@ _USUAL_LIMIT = {
 }
 # host -> where its settings say that for all servers, in the unit of an entry
 _LIMITS_OF_ALL = {"zed": ("context_server_timeout",)}
+# host -> the variable that says it, in ms, in its environment or in the `env` of its settings
+_LIMIT_VARIABLES = {"claude": "MCP_TOOL_TIMEOUT"}
 _SHORTEST_MS = 1_000  # less was meant as seconds
 _LONGEST_S = 86_400  # more was meant as milliseconds
 
@@ -267,7 +284,7 @@ def short_clock(facts: HostFacts) -> Iterator[str]:
         if entry.agent or not entry.shape.timeout or _wrong_unit_of(entry):
             continue
         said = _limit(entry)
-        usual = _limit_of_all(facts) or _USUAL_LIMIT.get(facts.host.name)
+        usual = _limit_of_all(facts) or _said_limit(facts) or _USUAL_LIMIT.get(facts.host.name)
         seconds = usual if said is None else said / (1000 if entry.shape.unit == "ms" else 1)
         if seconds is not None and seconds < wanted and not _is_told(entry, seconds):
             yield (
@@ -280,6 +297,16 @@ def _limit_of_all(facts: HostFacts) -> float | None:
     place = _LIMITS_OF_ALL.get(facts.host.name, ())
     said = [as_number(find_value(value, place)) for _, value in facts.values()] if place else []
     return next((each for each in said if each is not None), None)
+
+
+def _said_limit(facts: HostFacts) -> float | None:
+    name = _LIMIT_VARIABLES.get(facts.host.name, "")
+    inside = [as_object(as_object(each).get("env")) for each in facts.beside.values()]
+    for place in (*inside, facts.environ) if name else ():
+        said = str(place.get(name, ""))
+        if said.isdecimal() and len(said) < 10:
+            return int(said) / 1000
+    return None
 
 
 def _is_told(entry: Entry, seconds: float) -> bool:

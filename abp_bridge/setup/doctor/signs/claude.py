@@ -40,6 +40,17 @@ def rejected(facts: HostFacts) -> Iterator[str]:
             yield f'"{entry.name}" of {entry.file} is among disabledMcpjsonServers.'
 
 
+def disabled(facts: HostFacts) -> Iterator[str]:
+    """Servers that its person switched off in this folder, by /mcp."""
+    user = facts.file("user")
+    projects = as_object(as_object(user.value if user else None).get("projects"))
+    off = as_texts(as_object(projects.get(facts.folder)).get("disabledMcpServers"))
+    for entry in facts.entries:
+        if user is not None and entry.name in off:
+            where = f"disabledMcpServers of {facts.folder} in {user.path}"
+            yield f"{entry.shown} is among {where}: it is not started here."
+
+
 def settings(facts: HostFacts) -> Iterator[str]:
     """Servers in settings, where none are read."""
     for path, value in facts.beside.items():

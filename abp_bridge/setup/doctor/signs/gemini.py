@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from abp_bridge.core.json_value import (
     as_object,
@@ -12,6 +13,8 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.setup.doctor.facts import HostFacts
 from abp_bridge.setup.formats.text import find as find_value
+
+ENABLEMENT = "mcp-server-enablement.json"
 
 
 def _trust(facts: HostFacts) -> str:
@@ -46,6 +49,15 @@ def distrusted_folder(facts: HostFacts) -> Iterator[str]:
     """A folder that is not trusted."""
     if facts.entries and _asks_for_trust(facts) and _trust(facts) == "DO_NOT_TRUST":
         yield f"{facts.folder} is one that {facts.host.title} was told not to trust."
+
+
+def disabled(facts: HostFacts) -> Iterator[str]:
+    """Servers that its person switched off, by /mcp."""
+    for path, value in facts.beside.items():
+        for entry in facts.entries if PurePath(path).name == ENABLEMENT else ():
+            said = as_object(as_object(value).get(entry.name.lower().strip()))
+            if said.get("enabled") is False:
+                yield f"{entry.shown} is switched off in {path}: it is not started."
 
 
 def not_allowed(facts: HostFacts) -> Iterator[str]:
