@@ -9,7 +9,7 @@ and name this server as its host.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
 from math import inf
 from pathlib import Path
@@ -19,8 +19,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route, Router, request_response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route
 
 from abp_bridge.rpc.private_files import PlaceError
 from abp_bridge.surfaces import http
@@ -28,10 +27,17 @@ from abp_bridge.surfaces.inbox import bridges, history, html, pairing
 from abp_bridge.surfaces.inbox.bridges import Bridge, BridgeError, Overview
 from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 from abp_bridge.surfaces.inbox.pairing import Pairing
-from abp_bridge.surfaces.page import peer
 from abp_bridge.surfaces.page.form import read as read_form
 from abp_bridge.surfaces.page.links import same
-from abp_bridge.surfaces.page.words import Words, choose
+from abp_bridge.surfaces.page.site import (
+    STATIC,
+    Handler,
+    is_own_user,
+    looks_ahead,
+    make_site,
+    readers_words,
+    static,
+)
 
 COOKIE = "abp-inbox"
 COOKIE_AGE = 400 * 86_400  # seconds: what browsers keep at most, anew with each visit
@@ -41,14 +47,6 @@ CODE_LENGTH = 8  # letters
 LOOK_EVERY = 1.0  # seconds between two looks at the bridges while somebody watches
 BEAT = 15  # looks between signs of life on a stream
 HERE = Path(__file__).parent / "static"
-PAGE = Path(peer.__file__).parent / "static"
-
-_CONTENT_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-
-_Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Invitation:
@@ -124,20 +122,18 @@ class InboxApp:
         routes = [
             Route("/", _same_user(self._enter), methods=["GET", "POST"]),
             Route("/go/{token}", _same_user(self._go)),
-            _static(PAGE / "form.css", "text/css"),  # the look is the page's
-            _static(HERE / "inbox.css", "text/css"),
-            _static(HERE / "inbox.js", "text/javascript"),
+            static(STATIC / "form.css", "text/css", _same_user),  # the look is the page's
+            static(HERE / "inbox.css", "text/css", _same_user),
+            static(HERE / "inbox.js", "text/javascript", _same_user),
             Route(home, own(self._list)),
             Route(f"{home}events", own(self._events)),
             Route(f"{home}next", own(self._next)),
             Route(f"{home}open/{{bridge}}/{{id}}", own(self._open)),
             Route(f"{home}forget", own(self._forget), methods=["POST"]),
         ]
-        default = request_response(_same_user(_not_found))
-        router = Router(routes, redirect_slashes=False, default=default)
-        return http.Site(router, _REFUSALS, {"Content-Security-Policy": _CONTENT_POLICY})
+        return make_site(routes, _notice, _same_user)
 
-    def _own(self, handle: _Handler) -> _Handler:
+    def _own(self, handle: Handler) -> Handler:
         """For paired browsers of this user's alone."""
 
         async def respond(request: Request) -> Response:
@@ -156,7 +152,7 @@ class InboxApp:
         invitation = self._invitation
         invited = invitation is not None and invitation.is_open
         if request.method != "POST":
-            return HTMLResponse(html.entrance_page(_words(request), invited=invited))
+            return HTMLResponse(html.entrance_page(readers_words(request), invited=invited))
         try:
             given = (await read_form(request, files=False)).first("code")
         except http.FormError as why:
@@ -165,7 +161,7 @@ class InboxApp:
             return _notice(request, "all.unpaired", 403)
         if invitation.take_code(given):
             return self._pair(invitation)
-        words = _words(request)
+        words = readers_words(request)
         page = html.entrance_page(words, invited=invitation.is_open, wrong=True)
         return HTMLResponse(page, 403)
 
@@ -176,7 +172,7 @@ class InboxApp:
         invitation = self._invitation
         if invitation is None or not same(request.url.path, invitation.path):
             return _notice(request, "refused.link", 403, "all.unpaired_words")
-        if _looks_ahead(request):
+        if looks_ahead(request):
             return Response(status_code=204)
         if not invitation.is_open:
             return _notice(request, "refused.used", 403, "all.unpaired_words")
@@ -222,7 +218,7 @@ class InboxApp:
             past=await anyio.to_thread.run_sync(history.read),
             paired=[] if kept is None else sorted(kept.browsers.values()),
             guard=self._guard,
-            words=_words(request),
+            words=readers_words(request),
         )
         return self._keep_cookie(HTMLResponse(page), _secret(request))
 
@@ -245,14 +241,14 @@ class InboxApp:
 
     async def _open(self, request: Request) -> Response:
         """To the question, by a link of its bridge."""
-        if _looks_ahead(request):
+        if looks_ahead(request):
             return Response(status_code=204)
         place = request.path_params["bridge"], request.path_params["id"]
         return await self._lead(request, *place)
 
     async def _next(self, request: Request) -> Response:
         """To the question that waits longest on a page; to the list, where there is none."""
-        if _looks_ahead(request):
+        if looks_ahead(request):
             return Response(status_code=204)
         waiting = _waiting((await self._lookout.find()).bridges)
         if not waiting:
@@ -265,7 +261,7 @@ class InboxApp:
             inbox = f"{self._server.url}{self._home}"
             link = await bridges.find_link(bridge, question, _secret(request), inbox)
         except BridgeError as why:
-            words = _words(request)
+            words = readers_words(request)
             said = words(f"all.problem_{why}", command=html.PAIR)
             return HTMLResponse(html.notice_page(words, "all.not_there", said, self._home), 404)
         return RedirectResponse(link, 303)
@@ -296,57 +292,19 @@ def _admits(secret: str) -> bool:
     return kept is not None and kept.admits(secret)
 
 
-def _same_user(handle: _Handler) -> _Handler:
+def _same_user(handle: Handler) -> Handler:
     """For connections of this user's alone, as the kernel says."""
 
     async def respond(request: Request) -> Response:
-        ends = tuple(request.scope["client"]), tuple(request.scope["server"])
-        if not await anyio.to_thread.run_sync(peer.is_own_user, *ends):
+        if not await is_own_user(request):
             return _notice(request, "all.user", 403)
         return await handle(request)
 
     return respond
 
 
-def _looks_ahead(request: Request) -> bool:
-    """Whether no person asks for this yet."""
-    purpose = request.headers.get("sec-purpose", request.headers.get("purpose", ""))
-    return request.method != "GET" or "prefetch" in purpose
-
-
-def _static(file: Path, media_type: str) -> Route:
-    content = file.read_bytes()
-
-    async def respond(request: Request) -> Response:
-        return Response(content, media_type=media_type)
-
-    return Route(f"/{file.name}", _same_user(respond), methods=["GET"])
-
-
-async def _not_found(request: Request) -> Response:
-    return _notice(request, "refused.nothing", 404)
-
-
-def _words(request: HTTPConnection) -> Words:
-    return choose(request.headers.get("accept-language", ""))
-
-
 def _notice(request: HTTPConnection, key: str, status: int, said: str = "") -> Response:
     """The sentences of `key`, or `said` in place of the second, in its reader's language."""
-    words = _words(request)
+    words = readers_words(request)
     sentence = words(said or f"{key}_words", command=html.PAIR)
     return HTMLResponse(html.notice_page(words, key, sentence), status)
-
-
-def _refusal(key: str, status: int) -> ASGIApp:
-    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
-        await _notice(HTTPConnection(scope), key, status)(scope, receive, send)
-
-    return respond
-
-
-_REFUSALS = {
-    421: _refusal("refused.host", 421),
-    403: _refusal("refused.site", 403),
-    500: _refusal("refused.fault", 500),
-}

@@ -11,9 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from abp_bridge.surfaces.inbox.history import DAYS, Ended
+from abp_bridge.surfaces.page.site import Templates
 from abp_bridge.surfaces.page.words import Words
 
 if TYPE_CHECKING:
@@ -25,13 +24,7 @@ if TYPE_CHECKING:
 SHOWN = 50  # lines of the history
 PAIR, UNPAIR = "abp-bridge inbox --pair", "abp-bridge inbox --unpair"
 
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = Templates(Path(__file__).parent / "templates")
 
 
 def _clock(time: float | datetime) -> str:
@@ -41,7 +34,7 @@ def _clock(time: float | datetime) -> str:
     return when.strftime("%H:%M" if when.date() == today else "%Y-%m-%d %H:%M")
 
 
-_TEMPLATES.filters["clock"] = _clock
+_TEMPLATES.environment.filters["clock"] = _clock
 
 
 def inbox_page(
@@ -69,7 +62,7 @@ def inbox_page(
     listed.sort(key=lambda each: each[1].since)
     count = f"({len(listed)}) " if listed else ""
     times = ", ".join(map(_clock, paired))
-    return _render(
+    return _TEMPLATES.render(
         "inbox",
         words,
         heading=f"{count}{words('all.heading')}",
@@ -118,14 +111,9 @@ def entrance_page(words: Words, *, invited: bool, wrong: bool = False) -> str:
     heading = words("all.entrance")
     unpaired = words("all.unpaired_words", command=PAIR)
     context = {"invited": invited, "wrong": wrong, "unpaired": unpaired}
-    return _render("entrance", words, heading=heading, **context)
+    return _TEMPLATES.render("entrance", words, heading=heading, **context)
 
 
 def notice_page(words: Words, key: str, sentence: str, home: str = "") -> str:
     """A page that only says something, and leads a paired browser `home`."""
-    return _render("notice", words, heading=words(key), sentence=sentence, home=home)
-
-
-def _render(template: str, words: Words, **context: object) -> str:
-    page = _TEMPLATES.get_template(f"{template}.html").render(words=words, **context)
-    return page.encode(errors="replace").decode()
+    return _TEMPLATES.render("notice", words, heading=words(key), sentence=sentence, home=home)

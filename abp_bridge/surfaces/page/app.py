@@ -14,47 +14,47 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.to_thread
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import Route, Router, request_response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route
 
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.interfaces.surface import Ending, SurfaceResponse
 from abp_bridge.surfaces import http
-from abp_bridge.surfaces.page import controls, html, peer
+from abp_bridge.surfaces.page import controls, html
 from abp_bridge.surfaces.page.buttons import confirms
 from abp_bridge.surfaces.page.controls import Filled
 from abp_bridge.surfaces.page.form import read as read_form
 from abp_bridge.surfaces.page.html import View
 from abp_bridge.surfaces.page.links import MAX_CODES, Link, Links, same
 from abp_bridge.surfaces.page.open_form import OpenForm
+from abp_bridge.surfaces.page.site import (
+    STATIC,
+    Handler,
+    is_own_user,
+    looks_ahead,
+    make_site,
+    readers_words,
+    static,
+)
 from abp_bridge.surfaces.page.visits import Visits
-from abp_bridge.surfaces.page.words import Words, choose
+from abp_bridge.surfaces.page.words import Words
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 logger = logging.getLogger(__name__)
 
-HERE = Path(__file__).parent / "static"
 BEAT = 15.0  # seconds between signs of life on a stream
 LONGEST_NONCE = 64  # characters that are proved anything for; a page's have 36
 RETRY = 1_000  # milliseconds after which a browser comes back to a stream that broke
 GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
-
-_CONTENT_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
 
 
 class PageApp:
@@ -125,8 +125,8 @@ class PageApp:
             Route("/open/{token}", self._follow),
             Route("/go/{token}", self._go),
             Route("/code/{id}", self._take_code, methods=both),
-            _static("form.css", "text/css"),
-            _static("form.js", "text/javascript"),
+            static(STATIC / "form.css", "text/css"),
+            static(STATIC / "form.js", "text/javascript"),
             Route(self._home, own(self._inbox)),
             Route(f"{self._home}events", own(self._changes)),
             Route(f"{self._home}proof/{{nonce}}", self._prove),
@@ -136,10 +136,9 @@ class PageApp:
             Route(f"{question}/check/{{draft}}", self._of_question(self._check), methods=both),
             Route(f"{question}/events", own(self._events)),
         ]
-        router = Router(routes, redirect_slashes=False, default=request_response(own(_not_found)))
-        return http.Site(router, _REFUSALS, {"Content-Security-Policy": _CONTENT_POLICY})
+        return make_site(routes, _notice, own)
 
-    def _own(self, handle: _Handler) -> _Handler:
+    def _own(self, handle: Handler) -> Handler:
         """For the person's browser alone."""
 
         async def respond(request: Request) -> Response:
@@ -165,13 +164,13 @@ class PageApp:
             return _notice(request, "refused.link", 403)
         if link.mark or link.id not in self._open:
             return self._show_used(request, link)
-        if _looks_ahead(request):
+        if looks_ahead(request):
             return Response(status_code=204)
         return self._admit(request, link)
 
     async def _take_code(self, request: Request) -> Response:
         """Whoever has its code is let in as by its link; who has none sees nothing of it."""
-        words = _words(request)
+        words = readers_words(request)
         link = self._links.by_id(request.path_params["id"])
         if link is None:
             said = words("refused.question_words")
@@ -184,7 +183,7 @@ class PageApp:
             given = (await read_form(request, files=False)).first("code")
         except http.FormError as why:
             return _not_taken(request, why)
-        if not await _is_own_user(request):  # a code may stand where others can read it
+        if not await is_own_user(request):  # a code may stand where others can read it
             return _notice(request, "refused.user", 403)
         if link.mark or link.ending:  # meanwhile
             return self._show_used(request, link)
@@ -206,7 +205,7 @@ class PageApp:
         """What is behind a link that lets nobody in any more but the browser that it let in."""
         if not link.mark:
             ending = link.ending or Ending.WITHDRAWN
-            return HTMLResponse(html.closed_page(ending, _words(request)))
+            return HTMLResponse(html.closed_page(ending, readers_words(request)))
         if same(request.cookies.get(self._cookie_name, ""), link.mark):
             return RedirectResponse(link.address, 303)
         return _notice(request, "refused.used", 403)
@@ -217,11 +216,11 @@ class PageApp:
         """
         opening = self._visits.opening
         if opening is None or not same(request.url.path, opening.path):
-            said = _words(request)("refused.used_words")
+            said = readers_words(request)("refused.used_words")
             return _notice(request, "refused.link", 403, said=said)
-        if not await _is_own_user(request):
+        if not await is_own_user(request):
             return _notice(request, "refused.user", 403)
-        if _looks_ahead(request):
+        if looks_ahead(request):
             return Response(status_code=204)
         if opening.came.is_set():
             return _notice(request, "refused.used", 403)
@@ -286,7 +285,7 @@ class PageApp:
         return Response(status_code=204)
 
     async def _inbox(self, request: Request) -> Response:
-        words = _words(request)
+        words = readers_words(request)
         return HTMLResponse(html.inbox_page(self._list(words), words))
 
     async def _changes(self, request: Request) -> Response:
@@ -306,11 +305,11 @@ class PageApp:
 
     # --- one question ---
 
-    def _of_question(self, handle: _FormHandler) -> _Handler:
+    def _of_question(self, handle: _FormHandler) -> Handler:
         """For a question that is open, with the form that was sent; else it is said to be over."""
 
         async def respond(request: Request) -> Response:
-            id, words = request.path_params["id"], _words(request)
+            id, words = request.path_params["id"], readers_words(request)
             sent = None
             if request.method == "POST":
                 form = self._unanswered().get(id)
@@ -331,7 +330,7 @@ class PageApp:
         return self._own(respond)
 
     def _show_closed(self, request: Request, id: str) -> Response:
-        words = _words(request)
+        words = readers_words(request)
         if (link := self._links.by_id(id)) is None:
             said = words("refused.question_words")
             return _notice(request, "refused.nothing", 404, said=said)
@@ -347,7 +346,7 @@ class PageApp:
 
     def _fill(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
         if sent is None:
-            words = _words(request)
+            words = readers_words(request)
             if (kept := form.last_draft) is None:
                 return HTMLResponse(html.question_page(form.question, self._view(form, words)))
             view = self._view(form, words)
@@ -373,7 +372,7 @@ class PageApp:
             kept, place = changed
             return _lead(request, f"{address}?draft={form.keep(kept).name}#{place}")
         given = controls.content(question, filled)
-        if wrong := controls.input_errors(question, given, _words(request)):
+        if wrong := controls.input_errors(question, given, readers_words(request)):
             kept = controls.drop_wrong(question, filled, wrong)
             return _lead(request, f"{address}?draft={form.keep(kept, wrong).name}")
         if len(question.fields) > 1:
@@ -393,7 +392,7 @@ class PageApp:
 
     def _check(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
         """The step before sending. What is secret stays here."""
-        words = _words(request)
+        words = readers_words(request)
         if (kept := form.draft(request.path_params["draft"])) is None:
             return _lead(request, form.link.address)
         if sent is None:
@@ -413,7 +412,7 @@ class PageApp:
         """What is open changes, and when it closes, until the question has ended: then one event
         says so.
         """
-        id, words = request.path_params["id"], _words(request)
+        id, words = request.path_params["id"], readers_words(request)
         form, link = self._open.get(id), self._links.by_id(id)
 
         async def stream() -> AsyncIterator[str]:
@@ -437,13 +436,7 @@ _ENDINGS = {
     Outcome.CANCELLED: Ending.CANCELLED,
 }
 
-_Handler = Callable[[Request], Awaitable[Response]]
 _FormHandler = Callable[[Request, OpenForm, Filled | None], Response]
-
-
-def _words(request: HTTPConnection) -> Words:
-    """In the language that the browser asks for."""
-    return choose(request.headers.get("accept-language", ""))
 
 
 def _is_script(request: HTTPConnection) -> bool:
@@ -466,7 +459,7 @@ def _notice(
     said: str = "",
 ) -> Response:
     """A page that says something; with the `inbox` to its person, whose tab is still there."""
-    words = _words(request)
+    words = readers_words(request)
     if _is_script(request):
         return JSONResponse({"problem": said or words(f"{key}_words")}, status)
     return HTMLResponse(html.notice_page(key, words, inbox, said), status)
@@ -475,39 +468,5 @@ def _notice(
 def _not_taken(
     request: HTTPConnection, why: http.FormError, inbox: html.Inbox | None = None
 ) -> Response:
-    said = _words(request)(f"refused.form_{why.status}")
+    said = readers_words(request)(f"refused.form_{why.status}")
     return _notice(request, "refused.form", why.status, inbox, said)
-
-
-async def _not_found(request: Request) -> Response:
-    return _notice(request, "refused.nothing", 404)
-
-
-async def _is_own_user(request: Request) -> bool:
-    client, server = request.scope["client"], request.scope["server"]
-    return await anyio.to_thread.run_sync(peer.is_own_user, tuple(client), tuple(server))
-
-
-def _looks_ahead(request: Request) -> bool:
-    """Whether no person asks for this yet."""
-    purpose = request.headers.get("sec-purpose", request.headers.get("purpose", ""))
-    return request.method != "GET" or "prefetch" in purpose
-
-
-def _static(name: str, media_type: str) -> Route:
-    response = Response((HERE / name).read_bytes(), media_type=media_type)
-    return Route(f"/{name}", response, methods=["GET"])
-
-
-def _refuse(key: str, status: int) -> ASGIApp:
-    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
-        await _notice(HTTPConnection(scope), key, status)(scope, receive, send)
-
-    return respond
-
-
-_REFUSALS = {
-    421: _refuse("refused.host", 421),
-    403: _refuse("refused.site", 403),
-    500: _refuse("refused.fault", 500),
-}

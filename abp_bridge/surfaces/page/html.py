@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from abp_bridge.core.file import MAX_SIZE
@@ -21,21 +20,16 @@ from abp_bridge.core.question import Permission, Question
 from abp_bridge.interfaces.surface import Ending
 from abp_bridge.surfaces.page import buttons, controls
 from abp_bridge.surfaces.page.controls import Filled, Wrong
+from abp_bridge.surfaces.page.site import Templates
 from abp_bridge.surfaces.page.words import ENGLISH, Words
 
 SHORTER = 60  # characters of a page's title
 _PROTOCOL = re.compile(r" \((?:MCP|ACP|ABP)[^()]*\)")  # which a host's name ends with
 
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_TEMPLATES.globals["max_file"] = MAX_SIZE
-_TEMPLATES.globals["json_hint"] = controls.json_hint
-_TEMPLATES.filters["lines"] = lambda words: escape(words).replace("\n", Markup("<br>"))
+_TEMPLATES = Templates(Path(__file__).parent / "templates")
+_TEMPLATES.environment.globals["max_file"] = MAX_SIZE
+_TEMPLATES.environment.globals["json_hint"] = controls.json_hint
+_TEMPLATES.environment.filters["lines"] = lambda words: escape(words).replace("\n", Markup("<br>"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +76,14 @@ def notice_page(
     """
     asked = {} if inbox is None else {"inbox": inbox}
     sentence = said or words(f"{key}_words", **values)
-    return _render("notice", words, heading=words(key), sentence=sentence, **asked)
+    return _TEMPLATES.render("notice", words, heading=words(key), sentence=sentence, **asked)
 
 
 def code_page(left: int, words: Words = ENGLISH) -> str:
     """Asks for the code of a question, of which it says nothing; `left` is how many may be given
     after a wrong one, 0 before any.
     """
-    return _render("code", words, heading=words("code.heading"), left=left)
+    return _TEMPLATES.render("code", words, heading=words("code.heading"), left=left)
 
 
 def ending_words(ending: Ending, words: Words) -> str:
@@ -120,7 +114,7 @@ def closed_page(
     sent = ending is Ending.SENT and not late
     heading = words("ended.heading_sent" if sent else "ended.heading")
     sentence = late_words(ending, words) if late else ending_words(ending, words)
-    return _render(
+    return _TEMPLATES.render(
         "closed",
         words,
         heading=heading,
@@ -153,7 +147,7 @@ def question_page(
     confirms = buttons.confirms(question)
     row = buttons.row_of(question)
     title = _title(question, words)
-    return _render(
+    return _TEMPLATES.render(
         "question",
         words,
         heading=words("title.error", title=title) if wrong else title,
@@ -181,7 +175,7 @@ def summary_page(question: Question, view: View, filled: Filled, draft: str) -> 
         for number in range(len(question.fields))
     ]
     heading = words("title.check", title=_title(question, words))
-    return _render(
+    return _TEMPLATES.render(
         "summary",
         words,
         heading=heading,
@@ -196,12 +190,9 @@ def summary_page(question: Question, view: View, filled: Filled, draft: str) -> 
 def inbox_page(inbox: Inbox, words: Words = ENGLISH) -> str:
     """What is open now."""
     count = f"({len(inbox.questions)}) " if inbox.questions else ""
-    return _render("inbox", words, heading=f"{count}{words('inbox.heading')}", inbox=inbox)
-
-
-def _render(template: str, words: Words, **context: object) -> str:
-    page = _TEMPLATES.get_template(f"{template}.html").render(words=words, **context)
-    return page.encode(errors="replace").decode()  # a sentence may quote what UTF-8 has not
+    return _TEMPLATES.render(
+        "inbox", words, heading=f"{count}{words('inbox.heading')}", inbox=inbox
+    )
 
 
 def _who(question: Question, words: Words) -> Sequence[Markup]:
