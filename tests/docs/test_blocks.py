@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ import pytest
 import yaml
 from support.http_server import Reply, Request, serving
 from support.paths import APPS, ROOT
+from support.tmux import Pane
 
 PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/*.md")])
 Json = Any
@@ -204,10 +205,23 @@ def block_of(paper: str, language: str, number: int = 0) -> str:
 @contextmanager
 def page() -> Iterator[str]:
     """The address of the page that docs/a-web-page.md has, served."""
-    files = {
-        "/": (block_of("a-web-page.md", "html"), "text/html"),
-        "/abp.json": (block_of("a-web-page.md", "json"), "application/json"),
-    }
+    manifest = block_of("a-web-page.md", "json"), "application/json"
+    with served(
+        {"/": (block_of("a-web-page.md", "html"), "text/html"), "/abp.json": manifest}
+    ) as at:
+        yield at
+
+
+@contextmanager
+def form() -> Iterator[str]:
+    """The address of the form that docs/webmcp.md has, served."""
+    with served({"/form.html": (block_of("webmcp.md", "html"), "text/html")}) as address:
+        yield f"{address}/form.html"
+
+
+@contextmanager
+def served(files: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    """The address where these are: the text and type of each, by its path."""
 
     def answer(request: Request) -> Reply:
         text, kind = files.get(request.parts.path, ("", ""))
@@ -225,6 +239,22 @@ def try_page() -> str:
     return f"$ abp-bridge try {address} greet times=2 --answers answers.json\n{printed}"
 
 
+def try_form() -> str:
+    """The form, called as a model calls it, at a terminal: what stands there at the end."""
+    with form() as address:
+        ours = [sys.executable, "-m", "abp_bridge", "try", address, "book_table", "name=Ada"]
+        env = {"ABP_CHROME_SANDBOX": "0", "TERM": "screen-256color"}
+        script = f"{shlex.join(ours)}; cat"
+        with Pane(["sh", "-c", script], env, columns=120, rows=60) as pane:
+            pane.until("Name: Ada")
+            pane.press("Enter")
+            pane.until("Guests: 2")
+            pane.press("BSpace", "4", "Enter")
+            shown = pane.until("1 question: 1 accepted.")
+    shown = shown.replace(address.removesuffix("/form.html"), "http://localhost:8000")
+    return f"$ abp-bridge try http://localhost:8000/form.html book_table name=Ada\n{shown}"
+
+
 def try_server() -> str:
     with TemporaryDirectory() as folder:
         server, answers = Path(folder) / "invoices.py", Path(folder) / "answers.json"
@@ -238,8 +268,10 @@ def try_server() -> str:
     return f"$ abp-bridge try 'mcp:python3 invoices.py' {command}\n{told}"
 
 
+SERVED = {"a-web-page.md": page, "webmcp.md": form}
 PRINTED: dict[str, Callable[[], str]] = {
-    "$ abp-bridge try http://": try_page,
+    "$ abp-bridge try http://127.0.0.1": try_page,
+    "$ abp-bridge try http://localhost": try_form,
     "$ abp-bridge try 'mcp:": try_server,
     "$ python3 docs/examples/host_that_cannot_ask.py": notes,
     "A real bridge (abp-bridge serve)": demo,
@@ -265,7 +297,7 @@ def check_python(block: Block) -> None:
 
 def check_html(block: Block) -> None:
     """The page keeps every rule that `abp-bridge check` has, also those that are no demand."""
-    with page() as address:
+    with SERVED[block.paper.name]() as address:
         told = json.loads(bridge("check", address, "--json"))
     broken = [each for each in told["checks"] if each["problems"]]
     assert not broken

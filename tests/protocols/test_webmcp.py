@@ -42,12 +42,14 @@ def test_a_tool_without_a_name_is_none() -> None:
     assert webmcp.decode_keys({"tools": [{"name": "t", "frameId": "f"}]}) == [("f", "t")]
 
 
-def test_a_pattern_that_stands_as_a_format_is_a_pattern() -> None:
+def test_what_stands_where_validators_do_not_look_is_put_there() -> None:
     schema: Json = {
         "properties": {
             "time": {"type": "string", "format": "^[0-9]+$"},
             "times": {"items": {"format": "^[0-9]+$", "pattern": "^1"}},
             "date": {"format": "date"},
+            "whole": {"type": "number", "multipleOf": 1},
+            "half": {"type": "number", "multipleOf": 0.5},
             "any": True,
             "secret": {},
         },
@@ -59,6 +61,8 @@ def test_a_pattern_that_stands_as_a_format_is_a_pattern() -> None:
             "time": {"type": "string", "pattern": "^[0-9]+$"},
             "times": {"items": {"pattern": "^1"}},
             "date": {"format": "date"},
+            "whole": {"type": "integer"},
+            "half": {"type": "number", "multipleOf": 0.5},
             "any": True,
         },
         "required": ["time"],
@@ -97,6 +101,15 @@ def test_what_a_tool_says_of_itself_is_what_is_known() -> None:
     assert listed[2].hints == {"readOnlyHint": True, "openWorldHint": True}
 
 
+def test_what_a_form_that_waits_says_of_itself_ends_before_more_is_said() -> None:
+    said = ("Book a table", "Book!", "")
+    tools = [tool(f"t{at}", backendNodeId=at, description=words) for at, words in enumerate(said)]
+    listed = webmcp.describe_tools([(each, each.name, ()) for each in tools])
+    ends = ("Book a table. Its form", "Book! Its form", "Its form")
+    for each, start in zip(listed, ends, strict=True):
+        assert each.description.startswith(start)
+
+
 def test_a_functions_declared_secrets_are_asked_for_apart() -> None:
     inner: Json = {"type": "object", "properties": {"pin": {"writeOnly": True}}}
     schema: Json = {
@@ -111,6 +124,14 @@ def test_a_functions_declared_secrets_are_asked_for_apart() -> None:
 
 
 # --- forms ----------------------------------------------------------------------------------------
+
+
+def test_limits_are_read_as_people_write_them() -> None:
+    read = form(control("number", min="1", max="8"), control("range", "y", min="0.5", step="0.5"))
+    schemas = [str(each.schema) for each in asked(read).fields]
+    assert "'minimum': 1, 'maximum': 8" in schemas[0]
+    assert "'minimum': 0.5" in schemas[1]
+
 
 FIELDS: dict[str, tuple[list[Json], FieldType, Json, Json]] = {
     # its controls: what is asked, the default, what the tool is called with

@@ -121,7 +121,7 @@ class ToolCall:
     async def _wait(self, sent: JsonObject) -> CallResult:
         """The result, or that there is none: `sent` is what is told of then."""
         while (result := await self._wait_once(sent)) is None:
-            self._report()
+            self._report("the page has not answered yet")
         return result
 
     async def _wait_once(self, sent: JsonObject) -> CallResult | None:
@@ -149,11 +149,10 @@ class ToolCall:
             return failed("TIMEOUT", f"There is no answer: {why}.", retryable=True)
         return unknown_outcome(why, sent)
 
-    def _report(self) -> None:
+    def _report(self, status: str) -> None:
         """The call is alive: its time, which is one of silence, begins anew."""
         if self._page.listener is not None:
-            words = "the page has not answered yet"
-            self._page.listener.on_progress(Progress(None, 0.0, status=words, token=self.id))
+            self._page.listener.on_progress(Progress(None, 0.0, status=status, token=self.id))
 
     # --- asking ---
 

@@ -242,7 +242,7 @@ class FormCall(ToolCall):
     async def _send(self, form: Form) -> CallResult | None:
         """The page's answer; None where the form was not what had been read last."""
         self._sent, self._stopped = True, False
-        self._report()
+        self._report("the form is sent")
         sent, result = show_sent(form), None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._press)

@@ -79,7 +79,7 @@ class WebMcpTools:
         warnings = "".join(f" But {each}." for each in await self._session.warnings())
         return (
             "Nor does it offer tools by WebMCP: no script of it registered one within"
-            f" {limit:g} s, and no form of it has a toolname.{warnings}"
+            f" {limit:g} s, and no form of it has both a toolname and a tooldescription.{warnings}"
         )
 
     async def capabilities(self, taken: Collection[str]) -> CapabilityList:

@@ -439,7 +439,8 @@ RULES: tuple[Rule, ...] = (
         "manifest link",
         "the page's head links to its manifest",
         "concepts/discovery; D1",
-        'Put <link rel="abp-manifest" href="abp.json"> into the <head>, in the HTML itself.',
+        'Put <link rel="abp-manifest" href="abp.json"> into the <head>, in the HTML itself. A page'
+        " whose tools are WebMCP's needs none, but a tool (docs/webmcp.md).",
         _reaches(Step.LINK),
         (Kind.PAGE,),
     ),

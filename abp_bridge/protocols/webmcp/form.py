@@ -440,6 +440,11 @@ def _number(text: str) -> JsonValue | Missing:
         value = float(text)
     except ValueError:
         return MISSING
+    return _plain(value)
+
+
+def _plain(value: float) -> int | float:
+    """A number as people write it: 8, not 8.0."""
     return int(value) if value.is_integer() else value
 
 
@@ -484,8 +489,8 @@ def _number_schema(limits: JsonObject) -> dict[str, JsonValue]:
     step = as_text(limits.get("step"), "1")
     whole = step in ("", "1") and (least is None or least.is_integer())
     schema: dict[str, JsonValue] = {"type": "integer" if whole else "number"}
-    schema |= {} if least is None else {"minimum": least}
-    return schema | ({} if most is None else {"maximum": most})
+    schema |= {} if least is None else {"minimum": _plain(least)}
+    return schema | ({} if most is None else {"maximum": _plain(most)})
 
 
 def _limit(limits: JsonObject, word: str) -> float | None:

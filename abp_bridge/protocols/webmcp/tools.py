@@ -148,10 +148,16 @@ def _entry(tool: Tool, name: str, withheld: Collection[str]) -> JsonObject:
     schema = clean_schema(tool.schema or _NOTHING, withheld)
     if tool.waits:  # what the model does not know is the person's to fill in
         schema = {word: value for word, value in schema.items() if word != "required"}
-    description = " ".join(filter(None, (tool.description, WAITS if tool.waits else "")))
+    description = _with_wait(tool.description) if tool.waits else tool.description
     hints: dict[str, JsonValue] = {"readOnlyHint": True} if tool.read_only else {}
     hints |= {"openWorldHint": True} if tool.untrusted else {}
     return {"name": name, "description": description, "inputSchema": schema, "annotations": hints}
+
+
+def _with_wait(words: str) -> str:
+    """What a page says, ended as a sentence, and that its form waits."""
+    end = "." if words[-1:].isalnum() else ""
+    return f"{words}{end} {WAITS}".strip()
 
 
 def _describe(capability: Capability, tool: Tool) -> Capability:
@@ -176,7 +182,7 @@ def withheld_names(schema: JsonObject) -> set[str]:
 
 def clean_schema(schema: JsonObject, withheld: Collection[str]) -> dict[str, JsonValue]:
     """A tool's schema without what no model may give, as validators read it: a pattern that stands
-    as a `format` is a `pattern`.
+    as a `format` is a `pattern`, and a number in steps of one an `integer`.
     """
     properties = as_object(schema.get("properties"))
     kept = {name: _clean(part) for name, part in properties.items() if name not in withheld}
@@ -187,7 +193,7 @@ def clean_schema(schema: JsonObject, withheld: Collection[str]) -> dict[str, Jso
 
 
 def _clean(part: JsonValue) -> JsonValue:
-    """The schema of a parameter, and of the entries of a list, with its formats in their place."""
+    """The schema of a parameter, and of the entries of a list, with each thing in its place."""
     if not isinstance(part, Mapping):
         return part
     cleaned = dict(part)
@@ -197,6 +203,9 @@ def _clean(part: JsonValue) -> JsonValue:
     if said and _WORD.fullmatch(said) is None:
         del cleaned["format"]
         cleaned.setdefault("pattern", said)
+    if cleaned.get("type") == "number" and cleaned.get("multipleOf") == 1:
+        cleaned["type"] = "integer"
+        del cleaned["multipleOf"]
     return cleaned
 
 

@@ -413,6 +413,7 @@ async def test_a_page_without_either_says_so_of_both(browser: Browser, site: Web
                 pass
         assert abp in str(caught.value)
         assert "WebMCP: no script of it registered one" in str(caught.value)
+        assert "both a toolname and a tooldescription" in str(caught.value)
 
 
 @pytest.mark.parametrize("version", [None, MODERN])
