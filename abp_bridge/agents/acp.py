@@ -99,16 +99,17 @@ class AcpAgent(LocalAgent):
         *,
         resumes: bool,
     ) -> AgentResponse:
-        turn = ModelTurn(tools=session.options.tools)
+        config = session.options.cli_config
+        turn = ModelTurn(tools=config.tools)
         exchange = _Exchange(turn, on_chunk)
-        async with self._connect(exchange, session.options.environment, session.folder) as agent:
+        async with self._connect(exchange, config.environment, session.folder) as agent:
             images = images_of(messages)
             if images and not takes_images(exchange.about):
                 words = f"{self.title} takes no images (promptCapabilities.image)"
                 raise AgentError(AgentErrorCode.NO_IMAGES, words)
             enter = self._go_on if resumes else self._begin
             opened = await enter(agent, exchange.about, session)
-            mode = None if session.options.tools else decode_mode(opened)
+            mode = None if config.tools else decode_mode(opened)
             if mode is not None:
                 await agent.set_mode(mode.id, mode.option)
             result = await exchange.prompt(agent, format_prompt(messages), images)

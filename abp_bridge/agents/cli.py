@@ -68,7 +68,7 @@ class CliAgent(LocalAgent):
 
     async def start(self, options: StartOptions) -> str:
         """Begin a session, of which nothing runs yet (`AgentProtocol.start`)."""
-        self._dialect.command(options.session_id, resumes=False, tools=options.tools)
+        self._dialect.command(options.session_id, resumes=False, tools=options.cli_config.tools)
         return await super().start(options)
 
     async def _turn(
@@ -82,11 +82,12 @@ class CliAgent(LocalAgent):
         if images_of(messages):
             words = f"{self.title} takes no images by its command line"
             raise AgentError(AgentErrorCode.NO_IMAGES, words)
-        command = self._dialect.command(session.id, resumes=resumes, tools=session.options.tools)
+        config = session.options.cli_config
+        command = self._dialect.command(session.id, resumes=resumes, tools=config.tools)
         turn = CliTurn(self._dialect, session.id, resumes=resumes)
         try:
             with tempfile.NamedTemporaryFile(prefix="abp-telemetry-") as records:
-                more = {**session.options.environment, **self._dialect.environment(records.name)}
+                more = {**config.environment, **self._dialect.environment(records.name)}
                 async with spawn(
                     command, env={**child_environment(), **more}, cwd=session.folder
                 ) as child:

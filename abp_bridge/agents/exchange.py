@@ -15,6 +15,8 @@ from abp_bridge.agents.transcript import Transcript
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.event_stream import EventStream
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 CONNECT_LIMIT = 15.0  # seconds; the bound of the whole turn is its user's
@@ -73,12 +75,12 @@ class Exchange:
         is_heard = tap is not unobserved_stream
         self._transcript = Transcript(tap, key, HIDDEN) if is_heard else None
         self._is_stream = False
-        self._tail = b""
+        self._events = EventStream()
 
     @property
     def is_cut(self) -> bool:
         """Whether the answer ended within an event: each ends with an empty line."""
-        return self._is_stream and not self._tail.endswith((b"\n\n", b"\n\r\n"))
+        return self._is_stream and not self._events.is_whole
 
     def client(self) -> httpx2.AsyncClient:
         """What the request goes by. It follows nobody elsewhere, since it has the key with it, and
@@ -133,13 +135,23 @@ class Exchange:
         Raises:
             AgentError: It is too much.
         """
-        self._tail = (self._tail + data)[-4:]
         if size > MAX_BODY:
             words = f"its answer has more than {MAX_BODY:,} bytes"
             self.failure = AgentError(AgentErrorCode.TRUNCATED, words)
             raise self.failure
+        if self._is_stream:
+            self._follow(data)
         if self._transcript is not None:
             await self._transcript.hear(data)
+
+    def _follow(self, data: bytes) -> None:
+        """See where its events end: the library reads what they say."""
+        try:
+            for _ in self._events.feed(data):
+                pass
+        except RemoteProtocolError as problem:
+            self.failure = AgentError(AgentErrorCode.PROTOCOL, f"its answer has {problem}")
+            raise self.failure from None
 
     async def end(self) -> None:
         """All of the answer has come that will."""

@@ -31,8 +31,10 @@ from abp_bridge.interfaces.agent import (
     Availability,
     OnChunk,
     StartOptions,
+    StreamParser,
     Transport,
 )
+from abp_bridge.protocols.agent_streams import ApiStream
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
@@ -127,9 +129,13 @@ class LlmAgent(Agent):
 
     async def start(self, options: StartOptions) -> str:
         """Begin a session: nobody is asked for that (`AgentProtocol.start`)."""
-        if why_not := self._obstacle({**os.environ, **options.environment}):
+        if why_not := self._obstacle({**os.environ, **options.cli_config.environment}):
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, why_not)
         return await super().start(options)
+
+    def open_stream(self) -> StreamParser:
+        """What reads the answer of its API (`AgentProtocol.open_stream`)."""
+        return ApiStream()
 
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
         """The conversation as JSON (`AgentProtocol.format_messages`), which each provider's API has
@@ -148,7 +154,7 @@ class LlmAgent(Agent):
         resumes: bool,
     ) -> AgentResponse:
         """A turn that resumes is one as any: what was said before stands in the messages."""
-        exchange = self._exchange({**os.environ, **session.options.environment})
+        exchange = self._exchange({**os.environ, **session.options.cli_config.environment})
         # In a thread: the first takes seconds, and others have their turns meanwhile.
         asked = await anyio.to_thread.run_sync(self._make, exchange, abandon_on_cancel=True)
         from abp_bridge.agents.model_turn import request_model

@@ -13,7 +13,14 @@ from dataclasses import replace
 
 from abp_bridge.agents.session import Agent, Session
 from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, ModelSettings
-from abp_bridge.interfaces.agent import Availability, OnChunk, StartOptions, Transport
+from abp_bridge.interfaces.agent import (
+    Availability,
+    OnChunk,
+    StartOptions,
+    StreamParser,
+    Transport,
+)
+from abp_bridge.protocols.agent_streams import LineStream
 from abp_bridge.protocols.prompts import format_prompt
 
 
@@ -41,6 +48,10 @@ class LocalAgent(Agent):
         id = await super().start(options)
         self._sessions[id].folder = options.workspace or tempfile.mkdtemp(dir=self.folder)
         return id
+
+    def open_stream(self) -> StreamParser:
+        """What reads its stdout (`AgentProtocol.open_stream`)."""
+        return LineStream()
 
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
         """The prompt (`AgentProtocol.format_messages`)."""

@@ -17,12 +17,19 @@ from abp_bridge.core.agent_turn import (
     AgentErrorCode,
     AgentMessage,
     AgentResponse,
+    Chunk,
     Cost,
     ModelSettings,
     Usage,
 )
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.agent import OnChunk, StartOptions, ignore_chunk
+from abp_bridge.interfaces.agent import (
+    TIMEOUT_MS,
+    AgentProtocol,
+    OnChunk,
+    StartOptions,
+    ignore_chunk,
+)
 
 
 @dataclass(slots=True)
@@ -100,7 +107,7 @@ def _add(before: Cost | None, cost: Cost | None) -> Cost | None:
     return replace(cost, amount=before.amount + cost.amount)
 
 
-class Agent(abc.ABC):
+class Agent(AgentProtocol, abc.ABC):
     """One agent, and the sessions that were begun with it (`AgentProtocol`).
 
     Args:
@@ -129,10 +136,12 @@ class Agent(abc.ABC):
         *,
         on_chunk: OnChunk = ignore_chunk,
         settings: ModelSettings = NO_SETTINGS,
-        timeout: float,
+        stream: bool = True,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> AgentResponse:
         """One turn, to its end (`AgentProtocol.send`)."""
-        return await self._run(session, messages, on_chunk, settings, timeout, resumes=False)
+        tell = on_chunk if stream else ignore_chunk
+        return await self._run(session, messages, tell, settings, timeout_ms, resumes=False)
 
     async def resume(
         self,
@@ -141,12 +150,14 @@ class Agent(abc.ABC):
         *,
         on_chunk: OnChunk = ignore_chunk,
         settings: ModelSettings = NO_SETTINGS,
-        timeout: float,
+        stream: bool = True,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> tuple[str, AgentResponse]:
         """One turn more, of a session that had some (`AgentProtocol.resume`)."""
         if self.keeps_sessions and session not in self._sessions:
             await self.start(StartOptions(session_id=session))
-        response = await self._run(session, messages, on_chunk, settings, timeout, resumes=True)
+        tell = on_chunk if stream else ignore_chunk
+        response = await self._run(session, messages, tell, settings, timeout_ms, resumes=True)
         return self._sessions[session].id, response
 
     async def stop(self, session: str) -> None:
@@ -155,8 +166,8 @@ class Agent(abc.ABC):
             await known.stop()
 
     async def get_usage(self, session: str) -> Usage | None:
-        """What its turns took so far (`AgentProtocol.get_usage`); of the billing period nobody
-        tells.
+        """What its turns took so far (`AgentProtocol.get_usage`): of the billing period none of
+        these tells anything.
         """
         known = self._sessions.get(session)
         return None if known is None else known.usage
@@ -187,15 +198,21 @@ class Agent(abc.ABC):
         messages: Sequence[AgentMessage],
         on_chunk: OnChunk,
         settings: ModelSettings,
-        timeout: float,
+        timeout_ms: int,
         *,
         resumes: bool,
     ) -> AgentResponse:
         if (session := self._sessions.get(id)) is None:
             words = f"no session {label(id, 80)} was begun"
             raise AgentError(AgentErrorCode.SESSION_UNKNOWN, words)
-        return await session.run(
-            lambda: self._ask(session, messages, on_chunk, settings, resumes=resumes),
-            timeout,
+
+        def tell(chunk: Chunk) -> None:
+            self.stream_message(session.id, chunk, on_chunk)
+
+        response = await session.run(
+            lambda: self._ask(session, messages, tell, settings, resumes=resumes),
+            timeout_ms / 1_000,
             self.title,
         )
+        user = session.options.user_id
+        return replace(response, metadata={**response.metadata, "user": user}) if user else response

@@ -285,7 +285,7 @@ class AgentSurface:
                     request.messages,
                     on_chunk=on_chunk,
                     settings=request.settings,
-                    timeout=max(0.0, min(question.timeout or self._limit, left)),
+                    timeout_ms=round(1_000 * max(0.0, min(question.timeout or self._limit, left))),
                 ),
             )
         finally:

@@ -29,7 +29,7 @@ from abp_bridge.core.agent_turn import (
 )
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, message
-from abp_bridge.interfaces.agent import AgentProtocol, Availability, StartOptions
+from abp_bridge.interfaces.agent import AgentProtocol, Availability, CliConfig, StartOptions
 from abp_bridge.protocols.cli_agents import DIALECTS
 from abp_bridge.settings import read_duration
 
@@ -159,13 +159,15 @@ async def _try(options: argparse.Namespace, words: str) -> int:
 async def _answer(agent: AgentProtocol, options: argparse.Namespace, words: str) -> int:
     sent = [AgentMessage("user", words)]
     show = _print_json if options.json else _print_text
+    limit = round(options.timeout * 1_000)
     try:
-        session = await agent.start(StartOptions(session_id=options.resume, tools=options.tools))
+        config = CliConfig(tools=options.tools)
+        session = await agent.start(StartOptions(session_id=options.resume, cli_config=config))
         if options.resume:
-            turn = await agent.resume(session, sent, on_chunk=show, timeout=options.timeout)
+            turn = await agent.resume(session, sent, on_chunk=show, timeout_ms=limit)
             response = turn[1]
         else:
-            response = await agent.send(session, sent, on_chunk=show, timeout=options.timeout)
+            response = await agent.send(session, sent, on_chunk=show, timeout_ms=limit)
     except AgentError as problem:
         if options.json:
             _print(json.dumps({"error": {"code": problem.code, "message": str(problem)}}))

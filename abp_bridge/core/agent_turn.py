@@ -18,6 +18,7 @@ MAX_CALLS = 10_000  # tools called in one turn, which all stand in its answer
 SHORT = 500  # characters of an agent's own words in an error
 
 Role = Literal["system", "user", "assistant"]
+Parsed = Literal["message", "partial", "eof", "error"]
 Scope = Literal["turn", "session", "period"]
 
 
@@ -202,6 +203,22 @@ class AgentResponse:
     model: str = ""
     ignored: tuple[str, ...] = ()
     metadata: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPart:
+    """What a stream of bytes holds at one place.
+
+    Attributes:
+        kind: A whole `message`; `partial`, where one has begun that is not whole; `eof`, where
+            nothing more comes; or an `error`.
+        message: The message.
+        error: What is wrong, safe to show.
+    """
+
+    kind: Parsed
+    message: JsonObject = field(default_factory=dict)
+    error: str = ""
 
 
 class ChunkKind(enum.StrEnum):

@@ -17,11 +17,13 @@ from abp_bridge.core.agent_turn import (
     Chunk,
     Cost,
     ModelSettings,
+    StreamPart,
     Usage,
 )
 
 Transport = Literal["llm", "local_agent"]
 OnChunk = Callable[[Chunk], None]
+TIMEOUT_MS = 300_000  # for a turn of which nobody says more: agents work for minutes
 
 
 def ignore_chunk(chunk: Chunk) -> None:
@@ -47,28 +49,56 @@ class Availability:
 
 
 @dataclass(frozen=True, slots=True)
+class CliConfig:
+    """How an agent's own process is run.
+
+    Attributes:
+        tools: Whether the agent may use its own tools.
+        environment: What it is given beside ours; of a model behind an API its key, too.
+    """
+
+    tools: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class StartOptions:
     """How a session begins.
 
     Attributes:
         workspace: The folder that the agent works in, as an absolute path; empty for one of its
             own, which is empty and goes with the session.
-        user_id: Whom it works for, in the caller's own word: kept with the session, and told to
-            nobody.
+        user_id: Whom it works for, in the caller's own word: it comes back with each answer
+            (`metadata.user`), and is told to nobody else.
         session_id: The id that the session is to have; empty for a new one.
-        tools: Whether the agent may use its own tools.
-        environment: What its process is given beside ours.
+        cli_config: How its process is run.
     """
 
     workspace: str = ""
     user_id: str = ""
     session_id: str = ""
-    tools: bool = False
-    environment: Mapping[str, str] = field(default_factory=dict)
+    cli_config: CliConfig = field(default_factory=CliConfig)
+
+
+class StreamParser(Protocol):
+    """Reads the bytes of one stream, which may be cut anywhere. Waits for nothing."""
+
+    def feed(self, data: bytes) -> Sequence[StreamPart]:
+        """What is new: messages and errors, and `partial` at the end where one has begun."""
+        ...
+
+    def end(self) -> Sequence[StreamPart]:
+        """What was left when the stream ended, and `eof`: an error before it, where that was cut
+        off within a message.
+        """
+        ...
 
 
 class AgentProtocol(Protocol):
-    """One agent. Sessions are named by ids; each turn of one ends before its next begins."""
+    """One agent. Sessions are named by ids; each turn of one ends before its next begins.
+
+    What has a body here is what holds for an agent that is derived from this and says no more.
+    """
 
     @property
     def transport_type(self) -> Transport:
@@ -76,8 +106,10 @@ class AgentProtocol(Protocol):
         ...
 
     async def available(self) -> Availability:
-        """Whether it can be had here, for which no session is begun."""
-        ...
+        """Whether it can be had here, for which no session is begun: yes, where it needs nothing.
+        Never says a key.
+        """
+        return Availability()
 
     async def start(self, options: StartOptions) -> str:
         """Begin a session: its id.
@@ -94,16 +126,18 @@ class AgentProtocol(Protocol):
         *,
         on_chunk: OnChunk = ignore_chunk,
         settings: ModelSettings = NO_SETTINGS,
-        timeout: float,
+        stream: bool = True,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> AgentResponse:
         """One turn, the first of its session or one that needs nothing of those before.
 
         Args:
             session: The session's id.
             messages: What it is sent, the last one of the user's.
-            on_chunk: Gets each piece as it comes.
+            on_chunk: Gets each piece as it comes, by `stream_message`.
             settings: What is asked of the model; what it ignores its answer says.
-            timeout: Seconds for the whole turn, with its wait for those before it.
+            stream: Whether pieces are told at all.
+            timeout_ms: Milliseconds for the whole turn, with its wait for those before it.
 
         Raises:
             AgentError: It brought no whole answer.
@@ -117,7 +151,8 @@ class AgentProtocol(Protocol):
         *,
         on_chunk: OnChunk = ignore_chunk,
         settings: ModelSettings = NO_SETTINGS,
-        timeout: float,
+        stream: bool = True,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> tuple[str, AgentResponse]:
         """A turn that knows those before it (`send`): the session's id from now on, and its answer.
 
@@ -132,14 +167,32 @@ class AgentProtocol(Protocol):
         """
         ...
 
+    def stream_message(self, session: str, chunk: Chunk, on_chunk: OnChunk = ignore_chunk) -> None:
+        """A piece of a turn of that session has come: whoever listens is told, as it is."""
+        on_chunk(chunk)
+
+    def open_stream(self) -> StreamParser:
+        """What reads a stream of this agent's, from its beginning."""
+        ...
+
+    def parse_stream(self, data: bytes) -> Sequence[StreamPart]:
+        """What stands in `data` by itself, with nothing before it: no bytes are the end.
+
+        A message in two pieces is read by `open_stream`.
+        """
+        parser = self.open_stream()
+        return parser.feed(data) if data else parser.end()
+
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
         """`messages` as one text: an agent's prompt, or JSON where a model gets each by itself."""
         ...
 
     async def get_usage(self, session: str) -> Usage | None:
-        """What the session has used, with its scope; None where nobody knows."""
-        ...
+        """What the session has used, or the billing period, where the agent tells that: its scope
+        says which. None where nobody knows.
+        """
+        return None
 
     def estimate_cost(self, response: AgentResponse) -> Cost | None:
         """What an answer cost; None where nobody knows, which is not 0."""
-        ...
+        return None

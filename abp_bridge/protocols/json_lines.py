@@ -22,6 +22,11 @@ class JsonLines:
         self.ignored = 0
         self._rest = bytearray()
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether a line has begun that is not whole yet."""
+        return bool(self._rest.strip())
+
     def feed(self, data: bytes) -> Iterator[JsonObject]:
         """The objects whose lines end in `data`.
 

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from support.acp_harness import check_client
-from support.agents import PNG, acp, install, lives, user, with_image
+from support.agents import LIMIT, PNG, acp, install, lives, user, with_image
 from support.harness import PATIENCE, run
 from support.paths import APPS
 
@@ -22,7 +22,7 @@ from abp_bridge.agents import acp as agents
 from abp_bridge.agents.acp import AcpAgent
 from abp_bridge.clients import lines
 from abp_bridge.core.agent_turn import AgentError, Chunk, ToolsNeededError, Usage
-from abp_bridge.interfaces.agent import StartOptions
+from abp_bridge.interfaces.agent import CliConfig, StartOptions
 
 Json = Any
 
@@ -57,7 +57,7 @@ def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
 
 async def answer(agent: AcpAgent, words: str, **options: Any) -> Any:
     session = await agent.start(StartOptions(**options))
-    return await agent.send(session, user(words), timeout=PATIENCE)
+    return await agent.send(session, user(words), timeout_ms=LIMIT)
 
 
 async def failure(agent: AcpAgent, words: str, **options: Any) -> AgentError:
@@ -85,7 +85,7 @@ async def test_a_path_is_of_the_folder_that_it_was_written_in(
 async def test_an_image_goes_along_where_it_takes_them(heard: Heard, tmp_path: Path) -> None:
     agent = acp(tmp_path, "images")
     session = await agent.start(StartOptions())
-    await agent.send(session, with_image("Look"), timeout=PATIENCE)
+    await agent.send(session, with_image("Look"), timeout_ms=LIMIT)
     [asked] = [each for each in heard.messages if each.get("method") == "session/prompt"]
     assert asked["params"]["prompt"] == [
         {"type": "text", "text": "Look"},
@@ -115,7 +115,9 @@ async def test_a_tool_that_it_used_without_asking_leaves_no_answer(
     problem = await failure(acp(tmp_path), "use")
     assert isinstance(problem, ToolsNeededError)
     assert (problem.code, "may use none: rm -r x" in str(problem)) == ("FAILED", True)
-    assert (await answer(acp(tmp_path), "use", tools=True)).content == "it is gone"
+    assert (
+        await answer(acp(tmp_path), "use", cli_config=CliConfig(tools=True))
+    ).content == "it is gone"
 
 
 @pytest.mark.parametrize(("how", "set_by"), [("", "set_mode"), ("options", "set_config_option")])
@@ -126,7 +128,7 @@ async def test_it_is_put_in_its_most_cautious_mode_unless_it_may_use_tools(
     [chosen] = [each["params"] for each in heard.messages if set_by in each.get("method", "")]
     assert "read-only" in chosen.values()
     assert response.model == ("large" if how else "")
-    await answer(acp(tmp_path, how), "Hi", tools=True)
+    await answer(acp(tmp_path, how), "Hi", cli_config=CliConfig(tools=True))
     assert str(heard.methods()).count("session/set_") == 1
 
 
@@ -145,21 +147,21 @@ async def test_what_is_replayed_is_not_told_again(heard: Heard, tmp_path: Path) 
     first = await answer(acp(tmp_path, "load"), "Hi")
     chunks: list[Chunk] = []
     again, session = acp(tmp_path, "load"), first.metadata["session"]
-    _, response = await again.resume(session, user("Hi"), on_chunk=chunks.append, timeout=PATIENCE)
+    _, response = await again.resume(session, user("Hi"), on_chunk=chunks.append, timeout_ms=LIMIT)
     assert json.loads(response.content or "")["turns"] == 2
     assert not any("before" in each.text for each in chunks)
     assert heard.methods()[-4:-1] == ["initialize", "session/load", "session/set_mode"]
     with pytest.raises(AgentError, match=r"does not go on with x: no x \(-32002\)") as problem:
-        await again.resume("x", user("Hi"), timeout=PATIENCE)
+        await again.resume("x", user("Hi"), timeout_ms=LIMIT)
     assert problem.value.code == "SESSION_UNKNOWN"
 
 
 async def test_one_that_keeps_no_sessions_goes_on_with_none(heard: Heard, tmp_path: Path) -> None:
     agent = acp(tmp_path)
     session = await agent.start(StartOptions())
-    await agent.send(session, user("Hi"), timeout=PATIENCE)
+    await agent.send(session, user("Hi"), timeout_ms=LIMIT)
     with pytest.raises(AgentError, match="neither session/resume nor session/load") as problem:
-        await agent.resume(session, user("Hi"), timeout=PATIENCE)
+        await agent.resume(session, user("Hi"), timeout_ms=LIMIT)
     assert problem.value.code == "SESSION_UNKNOWN"
 
 
@@ -178,7 +180,7 @@ async def test_a_turn_that_is_stopped_is_cancelled_first(heard: Heard, tmp_path:
 
     async def turn() -> None:
         with pytest.raises(AgentError, match="stopped"):
-            await agent.send(session, user("wait"), on_chunk=hear, timeout=PATIENCE)
+            await agent.send(session, user("wait"), on_chunk=hear, timeout_ms=LIMIT)
 
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
@@ -197,7 +199,7 @@ async def test_what_who_listens_raises_is_raised_to_who_waits(heard: Heard, tmp_
     agent = acp(tmp_path)
     session = await agent.start(StartOptions())
     with pytest.raises(BaseExceptionGroup) as problem:
-        await agent.send(session, user("wait"), on_chunk=hear, timeout=PATIENCE)
+        await agent.send(session, user("wait"), on_chunk=hear, timeout_ms=LIMIT)
     assert problem.group_contains(ZeroDivisionError)
     assert heard.methods()[-1] == "session/cancel"
 

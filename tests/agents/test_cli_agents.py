@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agents import AGENTS, install, user
-from support.harness import PATIENCE, run
+from support.agents import AGENTS, LIMIT, install, user
+from support.harness import run
 
 from abp_bridge.agents.acp import AcpAgent
 from abp_bridge.agents.cli import CliAgent
@@ -39,7 +39,7 @@ def agent(path: Path, tmp_path: Path) -> LocalAgent:
 async def test_its_prompt_is_no_argument(agent: LocalAgent) -> None:
     """Everybody on the machine can read those."""
     session = await agent.start(StartOptions())
-    response = await agent.send(session, user("Tell me"), timeout=PATIENCE)
+    response = await agent.send(session, user("Tell me"), timeout_ms=LIMIT)
     about = json.loads(response.content or "")
     assert about["prompt"] == "Tell me"
     assert not any("Tell" in each for each in about["argv"])
@@ -55,7 +55,7 @@ ENDINGS = {
 async def test_a_turn_without_an_answer_says_why(agent: LocalAgent, word: str) -> None:
     session = await agent.start(StartOptions())
     with pytest.raises(AgentError) as problem:
-        await agent.send(session, user(word), timeout=PATIENCE)
+        await agent.send(session, user(word), timeout_ms=LIMIT)
     code, words = ENDINGS[word]
     assert (problem.value.code, words in str(problem.value)) == (code, True)
 
@@ -68,7 +68,7 @@ async def test_a_whole_answer_counts_though_what_it_started_goes_on(
     (path / "claude").write_text(f"#!/bin/sh\nsleep 1000 &\necho '{said}'\n")
     agent = AGENTS["cli"](tmp_path)
     session = await agent.start(StartOptions())
-    response = await agent.send(session, user("Hi"), timeout=PATIENCE)
+    response = await agent.send(session, user("Hi"), timeout_ms=LIMIT)
     assert response.content == "blue"
     assert response.usage == Usage(), "nobody said what it took"
 
@@ -85,7 +85,7 @@ async def test_it_is_available_where_its_program_is(
     assert "cannot be started" in (await protocol.available()).why_not
     session = await protocol.start(StartOptions(workspace=str(path)))
     with pytest.raises(AgentError, match="cannot be started") as problem:
-        await protocol.send(session, user("Hi"), timeout=PATIENCE)
+        await protocol.send(session, user("Hi"), timeout_ms=LIMIT)
     assert problem.value.code == "NOT_AVAILABLE"
 
 

@@ -5,23 +5,43 @@ those on this machine do.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from support.agents import AGENTS, install, lives, user, with_image
+from support.agents import AGENTS, LIMIT, install, lives, user, with_image
 from support.harness import PATIENCE
 from support.llm_apis import WIRES, Speaker, make_llm, set_keys
+from support.paths import TESTS
 
 from abp_bridge.agents import acp
-from abp_bridge.core.agent_turn import AgentError, AgentResponse, Chunk, Cost, ModelSettings, Usage
-from abp_bridge.interfaces.agent import AgentProtocol, StartOptions
+from abp_bridge.core.agent_turn import (
+    AgentError,
+    AgentMessage,
+    AgentResponse,
+    Chunk,
+    Cost,
+    ModelSettings,
+    StreamPart,
+    Usage,
+)
+from abp_bridge.interfaces.agent import (
+    AgentProtocol,
+    CliConfig,
+    StartOptions,
+    StreamParser,
+    Transport,
+)
+from abp_bridge.protocols.agent_streams import LineStream
 
 Json = Any
 
 pytestmark = pytest.mark.anyio
 
+# What programs write: the same for each, a JSON object a line.
+LINES = (TESTS / "protocols" / "cli_streams" / "claude-words.jsonl").read_bytes()
 ONCE = Cost(0.5, "USD", "session")
 
 
@@ -32,7 +52,8 @@ class Local:
         self.agent: AgentProtocol = AGENTS[kind](folder)
         self.processes: list[int] = []
         self.transport, self.version = "local_agent", "9.9"
-        self.limit = 1.0  # seconds in which it can begin a turn
+        self.limit = 1_000  # milliseconds in which it can begin a turn
+        self.stream = LINES
 
     def hear(self, chunk: Chunk) -> None:
         """A turn that hangs says first which process it is."""
@@ -53,7 +74,8 @@ class Remote:
         self.speaker = Speaker(kind)
         self.agent: AgentProtocol = make_llm(kind, self.speaker)
         self.transport, self.version = "llm", ""
-        self.limit = 0.1
+        self.limit = 100
+        self.stream = WIRES[kind].stream()
 
     def hear(self, chunk: Chunk) -> None:
         assert chunk.text in ("hang", ".")
@@ -84,7 +106,7 @@ async def test_it_says_what_it_is_and_answers(each: Local | Remote) -> None:
     assert each.agent.transport_type == each.transport
     session = await each.agent.start(StartOptions(session_id="mine", user_id="ann"))
     assert await each.agent.get_usage(session) is None
-    response = await each.agent.send(session, user("One"), on_chunk=chunks.append, timeout=PATIENCE)
+    response = await each.agent.send(session, user("One"), on_chunk=chunks.append, timeout_ms=LIMIT)
     assert session == "mine"
     assert each.said(response) == "One"
     assert b"One" in each.agent.format_messages(user("One"))
@@ -94,21 +116,63 @@ async def test_it_says_what_it_is_and_answers(each: Local | Remote) -> None:
     assert response.usage is not None
     assert used is not None
     assert (used.scope, used.input) == ("session", response.usage.input)
+    assert response.metadata["user"] == "ann"
     cost = each.agent.estimate_cost(response)
     assert cost is None or cost.amount > 0
 
 
+async def test_pieces_are_told_or_not_and_the_answer_is_the_same(each: Local | Remote) -> None:
+    chunks: list[Chunk] = []
+    said = []
+    for stream in (True, False):
+        session = await each.agent.start(StartOptions())
+        response = await each.agent.send(
+            session, user("One"), on_chunk=chunks.append, stream=stream, timeout_ms=LIMIT
+        )
+        said.append((each.said(response), len(chunks)))
+    assert said[0] == said[1]
+    assert chunks
+    again: list[Chunk] = []
+    for chunk in chunks:
+        each.agent.stream_message(session, chunk, again.append)
+        each.agent.stream_message(session, chunk)
+    assert again == chunks
+
+
+async def test_what_it_says_is_read_however_it_is_split(each: Local | Remote) -> None:
+    """And what is malformed, or cut, is no message."""
+    whole = each.stream
+    messages = [part.message for part in each.agent.parse_stream(whole) if part.kind == "message"]
+    assert messages
+    parser, found = each.agent.open_stream(), list[StreamPart]()
+    for place in range(len(whole)):
+        found += parser.feed(whole[place : place + 1])
+    found += parser.end()
+    assert [part.message for part in found if part.kind == "message"] == messages
+    assert [part.kind for part in found if part.kind not in ("message", "partial")][-1] == "eof"
+    assert "error" not in {part.kind for part in found}
+    last = whole.rstrip().rindex(b"{")
+    assert each.agent.parse_stream(whole[: last + 1])[-1].kind == "partial"
+    cut = each.agent.open_stream()
+    cut.feed(whole[: last + 1])
+    assert [part.kind for part in cut.end()] == ["error", "eof"]
+    malformed = whole[:last] + b"}nonsense" + whole[last + 1 :]
+    assert "error" in {part.kind for part in each.agent.parse_stream(malformed)}
+    assert [part.kind for part in each.agent.parse_stream(b"")] == ["eof"]
+
+
 async def test_sessions_at_once_have_their_own_answers(each: Local | Remote) -> None:
-    said: dict[str, str] = {}
+    said: dict[str, Json] = {}
 
     async def turn(words: str) -> None:
-        session = await each.agent.start(StartOptions(user_id=words))
-        said[words] = each.said(await each.agent.send(session, user(words), timeout=PATIENCE))
+        session = await each.agent.start(StartOptions(session_id=f"of-{words}", user_id=words))
+        response = await each.agent.send(session, user(words), timeout_ms=LIMIT)
+        said[words] = each.said(response), response.metadata["user"], session
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(turn, "one")
         tasks.start_soon(turn, "two")
-    assert said == {"one": "one", "two": "two"}
+    assert said == {words: (words, words, f"of-{words}") for words in ("one", "two")}
 
 
 @pytest.mark.parametrize("how", ["stopped", "out of time", "its caller is cancelled"])
@@ -129,14 +193,14 @@ async def test_a_turn_that_ends_early_leaves_nothing_behind(
     async with anyio.create_task_group() as tasks:
 
         async def turn() -> None:
-            limit = each.limit if how == "out of time" else PATIENCE
+            limit = each.limit if how == "out of time" else LIMIT
             with pytest.raises(AgentError) as problem:
-                await each.agent.send(session, user("hang"), on_chunk=hear, timeout=limit)
+                await each.agent.send(session, user("hang"), on_chunk=hear, timeout_ms=limit)
             assert problem.value.code == ("TIMEOUT" if how == "out of time" else "CANCELLED")
 
         tasks.start_soon(turn)
         tasks.start_soon(turn)
-        with anyio.move_on_after(PATIENCE if how != "out of time" else 2 * each.limit):
+        with anyio.move_on_after(PATIENCE if how != "out of time" else each.limit / 500):
             await begun.wait()
         if how == "stopped":
             await each.agent.stop(session)
@@ -150,16 +214,53 @@ async def test_a_turn_that_ends_early_leaves_nothing_behind(
 async def test_one_that_is_gone_in_the_middle_brought_no_answer(each: Local | Remote) -> None:
     session = await each.agent.start(StartOptions())
     with pytest.raises(AgentError) as problem:
-        await each.agent.send(session, user("die"), timeout=PATIENCE)
+        await each.agent.send(session, user("die"), timeout_ms=LIMIT)
     assert problem.value.code in ("AGENT_DIED", "NETWORK", "TRUNCATED")
     assert not each.is_busy
 
 
 async def test_a_session_that_was_not_begun_is_none(each: Local | Remote) -> None:
     with pytest.raises(AgentError, match="no session none was begun") as none:
-        await each.agent.send("none", user("Two"), timeout=PATIENCE)
+        await each.agent.send("none", user("Two"), timeout_ms=LIMIT)
     assert none.value.code == "SESSION_UNKNOWN"
     assert await each.agent.get_usage("none") is None
+
+
+class Least(AgentProtocol):
+    """An agent that says no more than it must."""
+
+    transport_type: Transport = "llm"
+
+    async def start(self, options: StartOptions) -> str:
+        return "s"
+
+    async def send(self, session: str, messages: object, **how: object) -> AgentResponse:
+        return AgentResponse("Hello.")
+
+    async def resume(
+        self, session: str, messages: object, **how: object
+    ) -> tuple[str, AgentResponse]:
+        return session, await self.send(session, messages)
+
+    async def stop(self, session: str) -> None:
+        pass
+
+    def open_stream(self) -> StreamParser:
+        return LineStream()
+
+    def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
+        return b""
+
+
+async def test_what_an_agent_does_not_say_has_its_default() -> None:
+    """It can be had, costs nobody knows what, and its pieces are told."""
+    agent, heard = Least(), list[Chunk]()
+    assert (await agent.available()).ok
+    assert await agent.get_usage("s") is None
+    assert agent.estimate_cost(await agent.send("s", [])) is None
+    agent.stream_message("s", Chunk("text", "Hel"), heard.append)
+    assert heard == [Chunk("text", "Hel")]
+    assert [part.kind for part in agent.parse_stream(b'{"a": 1}\n{')] == ["message", "partial"]
 
 
 # --- on this machine ------------------------------------------------------------------------------
@@ -181,13 +282,13 @@ async def test_a_turn_has_its_prompt_in_an_empty_folder_and_no_password_of_ours(
 ) -> None:
     monkeypatch.setenv("ABP_MCP_TOKEN", "hidden")
     chunks: list[Chunk] = []
-    session = await agent.start(StartOptions(environment={"MORE": "1"}))
+    session = await agent.start(StartOptions(cli_config=CliConfig(environment={"MORE": "1"})))
     response = await agent.send(
         session,
         user("One", "Two"),
         on_chunk=chunks.append,
         settings=ModelSettings(max_tokens=5, stop_sequences=("end",)),
-        timeout=PATIENCE,
+        timeout_ms=LIMIT,
     )
     about = json.loads(response.content or "")
     assert (about["cwd"], about["turns"]) == ([], 1)
@@ -206,7 +307,7 @@ async def test_who_takes_no_images_says_so_and_is_sent_nothing(
 ) -> None:
     session = await agent.start(StartOptions())
     with pytest.raises(AgentError, match="takes no images") as problem:
-        await agent.send(session, with_image("Look"), timeout=PATIENCE)
+        await agent.send(session, with_image("Look"), timeout_ms=LIMIT)
     assert problem.value.code == "NO_IMAGES"
     heard = tmp_path / "heard"
     assert not heard.exists() or "Look" not in heard.read_text()
@@ -214,7 +315,7 @@ async def test_who_takes_no_images_says_so_and_is_sent_nothing(
 
 async def test_a_workspace_is_where_it_works(agent: AgentProtocol, tmp_path: Path) -> None:
     session = await agent.start(StartOptions(workspace=str(tmp_path)))
-    response = await agent.send(session, user("Look"), timeout=PATIENCE)
+    response = await agent.send(session, user("Look"), timeout_ms=LIMIT)
     assert "sessions" in json.loads(response.content or "")["cwd"]
 
 
@@ -222,16 +323,16 @@ async def test_a_conversation_goes_on_after_a_restart(
     kind: str, agent: AgentProtocol, tmp_path: Path
 ) -> None:
     begun = await agent.start(StartOptions())
-    first = await agent.send(begun, user("One"), timeout=PATIENCE)
+    first = await agent.send(begun, user("One"), timeout_ms=LIMIT)
     session = str(first.metadata["session"])
     again = AGENTS[kind](tmp_path)
-    same, response = await again.resume(session, user("Two"), timeout=PATIENCE)
+    same, response = await again.resume(session, user("Two"), timeout_ms=LIMIT)
     assert (same, json.loads(response.content or "")["turns"]) == (session, 2)
     assert await again.get_usage(session) == Usage("session", 2, 3, ONCE)
-    await again.resume(session, user("Three"), timeout=PATIENCE)
+    await again.resume(session, user("Three"), timeout_ms=LIMIT)
     assert await again.get_usage(session) == Usage("session", 4, 6, ONCE)
     with pytest.raises(AgentError, match="no other") as lost:
-        await again.resume("other", user("Two"), timeout=PATIENCE)
+        await again.resume("other", user("Two"), timeout_ms=LIMIT)
     assert lost.value.code == "SESSION_UNKNOWN"
 
 
@@ -239,8 +340,10 @@ async def test_two_sessions_at_once_have_their_own_answers(agent: AgentProtocol)
     said: dict[str, Json] = {}
 
     async def turn(words: str) -> None:
-        options = StartOptions(user_id=words, environment={f"FOR_{words}": "1"})
-        response = await agent.send(await agent.start(options), user(words), timeout=PATIENCE)
+        options = StartOptions(
+            user_id=words, cli_config=CliConfig(environment={f"FOR_{words}": "1"})
+        )
+        response = await agent.send(await agent.start(options), user(words), timeout_ms=LIMIT)
         said[words] = json.loads(response.content or ""), response.metadata["session"]
 
     async with anyio.create_task_group() as tasks:
@@ -255,5 +358,5 @@ async def test_two_sessions_at_once_have_their_own_answers(agent: AgentProtocol)
 async def test_one_that_dies_says_how_and_what_it_said_last(agent: AgentProtocol) -> None:
     session = await agent.start(StartOptions())
     with pytest.raises(AgentError, match=r"exit code 3.*out of memory") as problem:
-        await agent.send(session, user("die"), timeout=PATIENCE)
+        await agent.send(session, user("die"), timeout_ms=LIMIT)
     assert problem.value.code == "AGENT_DIED"

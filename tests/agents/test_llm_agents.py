@@ -20,7 +20,7 @@ import anyio
 import anyio.lowlevel
 import httpx2
 import pytest
-from support.agents import PNG, with_image
+from support.agents import LIMIT, PNG, with_image
 from support.harness import PATIENCE, run
 from support.http_server import Reply, Request, serving
 from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, make_llm, set_keys
@@ -39,7 +39,7 @@ from abp_bridge.core.agent_turn import (
     Usage,
 )
 from abp_bridge.extras import install_command
-from abp_bridge.interfaces.agent import AgentProtocol, StartOptions
+from abp_bridge.interfaces.agent import AgentProtocol, CliConfig, StartOptions
 from abp_bridge.replay import model_api
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
@@ -72,7 +72,7 @@ async def send(
 ) -> AgentResponse:
     session = await model.start(StartOptions())
     hear = (chunks if chunks is not None else []).append
-    return await model.send(session, messages, settings=settings, on_chunk=hear, timeout=PATIENCE)
+    return await model.send(session, messages, settings=settings, on_chunk=hear, timeout_ms=LIMIT)
 
 
 async def fail(model: AgentProtocol, settings: ModelSettings = NO_SETTINGS) -> AgentError:
@@ -154,8 +154,8 @@ async def test_a_tool_that_is_called_is_told(api: str) -> None:
 async def test_turns_are_summed_and_priced_where_a_price_is_known() -> None:
     model = agent("openai", Line([WIRES["openai"].stream()]))
     session = await model.start(StartOptions())
-    first = await model.send(session, HELLO, timeout=PATIENCE)
-    again, _ = await model.resume(session, HELLO, timeout=PATIENCE)
+    first = await model.send(session, HELLO, timeout_ms=LIMIT)
+    again, _ = await model.resume(session, HELLO, timeout_ms=LIMIT)
     cost = model.estimate_cost(first)
     assert cost is not None
     assert (again, cost.unit, cost.scope, cost.source) == (session, "USD", "turn", "genai-prices")
@@ -182,7 +182,7 @@ async def test_what_a_listener_raises_is_its_own() -> None:
     model = agent("openai", Line([WIRES["openai"].stream()]))
     session = await model.start(StartOptions())
     with pytest.raises(KeyError):
-        await model.send(session, HELLO, on_chunk=hear, timeout=PATIENCE)
+        await model.send(session, HELLO, on_chunk=hear, timeout_ms=LIMIT)
 
 
 # --- what goes wrong ------------------------------------------------------------------------------
@@ -318,9 +318,11 @@ async def test_two_sessions_at_once_have_their_own_keys_and_answers() -> None:
 
     async def turn(user: str) -> None:
         own = {"OPENAI_API_KEY": f"sk-of-{user}"}
-        session = await model.start(StartOptions(user_id=user, environment=own))
+        session = await model.start(
+            StartOptions(user_id=user, cli_config=CliConfig(environment=own))
+        )
         said = [AgentMessage("user", user)]
-        answers[user] = (await model.send(session, said, timeout=PATIENCE)).content
+        answers[user] = (await model.send(session, said, timeout_ms=LIMIT)).content
         used = await model.get_usage(session)
         assert used is not None
         assert (used.input, used.output) == (10, 5)
@@ -560,7 +562,7 @@ async def test_a_server_that_does_not_answer_is_left(monkeypatch: pytest.MonkeyP
         model = make_agent(f"{url}/v1#m", "")
         session = await model.start(StartOptions())
         with pytest.raises(AgentError) as problem:
-            await model.send(session, HELLO, timeout=0.1)
+            await model.send(session, HELLO, timeout_ms=100)
         left.set()
     assert problem.value.code == "TIMEOUT"
 

@@ -67,7 +67,7 @@ class Model:
         self.done.set()
 
     async def start(self, options: StartOptions) -> str:
-        assert not options.tools
+        assert not options.cli_config.tools
         id = f"s-{len(self.sent)}"
         self.open.add(id)
         self.most = max(self.most, len(self.open))
@@ -80,11 +80,11 @@ class Model:
         *,
         on_chunk: OnChunk,
         settings: ModelSettings,
-        timeout: float,
+        timeout_ms: int,
     ) -> AgentResponse:
         self.sent.append(messages)
         self.settings.append(settings)
-        self.timeouts.append(timeout)
+        self.timeouts.append(timeout_ms / 1_000)
         on_chunk(Chunk(ChunkKind.THOUGHT, "Hm"))
         on_chunk(Chunk(ChunkKind.TEXT, "It is"))
         await self.done.wait()

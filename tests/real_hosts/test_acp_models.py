@@ -17,7 +17,7 @@ from support.http_server import Request as HttpRequest
 
 from abp_bridge.agents.acp import AcpAgent
 from abp_bridge.core.agent_turn import AgentError, AgentMessage, ToolsNeededError
-from abp_bridge.interfaces.agent import StartOptions
+from abp_bridge.interfaces.agent import CliConfig, StartOptions
 
 from .hosts import (
     calling,
@@ -30,6 +30,8 @@ from .hosts import (
 )
 from .model import Model, Request
 from .stage import PATIENCE, Stage
+
+LIMIT = round(1_000 * PATIENCE)  # milliseconds of a turn
 
 Json = Any
 
@@ -126,7 +128,7 @@ async def test_turns_of_one_session(name: str, stage: Stage) -> None:
     found = await agent.available()
     assert found.ok, found
     session = await agent.start(StartOptions(workspace=str(stage.work)))
-    response = await agent.send(session, user("Hello there."), timeout=PATIENCE)
+    response = await agent.send(session, user("Hello there."), timeout_ms=LIMIT)
     assert (response.content, response.tool_calls) == ("Hello.", ())
     usage = await agent.get_usage(session)
     assert usage is None if name == "qwen" else usage is not None and usage.output == 1
@@ -134,7 +136,7 @@ async def test_turns_of_one_session(name: str, stage: Stage) -> None:
     again, session = begin(name, stage), str(response.metadata["session"])
     await again.start(StartOptions(session_id=session, workspace=str(stage.work)))
     script = AGENTS[name][3]
-    same, response = await again.resume(session, user(script), timeout=PATIENCE)
+    same, response = await again.resume(session, user(script), timeout_ms=LIMIT)
     assert (same, response.stop_reason) == (session, "end_turn")
     told = [words for _, words in stage.model.requests[0].said]
     assert any("Hello there." in words for words in told)
@@ -147,7 +149,7 @@ async def test_a_turn_that_is_stopped(name: str, stage: Stage, model: SlowModel)
 
     async def turn() -> None:
         with pytest.raises(AgentError) as problem:
-            await agent.send(session, user("Wait."), timeout=PATIENCE)
+            await agent.send(session, user("Wait."), timeout_ms=LIMIT)
         assert problem.value.code == "CANCELLED"
 
     async with anyio.create_task_group() as tasks:
@@ -159,7 +161,7 @@ async def test_a_turn_that_is_stopped(name: str, stage: Stage, model: SlowModel)
 
 async def test_a_session_that_is_not_there(name: str, stage: Stage) -> None:
     with pytest.raises(AgentError) as problem:
-        await begin(name, stage).resume(LOST, user("Hello."), timeout=PATIENCE)
+        await begin(name, stage).resume(LOST, user("Hello."), timeout_ms=LIMIT)
     assert problem.value.code == "SESSION_UNKNOWN"
 
 
@@ -171,7 +173,7 @@ async def test_an_error_that_is_told_as_an_answer_is_none(
     model.fails = True
     agent = begin(name, stage)
     with pytest.raises(AgentError, match="no model has answered") as problem:
-        await agent.send(await agent.start(StartOptions()), user("Hello."), timeout=PATIENCE)
+        await agent.send(await agent.start(StartOptions()), user("Hello."), timeout_ms=LIMIT)
     assert problem.value.code == "FAILED"
 
 
@@ -187,10 +189,10 @@ async def test_an_answer_that_its_model_cut_off_is_none_where_that_is_said(
     session = await agent.start(StartOptions())
     if name in CUT:
         with pytest.raises(AgentError) as problem:
-            await agent.send(session, user("Hello."), timeout=PATIENCE)
+            await agent.send(session, user("Hello."), timeout_ms=LIMIT)
         assert problem.value.code == CUT[name]
     else:
-        response = await agent.send(session, user("Hello."), timeout=PATIENCE)
+        response = await agent.send(session, user("Hello."), timeout_ms=LIMIT)
         assert response.stop_reason == "end_turn"
 
 
@@ -202,8 +204,10 @@ async def test_one_that_uses_a_tool_without_asking_has_no_answer(
     agent = begin(name, stage)
     session = await agent.start(StartOptions())
     with pytest.raises(ToolsNeededError, match="without asking"):
-        await agent.send(session, user(AGENTS[name][3]), timeout=PATIENCE)
+        await agent.send(session, user(AGENTS[name][3]), timeout_ms=LIMIT)
     response = await agent.send(
-        await agent.start(StartOptions(tools=True)), user(AGENTS[name][3]), timeout=PATIENCE
+        await agent.start(StartOptions(cli_config=CliConfig(tools=True))),
+        user(AGENTS[name][3]),
+        timeout_ms=LIMIT,
     )
     assert response.content == "DONE"

@@ -13,7 +13,7 @@ import pytest
 
 from abp_bridge.agents.cli import CliAgent
 from abp_bridge.core.agent_turn import AgentError, AgentMessage
-from abp_bridge.interfaces.agent import StartOptions
+from abp_bridge.interfaces.agent import CliConfig, StartOptions
 from abp_bridge.protocols.cli_agents import DIALECTS
 
 from .hosts import (
@@ -28,6 +28,8 @@ from .hosts import (
 )
 from .model import Model
 from .stage import PATIENCE, Stage
+
+LIMIT = round(1_000 * PATIENCE)  # milliseconds of a turn
 
 Json = Any
 
@@ -91,12 +93,12 @@ async def test_turns_of_one_session(
     agent = begin(name, model, tmp_path, monkeypatch)
     assert (await agent.available()).ok
     without = AGENTS[name][3]
-    session = await agent.start(StartOptions(tools=not without))
+    session = await agent.start(StartOptions(cli_config=CliConfig(tools=not without)))
     hello = [AgentMessage("user", "/help me")]  # no command of its own
-    response = await agent.send(session, hello, timeout=PATIENCE)
+    response = await agent.send(session, hello, timeout_ms=LIMIT)
     assert response.content == "Hello."
     again = [AgentMessage("user", AGENTS[name][2])] if without else hello
-    session, response = await agent.resume(session, again, timeout=PATIENCE)
+    session, response = await agent.resume(session, again, timeout_ms=LIMIT)
     assert (response.content, response.tool_calls) == ("Hello.", ())
     usage = await agent.get_usage(session)
     assert usage is not None
@@ -108,11 +110,11 @@ async def test_a_tool_of_its_own(
     name: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = begin(name, model, tmp_path, monkeypatch)
-    session = await agent.start(StartOptions(tools=True))
+    session = await agent.start(StartOptions(cli_config=CliConfig(tools=True)))
     script = [AgentMessage("user", AGENTS[name][2])]
     kinds: list[str] = []
     response = await agent.send(
-        session, script, on_chunk=lambda chunk: kinds.append(chunk.kind), timeout=PATIENCE
+        session, script, on_chunk=lambda chunk: kinds.append(chunk.kind), timeout_ms=LIMIT
     )
     assert response.content == "DONE"
     (call,) = response.tool_calls
@@ -126,9 +128,9 @@ async def test_an_answer_that_its_model_cut_off_is_none(
 ) -> None:
     agent = begin(name, model, tmp_path, monkeypatch)
     model.is_limited = True
-    session = await agent.start(StartOptions(tools=not AGENTS[name][3]))
+    session = await agent.start(StartOptions(cli_config=CliConfig(tools=not AGENTS[name][3])))
     with pytest.raises(AgentError, match=r"max_|output token maximum|length") as problem:
-        await agent.send(session, [AgentMessage("user", "Hello")], timeout=PATIENCE)
+        await agent.send(session, [AgentMessage("user", "Hello")], timeout_ms=LIMIT)
     by_words = name in ("claude", "codex")  # which say no more than words
     assert problem.value.code == ("FAILED" if by_words else "TRUNCATED")
 
@@ -139,7 +141,7 @@ async def test_a_session_that_is_not_there(
 ) -> None:
     agent = begin(name, model, tmp_path, monkeypatch)
     lost = "00000000-0000-4000-8000-000000000000"
-    await agent.start(StartOptions(session_id=lost, tools=True))
+    await agent.start(StartOptions(session_id=lost, cli_config=CliConfig(tools=True)))
     with pytest.raises(AgentError) as problem:
-        await agent.resume(lost, [AgentMessage("user", "Hello")], timeout=PATIENCE)
+        await agent.resume(lost, [AgentMessage("user", "Hello")], timeout_ms=LIMIT)
     assert problem.value.code == "SESSION_UNKNOWN"

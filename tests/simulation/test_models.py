@@ -61,9 +61,9 @@ class Model:
         self.open += 1
         return "s"
 
-    async def send(self, session: str, messages: Json, *, timeout: float, **how: Json) -> Json:
+    async def send(self, session: str, messages: Json, *, timeout_ms: int, **how: Json) -> Json:
         self.sent.append(messages)
-        await anyio.sleep(timeout if self._fault is AgentErrorCode.TIMEOUT else 7.0)
+        await anyio.sleep(timeout_ms / 1_000 if self._fault is AgentErrorCode.TIMEOUT else 7.0)
         if self._fault is not None:
             raise AgentError(self._fault, "so it is")
         return AgentResponse(SAID)

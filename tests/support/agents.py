@@ -21,10 +21,12 @@ from abp_bridge.agents.local import LocalAgent
 from abp_bridge.core.agent_turn import AgentMessage, Image
 from abp_bridge.protocols.cli_agents import DIALECTS
 from support.paths import APPS
+from support.peer import PATIENCE
 
 Json = Any
 
 
+LIMIT = round(1_000 * PATIENCE)  # milliseconds of a turn
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(9)).decode()
 
 
