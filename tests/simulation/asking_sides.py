@@ -190,6 +190,7 @@ class PageAsker(Asker):
         self.got: list[Json] = []
         self._withdrawing: asyncio.Task[Json] | None = None
         self.main_frame = self
+        self.frames = [self]
 
     @property
     def answers(self) -> list[Json]:
@@ -237,7 +238,7 @@ class PageAsker(Asker):
     def on(self, event: str, listener: Json) -> None: ...
 
     async def send(self, method: str, params: Json = None) -> Json:
-        return {}
+        return {"frameTree": {"frame": {"id": "1", "securityOrigin": self.url}}}
 
     async def add_init_script(self, script: str) -> None: ...
 
