@@ -100,11 +100,13 @@ class PrintedCell:
 
     @property
     def words(self) -> str:
+        """What stands in the cell."""
         cell = self.cell
         return f"{cell.support.value}: {cell.how}" if cell.how else cell.support.value
 
     @property
     def heading(self) -> str:
+        """What stands above its column."""
         return f"{self.column} {self.version}".strip()
 
     @property

@@ -44,7 +44,7 @@ def respond_internal_error(connection: JsonRpcConnection, id: Id | None, where: 
         id: The request's id; None when nobody waits for an answer.
         where: What was asked for: the request's method, in any length.
     """
-    logger.exception("request %.100r (%.100r) failed", id, where)
     problem = sys.exception()
+    logger.error("request %.100r (%.100r) failed", id, where, exc_info=problem)
     if problem is not None and id is not None and connection.is_open(id):
         connection.respond_error(id, INTERNAL_ERROR, describe_bug(problem))

@@ -1,0 +1,1 @@
+"""`abp-bridge check`: what an app does, held against what ABP wants."""

@@ -1,0 +1,1 @@
+"""`abp-bridge demo`: the built-in app, and its story."""

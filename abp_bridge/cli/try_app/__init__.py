@@ -1,0 +1,1 @@
+"""`abp-bridge try`: an app of yours."""

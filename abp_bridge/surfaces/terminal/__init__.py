@@ -1,0 +1,1 @@
+"""A terminal at which a person is asked."""

@@ -12,7 +12,7 @@ Check = Callable[[JsonValue], str]
 MarksCheck = Callable[[Sequence[int]], str]  # of options by their indexes
 
 
-class PromptExit(Exception):
+class PromptExit(Exception):  # noqa: N818 - a way out of a prompt, no error
     """The person wants no answer given."""
 
     def __init__(self, outcome: Outcome) -> None:
