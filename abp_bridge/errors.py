@@ -27,6 +27,15 @@ class RemoteProtocolError(AbpBridgeError):
         self.code = code
 
 
+def only_cause(problem: BaseException) -> BaseException:
+    """What is in a group of one exception, as task groups raise it; else `problem` itself."""
+    while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
+        problem = problem.exceptions[0]
+    return problem
+
+
 def describe_bug(problem: BaseException) -> str:
-    """The sentence for whoever meets a bug of ours. The log has the rest."""
+    """The sentence for whoever meets a bug of ours: of several, the first. The log has the rest."""
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
     return f"abp-bridge has a bug: {type(problem).__name__}. Please report it."

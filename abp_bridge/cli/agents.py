@@ -17,7 +17,7 @@ import anyio
 from abp_bridge.agents.cli import CliAgent
 from abp_bridge.agents.llm import ADDRESS, PROVIDERS, LlmAgent
 from abp_bridge.agents.targets import MODELS, make_agent
-from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
+from abp_bridge.cli.runtime import SECONDS, complain, signals_interrupt
 from abp_bridge.core.agent_turn import (
     MAX_ANSWER,
     AgentError,
@@ -31,7 +31,6 @@ from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.interfaces.agent import AgentProtocol, Availability, CliConfig, StartOptions
 from abp_bridge.protocols.cli_agents import DIALECTS
-from abp_bridge.settings import read_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -60,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option(
         "--timeout",
         metavar="TIME",
-        type=argument_type(lambda text: read_duration(text, "s", positive=True)),
+        type=SECONDS,
         default=300.0,
         help="for the whole turn (in seconds, or as 2min; default: 5min)",
     )

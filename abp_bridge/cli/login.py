@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from abp_bridge.cli.runtime import argument_type, complain, load_settings, run_until_signal
+from abp_bridge.cli.runtime import SECONDS, complain, load_settings, run_until_signal
 from abp_bridge.core.command_line import show_target
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.log import print_message
-from abp_bridge.settings import Settings, read_duration
+from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option(
         "--timeout",
         metavar="TIME",
-        type=argument_type(lambda text: read_duration(text, "s", positive=True)),
+        type=SECONDS,
         default=1800.0,
         help="close the window by itself after this (in seconds, or as 2min; default: 30min)",
     )

@@ -326,12 +326,10 @@ def _choice_meant(message: str) -> str:
 
 
 def _report_bug(problem: BaseException) -> int:
-    from abp_bridge.errors import describe_bug
+    from abp_bridge.errors import describe_bug, only_cause
     from abp_bridge.log import print_message
 
-    while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
-        problem = problem.exceptions[0]
-    logger.error("this command failed", exc_info=problem)
+    logger.error("this command failed", exc_info=only_cause(problem))
     print_message(describe_bug(problem))
     return 1
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.cli.runtime import argument_type, complain, read_count
+from abp_bridge.cli.runtime import SECONDS, argument_type, complain, read_count
 from abp_bridge.cli.trace import load, place, print_text
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.replay.fixture import doubtful, reduce
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.replay.runner import THIS_BRIDGE, play
-from abp_bridge.settings import read_duration
 from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option(
         "--patience",
         metavar="TIME",
-        type=argument_type(lambda text: read_duration(text, "s", positive=True)),
+        type=SECONDS,
         default=10.0,
         help="how long to wait for the bridge's next line (in seconds, or as 2min; default: 10)",
     )

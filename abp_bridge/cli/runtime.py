@@ -18,6 +18,7 @@ from abp_bridge.settings import (
     TABLE,
     Setting,
     Settings,
+    read_duration,
     read_settings,
     read_values,
     warn_of_misspelt,
@@ -82,6 +83,10 @@ def argument_type(read: Callable[[str], object]) -> Callable[[str], object]:
             raise ArgumentTypeError(str(problem)) from None
 
     return checked
+
+
+# A time that an option has, in seconds or with its unit.
+SECONDS = argument_type(lambda text: read_duration(text, "s", positive=True))
 
 
 def read_count(text: str) -> int:

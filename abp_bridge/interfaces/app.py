@@ -13,7 +13,7 @@ from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityL
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.errors import AbpBridgeError
+from abp_bridge.errors import AbpBridgeError, only_cause
 
 MAX_DOWNLOAD = 48 * 2**20  # bytes of a file that is fetched: as base64 a page's result may hold it
 DOWNLOAD_LIMIT = 30.0  # seconds to fetch one file: what ABP's documents give it
@@ -151,9 +151,7 @@ async def only_error(*kinds: type[Exception]) -> AsyncIterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        inner: BaseException = group
-        while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
-            inner = inner.exceptions[0]
+        inner = only_cause(group)
         if isinstance(inner, kinds):
             raise inner from None
         raise

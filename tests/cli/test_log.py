@@ -12,10 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from support.harness import PATIENCE, RawHost, environment
-from support.paths import APPS
-from support.screen import Screen
+from support.listening import listening
+from support.mcp_proxy import FORM, proxied
+from support.pages.server import web
+from support.paths import APPS, ROOT
+from support.screen import Screen, Tty
 
 from abp_bridge.log import format_exception
 
@@ -63,6 +67,34 @@ def ask_a_secret_by_mcp(host: RawHost) -> str:
     return call(host, capability="demo.ask", params={"request": request})
 
 
+def ask_in_a_form(method: str = "elicitation/confirm", **params: Json) -> Callable[[RawHost], str]:
+    """As `ask_by_mcp`, of a host that has forms, and asks whatever else is asked."""
+
+    def do(host: RawHost) -> str:
+        host.initialize(elicitation={"form": {}})
+        request = {"method": method, "params": params or CONFIRM["params"]}
+        return call(host, capability="demo.ask", params={"request": request})
+
+    return do
+
+
+def call_by_mcp(capability: str, **params: Json) -> Callable[[RawHost], str]:
+    """Has a capability of the app called."""
+
+    def do(host: RawHost) -> str:
+        host.initialize()
+        return call(host, capability=capability, params=params)
+
+    return do
+
+
+def call_by_abp(host: RawHost) -> str:
+    about = {"agent": {"name": "Tester", "version": "1"}, "protocolVersion": "0.1"}
+    host.request("initialize", {**about, "features": {"elicitation": True}})
+    wanted = {"capability": "demo.ask", "params": {"request": CONFIRM}}
+    return json.dumps(host.request("capabilities/call", wanted))
+
+
 def look_by_mcp(host: RawHost) -> str:
     host.initialize()
     return call(host, "abp_status")
@@ -93,6 +125,10 @@ def ask_behind_the_proxy(host: RawHost) -> str:
 
 SORRY = "abp-bridge has a bug: ValueError. Please report it."
 SERVE = ["serve", "--app", "demo"]
+SDK_SERVER = f"mcp:{sys.executable} {APPS / 'sdk_server.py'}"
+ACP_AGENT = f"acp:{sys.executable} {APPS / 'acp_agent.py'}"
+MODEL = f"acp:{sys.executable} {APPS / 'acp_model.py'} heard"
+ASKED = "ERROR abp_bridge.bridge.connection: question question-2 of call call-1 failed"
 
 # room: (where its bug is, how the bridge is started, what is done, what the log says of it)
 Room = tuple[str, list[str], Callable[[RawHost], str], str]
@@ -101,7 +137,7 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.bridge.elicitor:Elicitor.ask",
         SERVE,
         ask_by_mcp,
-        "ERROR abp_bridge.bridge.connection: question question-2 of call call-1 failed",
+        ASKED,
     ),
     "bridge, a call": (
         "abp_bridge.bridge.result_store:ResultStore.keep",
@@ -127,6 +163,73 @@ ROOMS: dict[str, Room] = {
         ask_by_mcp,
         "ERROR abp_bridge.bridge.call: call call-1 of demo.ask failed",
     ),
+    "core": ("abp_bridge.core.ledger:Ledger.add", SERVE, ask_by_mcp, ASKED),
+    "protocols": (
+        "abp_bridge.protocols.mcp.elicitation:encode_form",
+        SERVE,
+        ask_in_a_form(),
+        ASKED,
+    ),
+    "agents": (
+        "abp_bridge.agents.surface:AgentSurface.ask",
+        [*SERVE, "--model", MODEL],
+        ask_in_a_form("sampling/create", task="Say hello."),
+        ASKED,
+    ),
+    "hosts/abp": (
+        "abp_bridge.hosts.abp.session:AbpSession.call",
+        SERVE,
+        call_by_abp,
+        "ERROR abp_bridge.rpc.errors: request 2 ('capabilities/call') failed",
+    ),
+    "apps, a server": (
+        "abp_bridge.apps.mcp:McpApp.call",
+        ["serve", "--app", SDK_SERVER],
+        call_by_mcp("order", dish="soup"),
+        "ERROR abp_bridge.bridge.call: call call-1 of order failed",
+    ),
+    "apps, an agent": (
+        "abp_bridge.apps.acp:AcpApp.call",
+        ["serve", "--app", ACP_AGENT],
+        call_by_mcp("agent.prompt", prompt="Hello."),
+        "ERROR abp_bridge.bridge.call: call call-1 of agent.prompt failed",
+    ),
+    "clients": (
+        "abp_bridge.clients.mcp_session:open_session",
+        ["serve", "--app", SDK_SERVER],
+        call_by_mcp("order", dish="soup"),
+        "ERROR abp_bridge.rpc.errors: request 2 ('tools/call') failed",
+    ),
+    "surfaces/answers_file": (
+        "abp_bridge.surfaces.answers_file:AnswersFile.ask",
+        [*SERVE, "--answers", "answers.json"],
+        ask_by_mcp,
+        ASKED,
+    ),
+    "surfaces/opencode": (
+        "abp_bridge.surfaces.opencode.surface:QuestionsApi.ask",
+        [*SERVE, "--questions-api", "0", "--ask-on", "questions-api"],
+        ask_by_mcp,
+        ASKED,
+    ),
+    "surfaces/terminal": (
+        "abp_bridge.surfaces.terminal.surface:Terminal.ask",
+        [*SERVE, "--tty", "TTY"],
+        ask_by_mcp,
+        ASKED,
+    ),
+    "surfaces/inbox": (
+        "abp_bridge.surfaces.inbox.register:Register._add",
+        SERVE,
+        ask_in_a_form(),
+        ASKED,
+    ),
+    "surfaces/notify": (
+        "abp_bridge.surfaces.notify:Notifier.observe",
+        [*SERVE, "--notify"],
+        ask_in_a_form(),
+        ASKED,
+    ),
     "rpc": (
         "abp_bridge.rpc.connection:JsonRpcConnection.respond",
         SERVE,
@@ -137,7 +240,7 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.surfaces.page.app:PageApp.show",
         SERVE,
         ask_a_secret_by_mcp,
-        "ERROR abp_bridge.bridge.connection: question question-2 of call call-1 failed",
+        ASKED,
     ),
     "trace": (
         "abp_bridge.trace.redact.redactor:Redactor.clean_message",
@@ -146,11 +249,20 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.trace.recorder: a recording met something that it cannot write down",
     ),
     "proxies/acp": (
-        "abp_bridge.bridge.elicitor:Elicitor.ask",
+        "abp_bridge.proxies.acp.agent_questions:AgentQuestions._ask",
         ["acp", "--", *AGENT],
         ask_behind_the_proxy,
         "ERROR abp_bridge.rpc.errors: request 0 ('elicitation/create') failed",
     ),
+}
+
+SERVERS = "abp_bridge.proxies.mcp.heartbeat:Heartbeat.ask"
+LISTENER = "abp_bridge.cli.listen.listener:Listener._show_page"
+
+# What an app in Chromium needs a real page for: (where the bug is, its page, what is called)
+IN_A_PAGE = {
+    "apps/browser": ("abp_bridge.apps.browser.app:BrowserApp.call", "workshop.html", "run", {}),
+    "apps/webmcp": ("abp_bridge.apps.webmcp.call:ToolCall.run", "tools.html", "add", {"a": 1}),
 }
 
 
@@ -159,26 +271,107 @@ def test_a_bug_leaves_a_traceback_with_the_id_and_a_plain_sentence(
     room: str, tmp_path: Path
 ) -> None:
     bug, arguments, do, said = ROOMS[room]
+    (tmp_path / "answers.json").write_text('["yes"]')
+    with Tty() as tty:
+        arguments = [tty.name if each == "TTY" else each for each in arguments]
+        told, log = provoke(bug, arguments, do, tmp_path)
+    check(told, log, said, has_sentence=room != "trace")  # whose bugs are nobody's but the log's
+
+
+@pytest.mark.parametrize("room", IN_A_PAGE)
+def test_a_bug_where_a_page_is_called_leaves_the_same(room: str, tmp_path: Path) -> None:
+    bug, page, capability, params = IN_A_PAGE[room]
+    with web() as site:
+        arguments = ["serve", "--app", f"{site.here}/{page}"]
+        told, log = provoke(bug, arguments, call_by_mcp(capability, **params), tmp_path)
+    check(told, log, f"ERROR abp_bridge.bridge.call: call call-1 of {capability} failed")
+
+
+def test_a_bug_behind_the_proxy_of_a_server_cancels_its_question(tmp_path: Path) -> None:
     file = tmp_path / "log"
+    bridge = [*command(SERVERS), "mcp", "--log-file", str(file)]
+    with proxied(tmp_path, command=bridge, capabilities={"elicitation": FORM}) as host:
+        told = host.text(host.begin_call("okta"))
+        host.end()
+    assert told == "cancelled"
+    words = "a question of the server's is cancelled: asking it failed"
+    said = f"ERROR abp_bridge.proxies.mcp.server_questions: {words}"
+    check(told, file.read_text(), said, has_sentence=False)  # a server is told no reason
+
+
+def test_a_bug_where_agents_come_in_is_logged_and_said() -> None:
+    bridge = [*command(LISTENER), "serve"]
+    log = "ERROR abp_bridge.surfaces.http: a page of the bridge's own failed\nTraceback"
+    with listening("--app", "demo", command=bridge, words=log) as running:
+        assert httpx2.get(running.page).text == "The bridge failed at this."
+
+
+# Rooms without a line that could fail, or whose own process the app is.
+NOT_PROVOKED = {"interfaces", "surfaces.page.words", "apps.demo"}
+# Rooms of pure functions, or of a command's options: what calls them is provoked.
+CALLED = {"protocols.abp", "protocols.acp", "protocols.webmcp", "setup.doctor.signs"}
+CALLED |= {"cli.demo", "cli.doctor", "cli.install", "cli.try_app"}
+
+
+def test_every_room_is_provoked() -> None:
+    planted = [row[0] for table in (ROOMS, IN_A_PAGE, COMMANDS) for row in table.values()]
+    places = tuple(bug.partition(":")[0] for bug in (*planted, SERVERS, LISTENER))
+    folders = [file.parent for file in (ROOT / "abp_bridge").rglob("*/__init__.py")]
+    rooms = {".".join(folder.relative_to(ROOT / "abp_bridge").parts) for folder in folders}
+    missed = {room for room in rooms if not any(f"abp_bridge.{room}." in each for each in places)}
+    assert missed == NOT_PROVOKED | CALLED
+
+
+def provoke(
+    bug: str, arguments: list[str], do: Callable[[RawHost], str], folder: Path
+) -> tuple[str, str]:
+    """What a bridge with a bug tells, and the log that it leaves."""
+    file = folder / "log"
     arguments = [arguments[0], "--log-file", str(file), *arguments[1:]]
-    with RawHost(*arguments, command=command(bug), cwd=tmp_path) as host:
+    env = {"ABP_CHROME_SANDBOX": "0", "ABP_QUESTIONS_PASSWORD": "a password"}
+    with RawHost(*arguments, command=command(bug), cwd=folder, env=env) as host:
         told = do(host)
         host.end()
-    log = file.read_text()
+    return told, file.read_text()
+
+
+def check(told: str, log: str, said: str, *, has_sentence: bool = True) -> None:
     assert f" abp-bridge: {said}\nTraceback (most recent call last):\n" in log
     assert ", in bug\n" in log
-    assert KEY not in log
-    if room != "trace":  # whose bugs are nobody's but the log's
-        assert SORRY in told
+    assert KEY not in log + told
+    assert not has_sentence or SORRY in told
 
 
-def test_a_bug_in_a_command_is_one_traceback_and_one_sentence() -> None:
-    ended = run(*command("abp_bridge.cli.matrix:run"), "matrix")
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.startswith("abp-bridge: ERROR abp_bridge.cli.main: this command failed\n")
-    assert ended.stderr.endswith(f"\nabp-bridge: {SORRY}\n")
+FIXTURE = str(ROOT / "fixtures/mcp-form/2025-11-25/confirm.jsonl")
+HOST = "abp_bridge.cli.terminal_host.host:TerminalHost.call"
+COMMANDS = {
+    "cli": ("abp_bridge.cli.matrix:run", "matrix"),
+    "settings": ("abp_bridge.settings:read_settings", "serve"),
+    "replay": ("abp_bridge.replay.runner:play", "replay", FIXTURE),
+    "trace": ("abp_bridge.trace.sequence_diagram:draw", "trace", FIXTURE),
+    "setup": ("abp_bridge.setup.change:install", "install", "codex", "--print"),
+    "setup/formats": ("abp_bridge.setup.formats.toml:Toml.insert", "install", "codex", "--print"),
+    "setup/doctor": ("abp_bridge.setup.doctor.gather:find_hosts", "doctor"),
+    "surfaces/inbox": ("abp_bridge.surfaces.inbox.bridges:look", "inbox", "--json"),
+    "cli/ask": ("abp_bridge.cli.ask.person:Person.ask", "ask", "elicitation/confirm", "Go on?"),
+    "cli/check_app": ("abp_bridge.cli.check_app.gather:gather", "check", "demo"),
+    "cli/demo": (HOST, "demo"),
+    "cli/try_app": (HOST, "try", "demo", "demo.work"),
+}
+
+
+@pytest.mark.parametrize("room", COMMANDS)
+def test_a_bug_in_a_command_is_one_traceback_and_one_sentence(room: str) -> None:
+    bug, *words = COMMANDS[room]
+    ended = run(*command(bug), *words)
+    assert ended.returncode == 1
+    where, says = "cli.main: this command failed", ""
+    if bug == HOST:  # which is at its work, and says who speaks
+        where, says = "cli.terminal_host.host: the session with the bridge failed", f" {words[0]}"
+    assert f"abp-bridge: ERROR abp_bridge.{where}\n" in ended.stderr
+    assert ended.stderr.endswith(f"\nabp-bridge{says}: {SORRY}\n")
     assert ended.stderr.count("Traceback") == 1
-    assert KEY not in ended.stderr
+    assert KEY not in ended.stdout + ended.stderr
 
 
 def test_a_bug_that_comes_with_a_question_ends_neither_the_app_nor_the_call() -> None:

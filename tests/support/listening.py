@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import select
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -37,13 +37,16 @@ class Listening:
 
 @contextmanager
 def listening(
-    *arguments: str, env: Mapping[str, str] | None = None, words: str = ""
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    words: str = "",
+    command: Sequence[str] = SERVE,
 ) -> Iterator[Listening]:
     """A bridge that listens for as long as the block lasts, and then ends well, having said no more
     on its stderr than `words`.
     """
     process = subprocess.Popen(
-        [*SERVE, "--listen", "127.0.0.1:0", *arguments],
+        [*command, "--listen", "127.0.0.1:0", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -19,6 +19,7 @@ from abp_bridge.cli.terminal_host.host import (
     Answerer,
     CommandError,
     TerminalHost,
+    add_host_options,
     at_terminal,
     mend_encoding,
     run_host,
@@ -65,16 +66,8 @@ _MODEL = ("demo", "there is no model here; the demo gave a sentence of its own."
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add which app, who answers, and how it is told."""
-    option = parser.add_argument
-    option("--browser", action="store_true", help="the same app as a page in Chromium")
-    option(
-        "--answers",
-        metavar="FILE",
-        help="answer from a JSON file instead of asking here: a list, one entry a question",
-    )
-    option("--json", action="store_true", help="one JSON object a line instead of words")
-    # The tracebacks of the SDK are not for this screen.
-    parser.set_defaults(without_stdout=True, log_own_only=True)
+    parser.add_argument("--browser", action="store_true", help="the same app as a page in Chromium")
+    add_host_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

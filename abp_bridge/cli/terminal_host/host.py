@@ -45,11 +45,13 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.core.sanitize import label, message
-from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
+from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
 from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
 if TYPE_CHECKING:
+    import argparse
+
     import mcp_types as types
     from mcp import Client
 
@@ -109,6 +111,19 @@ class CallEnd(NamedTuple):
 
     failed: bool
     files: list[str]
+
+
+def add_host_options(parser: argparse.ArgumentParser) -> None:
+    """Add who answers where the person here does not, and how it is told."""
+    option = parser.add_argument
+    option(
+        "--answers",
+        metavar="FILE",
+        help="answer from a JSON file instead of asking here: a list, one entry a question",
+    )
+    option("--json", action="store_true", help="one JSON object a line instead of words")
+    # The tracebacks of the SDK are not for this screen.
+    parser.set_defaults(without_stdout=True, log_own_only=True)
 
 
 def at_terminal() -> bool:
@@ -207,7 +222,6 @@ class TerminalHost:
                 try:
                     await self._connect_and_do(work, words)
                 except Exception as problem:  # whatever it is, is said in a line
-                    logger.debug("the session with the bridge ended badly", exc_info=problem)
                     if self._code is None:
                         self._code, why = _explain(problem)
                         complain(why, self._command)
@@ -482,9 +496,16 @@ def _files(result: types.CallToolResult) -> list[str]:
 
 
 def _explain(problem: BaseException) -> tuple[int, str]:
-    """The exit code, and why."""
-    while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
+    """The exit code, and why; a bug is logged."""
+    from mcp import MCPError
+
+    while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     if isinstance(problem, CommandError):
         return problem.code, message(problem)
-    return 1, f"the bridge could not be used: {message(problem) or type(problem).__name__}"
+    gone = (MCPError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+    if isinstance(problem, gone):
+        logger.debug("the session with the bridge ended badly", exc_info=problem)
+        return 1, f"the bridge could not be used: {message(problem) or type(problem).__name__}"
+    logger.error("the session with the bridge failed", exc_info=problem)
+    return 1, describe_bug(problem)

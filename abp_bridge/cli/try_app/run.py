@@ -26,6 +26,7 @@ from abp_bridge.cli.terminal_host.host import (
     Answerer,
     CommandError,
     TerminalHost,
+    add_host_options,
     at_terminal,
     mend_encoding,
     run_host,
@@ -104,14 +105,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="its parameters: a JSON object, or name=value for each",
     )
     option("--on", choices=("terminal", PAGE), help="where you are asked")
-    option(
-        "--answers",
-        metavar="FILE",
-        help="answer from a JSON file instead: a list, one entry a question",
-    )
-    option("--json", action="store_true", help="one JSON object a line instead of words")
-    # The tracebacks of the SDK are not for this screen.
-    parser.set_defaults(without_stdout=True, log_own_only=True)
+    add_host_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
