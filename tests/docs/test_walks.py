@@ -1,20 +1,37 @@
-"""The walks of ARCHITECTURE.md go where the bridge goes, in that order."""
+"""The walks of ARCHITECTURE.md and docs/walks.md go where the bridge goes, in that order."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
-from support.harness import run
+from support.harness import RawHost, run
 from support.mcp_proxy import FORM, proxied
+from support.pages.server import web
 from support.paths import ROOT
 
-PAPER = (ROOT / "ARCHITECTURE.md").read_text()
+FIRST = (ROOT / "ARCHITECTURE.md").read_text().partition("\n## Walks")[2].partition("\n## ")[0]
+PAPER = FIRST + (ROOT / "docs/walks.md").read_text()
+TRACED = (sys.executable, str(Path(__file__).parent / "traced_bridge.py"))
+
+
+def steps(walk: str) -> list[tuple[str, str]]:
+    """The files and names of a walk: of its first paragraph, with a list that follows."""
+    return re.findall(r"`([\w/]+\.py)`\s+`([\w.]+)`", re.split(r"\n\n(?!1\.)", walk)[0])
+
+
+def named(title: str) -> list[tuple[str, str]]:
+    """The steps of the walk with that title."""
+    (walk,) = PAPER.split(f"\n**{title}**")[1:]
+    return steps(walk)
+
+
 WALKS = {
-    fixture: re.findall(r"`([\w/]+\.py)`\s+`([\w.]+)`", re.split(r"\n\n(?!1\.)", walk)[0])
-    for walk in re.split(r"\n\*\*", PAPER.partition("\n## Walks")[2].partition("\n## ")[0])
+    fixture: steps(walk)
+    for walk in PAPER.split("\n**")
     for fixture in re.findall(r"`(fixtures/\S+)`", walk)
 }
 
@@ -22,7 +39,7 @@ WALKS = {
 @pytest.mark.parametrize("fixture", WALKS)
 def test_a_walk_goes_where_the_bridge_goes(fixture: str, tmp_path: Path) -> None:
     written = tmp_path / "entered"
-    bridge = f"{sys.executable} {Path(__file__).parent / 'traced_bridge.py'} {written}"
+    bridge = shlex.join((*TRACED, str(written)))
     played = run("replay", str(ROOT / fixture), "--bridge", bridge)
     assert played.returncode == 0, played.stdout
     follow(WALKS[fixture], written)
@@ -40,7 +57,7 @@ def follow(walk: list[tuple[str, str]], written: Path) -> None:
 
 def test_a_servers_question_goes_where_its_walk_says(tmp_path: Path) -> None:
     written = tmp_path / "entered"
-    traced = (sys.executable, str(Path(__file__).parent / "traced_bridge.py"), str(written), "mcp")
+    traced = (*TRACED, str(written), "mcp")
     with proxied(
         tmp_path, "--page", "off", command=traced, capabilities={"elicitation": FORM}
     ) as host:
@@ -48,8 +65,25 @@ def test_a_servers_question_goes_where_its_walk_says(tmp_path: Path) -> None:
         host.reply(host.asked()["id"], {"action": "decline"})
         assert host.text(call) == "cancelled"
         host.end()
-    (walk,) = re.findall(r"\n\*\*A server's question(.*?)\n\n", PAPER, re.DOTALL)
-    follow(re.findall(r"`([\w/]+\.py)`\s+`([\w.]+)`", walk), written)
+    follow(named("A server's question"), written)
+
+
+def test_a_form_of_a_page_goes_where_its_walk_says(tmp_path: Path) -> None:
+    written = tmp_path / "entered"
+    traced = (*TRACED, str(written), "serve")
+    env = {"ABP_CHROME_SANDBOX": "0"}
+    given = {"name": "Eve", "guests": 4, "room": "out", "quiet": True}
+    with (
+        web() as site,
+        RawHost("--app", f"{site.here}/tools.html", command=traced, env=env) as host,
+    ):
+        host.initialize(elicitation=FORM)
+        call = host.begin_call("abp_call", capability="book_table", params={"name": "Ann"})
+        asked = host.until(lambda message: message.get("method") == "elicitation/create")
+        host.reply(asked["id"], {"action": "accept", "content": given})
+        assert '"name": "Eve"' in host.text(call)
+        host.end()
+    follow(named("A form of a page that waits"), written)
 
 
 def test_the_walks_are_found() -> None:
