@@ -15,6 +15,7 @@ from array import array
 from binascii import a2b_base64, unhexlify
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from string import ascii_letters, digits, hexdigits
 from typing import NamedTuple
 
@@ -129,6 +130,9 @@ class KnownTexts:
             folded = _fold(_unescape(literal)).data or literal
             known = _Known(literal, folded, instead, alone or len(folded) < ALONE)
             self._known[known] = None
+            with suppress(UnicodeEncodeError):
+                if (narrow := text[start:end].encode("latin-1")) != literal:  # as btoa() has it
+                    self._known[known._replace(literal=narrow, folded=narrow)] = None
 
     def present_in(self, texts: Iterable[str]) -> KnownTexts:
         """Those of them that may stand in one of `texts`: all that need be looked for there."""

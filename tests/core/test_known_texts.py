@@ -49,6 +49,14 @@ def base64_url(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode(errors="surrogatepass")).decode().rstrip("=")
 
 
+def as_btoa(text: str) -> str:
+    """Of what it cannot take, a page makes UTF-8 first."""
+    try:
+        return base64.b64encode(text.encode("latin-1")).decode()
+    except UnicodeEncodeError:
+        return base64.b64encode(text.encode(errors="surrogatepass")).decode()
+
+
 def percent(text: str) -> str:
     return quote(text, safe="-_.!~*'()", errors="replace")  # as browsers do
 
@@ -76,6 +84,7 @@ SPELLINGS: dict[str, Spell] = {
 }
 ENCODINGS: dict[str, Spell] = {
     "Base64": lambda text: base64.b64encode(text.encode(errors="surrogatepass")).decode(),
+    "Base64, as a page's btoa() has it": as_btoa,
     "Base64, URL-safe and bare": base64_url,
     "Base64 after one letter": base64_after("x"),
     "Base64 after two": base64_after("ab"),

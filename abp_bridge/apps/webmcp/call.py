@@ -16,11 +16,12 @@ from abp_bridge.apps.webmcp.tool_session import (
     CANCEL_LIMIT,
     CallRefusedError,
     Invocation,
+    PageSilentError,
     ToolSession,
 )
 from abp_bridge.core.capability import CallResult, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves, map_texts
-from abp_bridge.core.known_texts import SECRET, KnownTexts
+from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 from abp_bridge.core.sanitize import message
@@ -73,7 +74,6 @@ class ToolCall:
         self._page = page
         self._limit = limit
         self._invocation: Invocation | None = None
-        self._secrets = KnownTexts()
         self._given_secrets = False
         self._stopped = False  # nothing was sent after all
 
@@ -81,6 +81,8 @@ class ToolCall:
         """Make the call. Nothing is raised but cancellation."""
         try:
             result = await self._make(params)
+        except PageSilentError as problem:
+            result = self._silent(str(problem), params)
         except CallRefusedError as problem:
             result = self._refused(str(problem))
         except RemoteProtocolError as problem:
@@ -112,8 +114,12 @@ class ToolCall:
             return unsent(GONE, "DISCONNECTED", retryable=True)
         return decode_response({"status": "Error", "errorText": words})
 
+    def _silent(self, why: str, params: JsonObject) -> CallResult:
+        """How it ends where nobody knows whether the page began with it."""
+        return self._nobody_knows(why, {} if self._given_secrets else params)
+
     async def _invoke(self, params: JsonObject) -> Invocation:
-        self._invocation = await self._session.invoke(self.tool, params)
+        self._invocation = await self._session.invoke(self.tool, params, self._limit)
         return self._invocation
 
     # --- waiting ---
@@ -199,15 +205,15 @@ class ToolCall:
     def _hide(self, given: JsonValue) -> None:
         """What was given as a secret is in no result."""
         for each in leaves(given):
-            self._secrets.add(str(each), SECRET)
-            self._given_secrets = True
+            self._session.secrets.add(str(each), SECRET)
+            self._session.knows_secrets = self._given_secrets = True
 
     def _without_secrets(self, result: CallResult) -> CallResult:
-        if not self._given_secrets:
+        if not self._session.knows_secrets:
             return result
 
         def hide(text: str) -> str:
-            return self._secrets.present_in([text]).replace(text)
+            return self._session.secrets.present_in([text]).replace(text)
 
         problem = result.failure
         if problem is not None:

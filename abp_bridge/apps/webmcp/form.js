@@ -30,8 +30,16 @@ function run(work, given) {
     return found.find((each) => matches(each, ':tool-submit-active')) ?? found[0] ?? null;
   }
 
+  // The words of a label, without those of a control that stands in it.
+  function labelText(label) {
+    const copy = Node.prototype.cloneNode.call(label, true);
+    for (const each of copy.querySelectorAll('select, textarea, button, output, script, style'))
+      each.remove();
+    return copy.textContent;
+  }
+
   function labelOf(control) {
-    const labels = [...(control.labels ?? [])].map((each) => each.textContent);
+    const labels = [...(control.labels ?? [])].map(labelText);
     const named = labels.join(' ') || control.getAttribute('aria-label') || control.placeholder;
     return words(named || control.title);
   }
@@ -87,6 +95,7 @@ function run(work, given) {
       target: (button?.hasAttribute('formtarget') && button.formTarget) || own('target'),
       submit: button && {
         text: words(button.textContent || button.alt || button.value || button.title),
+        name: button.name,
         value: text(button.value),
       },
       controls: controls().map(read),

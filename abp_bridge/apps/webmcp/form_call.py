@@ -75,6 +75,9 @@ class FormCall(ToolCall):
         except _EndedError as ended:
             return ended.result
 
+    def _silent(self, why: str, params: JsonObject) -> CallResult:
+        return super()._silent(why, params) if self._sent else unsent(why, "TIMEOUT")
+
     async def _leave(self) -> None:
         await super()._leave()
         if self._form is not None and self._invocation is not None and not self._sent:

@@ -7,6 +7,7 @@ origin no tool is kept.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from playwright.async_api import Error as PlaywrightError
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage
 from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.known_texts import KnownTexts
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.webmcp.tools import Key, Tool, decode_keys, decode_tools
@@ -35,6 +37,10 @@ MAX_WARNED = 20  # frames that are named because their tools are not offered
 
 class CallRefusedError(AbpBridgeError):
     """The browser did not begin a call; `str(error)` says why, in its words."""
+
+
+class PageSilentError(CallRefusedError):
+    """The page does not let the browser answer: nobody knows whether what was wanted is done."""
 
 
 class Invocation:
@@ -98,6 +104,8 @@ class ToolSession:
     Attributes:
         tools: Those of the page's own origin, by what no two share.
         frames: The origin of each frame of this session, by its id, in the page's order.
+        secrets: What the page was given as one, which is in no result of any later call.
+        knows_secrets: Whether it was given any.
     """
 
     def __init__(self, page: AppPage, on_change: Callable[[], None]) -> None:
@@ -109,6 +117,9 @@ class ToolSession:
         self._open: dict[str, Invocation] = {}
         self._early: deque[JsonObject] = deque(maxlen=MAX_EARLY)
         self._foreign: dict[Key, Tool] = {}
+        self._left_out = 0  # tools of which there are too many
+        self.secrets = KnownTexts()
+        self.knows_secrets = False
 
     async def start(self) -> None:
         """Hear of all that there is, and of what comes.
@@ -137,8 +148,11 @@ class ToolSession:
     def _on_added(self, event: JsonValue) -> None:
         for each in decode_tools(event):
             own = self._page.is_own_site(self.frames.get(each.frame, ""))
-            if len(self.tools) < MAX_TOOLS:
-                (self.tools if own else self._foreign)[each.key] = each
+            known = self.tools if own else self._foreign
+            if each.key in known or len(known) < MAX_TOOLS:
+                known[each.key] = each
+            else:
+                self._left_out += 1
         self._on_change()
 
     def _on_removed(self, event: JsonValue) -> None:
@@ -175,17 +189,24 @@ class ToolSession:
     async def warnings(self) -> list[str]:
         """What of the page's tools is not offered, a sentence each."""
         places = {self.frames.get(each.frame, "") for each in self._foreign.values()}
-        for frame in self._page.shown.frames[1:]:
-            if self._page.is_own_site(frame.url) or site(frame.url) in places:
-                continue
-            with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):
-                allowed = await (await frame.frame_element()).get_attribute("allow")
-                places |= {site(frame.url)} if "tools" in (allowed or "") else set()
+        with anyio.move_on_after(PAGE_LIMIT):
+            for frame in self._page.shown.frames[1:]:
+                if self._page.is_own_site(frame.url) or site(frame.url) in places:
+                    continue
+                with suppress(PlaywrightError):
+                    allowed = await (await frame.frame_element()).get_attribute("allow")
+                    places |= {site(frame.url)} if "tools" in (allowed or "") else set()
         named = sorted(label(each, 80) for each in places)
-        return [
+        warned = [
             f"tools of its frame of {each or 'no origin'} are not offered: it has another origin"
             for each in named[:MAX_WARNED]
         ]
+        if self._left_out:
+            warned.append(
+                f"it has more tools than are offered: {self._left_out} after the first {MAX_TOOLS}"
+                " are left out"
+            )
+        return warned
 
     async def is_known_to_page(self) -> bool:
         """Whether the page itself has WebMCP: without it, it cannot say what it offers."""
@@ -195,20 +216,21 @@ class ToolSession:
 
     # --- calls ---
 
-    async def invoke(self, tool: Tool, params: JsonObject) -> Invocation:
-        """Have the page begin a call.
+    async def invoke(self, tool: Tool, params: JsonObject, limit: float) -> Invocation:
+        """Have the page begin a call. `limit` is in seconds.
 
         A form is called once at a time: a call that takes another's place, and is cancelled then,
         crashes the page.
 
         Raises:
             CallRefusedError: It did not begin.
+            PageSilentError: Nobody knows whether it did.
         """
         same = [each for each in self._open.values() if each.key == tool.key]
         if tool.node is not None and any([not await self.cancel(each) for each in same]):
             raise CallRefusedError("An earlier call of this form still runs in the page.")
         given: JsonObject = {"frameId": tool.frame, "toolName": tool.name, "input": dict(params)}
-        answer = await self.send("WebMCP.invokeTool", given)
+        answer = await self.send("WebMCP.invokeTool", given, limit)
         begun = Invocation(str(answer["invocationId"]), tool.key)
         self._open[begun.id] = begun
         for each in self._early:
@@ -233,19 +255,31 @@ class ToolSession:
         if invocation.is_over:
             self._open.pop(invocation.id, None)
 
-    async def send(self, method: str, given: JsonObject) -> Mapping[str, Any]:
+    async def send(
+        self, method: str, given: JsonObject, limit: float = PAGE_LIMIT
+    ) -> Mapping[str, Any]:
         """One command of the browser's protocol.
 
         Raises:
             CallRefusedError: The browser refused, or the page is gone.
+            PageSilentError: There is no answer for `limit` seconds in which no dialog is open.
         """
         assert self._cdp is not None, "it was started"
+        sending = asyncio.ensure_future(self._cdp.send(method, dict(given)))
         try:
-            answer: Mapping[str, Any] = await self._cdp.send(method, dict(given))
+            while not sending.done():
+                dialogs = self._page.dialogs
+                await asyncio.wait([sending], timeout=limit)
+                waits = self._page.dialog_is_open or self._page.dialogs != dialogs
+                if not (sending.done() or waits):
+                    raise PageSilentError(f"the page does not react for {limit:g} s")
+            answer: Mapping[str, Any] = sending.result()
             return answer
         except PlaywrightError as problem:
             words = str(problem).split("\n", 1)[0].rpartition(f"({method}): ")[2]
             raise CallRefusedError(label(words)) from None
+        finally:
+            sending.cancel()
 
     def on_lost(self, reason: str) -> None:
         """The page is gone, and with it all that it runs."""

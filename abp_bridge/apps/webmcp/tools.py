@@ -31,7 +31,8 @@ from abp_bridge.protocols.webmcp.tools import (
 from abp_bridge.settings import Settings
 
 QUIET = 0.1  # seconds without a change, after which a list is told: pages register one by one
-READ_LIMIT = 5.0  # seconds to read a form
+READ_LIMIT = 5.0  # seconds to read all forms
+BUSY_LIMIT = 1.0  # seconds that a call waits for one that ends, of the same form
 LOST_LIMIT = 1.0  # seconds for calls to end whose page is lost
 SHARE = 0.8  # of a call's limit: the page's silence ends before the call does
 _CHANGED = f"notifications/{NoticeKind.CAPABILITIES_CHANGED.value}"
@@ -48,7 +49,7 @@ class WebMcpTools:
         self._listed: list[Capability] = []
         self._busy: set[Key] = set()
         self._running = 0
-        self._idle = anyio.Event()
+        self._ended = anyio.Event()  # a call has
         self._changed = anyio.Event()
         self._told: dict[Key, Tool] | None = None  # what was listed last
 
@@ -92,9 +93,10 @@ class WebMcpTools:
         self._names = name_tools(tools, taken, self._names, list(session.frames))
         problems = [*await session.warnings()]
         offered: list[tuple[Tool, str, Collection[str]]] = []
+        until = anyio.current_time() + READ_LIMIT
         for each in tools:
             name = self._names[each.key]
-            withheld, problem = await self._find_withheld(each)
+            withheld, problem = await self._find_withheld(each, until)
             if problem:
                 problems.append(f"the tool {label(name, 80)} cannot be called: {problem}")
             else:
@@ -103,7 +105,7 @@ class WebMcpTools:
         self._listed = list(listed) or [replace(each, available=False) for each in self._listed]
         return CapabilityList(self._listed, [*problems, *listed.problems])
 
-    async def _find_withheld(self, tool: Tool) -> tuple[Collection[str], str]:
+    async def _find_withheld(self, tool: Tool, until: float) -> tuple[Collection[str], str]:
         """The parameters of a tool that no model may give, and why it cannot be offered."""
         assert self._session is not None
         if has_nested_secret(tool.schema):
@@ -111,10 +113,10 @@ class WebMcpTools:
         if tool.node is None:
             return withheld_names(tool.schema), ""
         try:
-            with anyio.fail_after(READ_LIMIT):
+            with anyio.fail_after(until - anyio.current_time()):
                 return withheld_controls(await PageForm(self._session, tool).read()), ""
         except TimeoutError:
-            return (), f"its form could not be read within {READ_LIMIT:g} s"
+            return (), f"its page's forms could not be read within {READ_LIMIT:g} s"
         except CallRefusedError as problem:
             return (), str(problem)
 
@@ -127,12 +129,19 @@ class WebMcpTools:
         assert self._session is not None
         assert self._page is not None
         key = next(key for key, name in self._names.items() if name == capability)
+        with anyio.move_on_after(BUSY_LIMIT):
+            while key in self._busy:  # a call that its host has given up still clears up
+                await self._ended.wait()
         tool = self._session.tools.get(key)
         if self._page.lost or self._page.listener is None:
             return unsent("its page is gone: reconnect with abp_connect", "DISCONNECTED")
         if tool is None:
             words = f"The page does not offer {label(capability)} any more."
             return failed("UNKNOWN_CAPABILITY", words)
+        told = (self._told or {}).get(key, tool)
+        if told.read_only > tool.read_only or told.needs_approval < tool.needs_approval:
+            words = "the page says by now that it may do more than was listed: look what it offers"
+            return unsent(words, "PERMISSION_REQUIRED", retryable=True)
         if key in self._busy:
             words = "another call of this form is open, and it is one form"
             return unsent(words, "RATE_LIMITED", retryable=True)
@@ -148,9 +157,8 @@ class WebMcpTools:
         finally:
             self._busy.discard(key)
             self._running -= 1
-            if not self._running:
-                self._idle.set()
-                self._idle = anyio.Event()
+            self._ended.set()
+            self._ended = anyio.Event()
 
     async def _make(self, tool: Tool, params: JsonObject, call: str) -> CallResult:
         assert self._session is not None
@@ -177,7 +185,7 @@ class WebMcpTools:
     async def _wait_idle(self) -> None:
         with anyio.move_on_after(LOST_LIMIT):
             while self._running:
-                await self._idle.wait()
+                await self._ended.wait()
 
     def on_window(self) -> None:
         """A form may have been sent there (`CallsBeside.on_window`)."""

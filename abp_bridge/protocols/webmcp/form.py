@@ -130,6 +130,7 @@ class Form:
         active: Whether it waits for its person.
         controls: What it would send, in its order.
         button: The words of the button that sends it; empty where it has none.
+        marked: The name and the value that this button sends with it; none where it has no name.
         address: Where it is sent to.
         way: How: `get`, `post` or `dialog`.
         target: Where its answer is shown, as the page has it.
@@ -138,6 +139,7 @@ class Form:
     active: bool
     controls: tuple[Control, ...]
     button: str = ""
+    marked: tuple[str, ...] = ()
     address: str = ""
     way: str = "get"
     target: str = ""
@@ -146,7 +148,7 @@ class Form:
     def shape(self) -> JsonValue:
         """What it is, whatever is filled in."""
         controls = [each.shape for each in self.controls]
-        return [controls, self.button, self.address, self.way, self.target]
+        return [controls, self.button, list(self.marked), self.address, self.way, self.target]
 
     @property
     def problems(self) -> list[str]:
@@ -224,11 +226,13 @@ def decode_page_form(raw: JsonValue) -> Form:
     """What form.js read -> Form; whatever a page made of it."""
     said = as_object(raw)
     button = as_object(said.get("submit"))
+    name, value = as_text(button.get("name")), as_text(button.get("value"))
     controls = map(_decode_control, map(as_object, as_list(said.get("controls"))))
     return Form(
         active=said.get("active") is True,
         controls=tuple(each for each in controls if each.name),
-        button=sanitize.label(as_text(button.get("text")) or as_text(button.get("value")), 80),
+        button=sanitize.label(as_text(button.get("text")) or value, 80),
+        marked=(name, value) if name else (),
         address=as_text(said.get("action")),
         way=as_text(said.get("method")),
         target=as_text(said.get("target")),
@@ -329,6 +333,7 @@ def _describe_sending(form: Form, origin: str) -> str:
     elsewhere = "" if form.address.startswith(f"{origin}/") else f" to {_quote(form.address)}"
     words = f"If you accept, the form is sent{button}{elsewhere if form.address else ''}."
     fixed = [f"{each.title} {_fixed(each)}" for each in form.controls if each.fixed]
+    fixed += [_fixed_button(*form.marked)] if form.marked else []
     shown = ", ".join(fixed[:MAX_FIELDS])
     return f"{words} It also sends what cannot be changed here: {shown}." if fixed else words
 
@@ -342,6 +347,11 @@ def _fixed(control: Control) -> str:
     if control.type == "hidden" and len(words) > MAX_FIXED:
         return f"({len(words)} characters, not shown)"
     return _quote(words)
+
+
+def _fixed_button(name: str, value: str) -> str:
+    button = Control("submit", name, value, fixed=True)
+    return f"{button.title} {_fixed(button)}"
 
 
 def _quote(words: str) -> str:

@@ -5,9 +5,7 @@ asked before a form is sent, and how a call ends whatever the page does.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 
@@ -17,13 +15,12 @@ import pytest
 from playwright.async_api import Browser
 from support.harness import MODERN, accept, hosted, text
 from support.pages.server import Web, web
+from support.tool_pages import BRIEF, PATIENCE, SETTINGS, accepted, as_shown, opened
 
-from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.apps.browser.chromium import run_chromium
-from abp_bridge.apps.webmcp.tools import WebMcpTools
-from abp_bridge.core.capability import AppInfo, CallResult
+from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import as_object
-from abp_bridge.core.notice import Notice, NoticeKind
+from abp_bridge.core.notice import NoticeKind
 from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Outcome, Question
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import Settings
@@ -32,12 +29,7 @@ Json = Any
 
 pytestmark = pytest.mark.anyio
 
-SETTINGS = Settings(chrome_sandbox=False, browser_timeout=20.0)
 HASTY = Settings(chrome_sandbox=False, browser_timeout=1.0)  # in a browser that runs already
-BRIEF = Settings(chrome_sandbox=False, browser_timeout=20.0, call_timeout=1.0)
-PATIENCE = 20.0
-
-Said = Callable[[Question], Answer | None]
 
 
 @pytest.fixture(scope="module")
@@ -50,117 +42,6 @@ def site() -> Iterator[Web]:
 async def browser() -> AsyncIterator[Browser]:
     async with run_chromium(SETTINGS) as running:
         yield running
-
-
-def accepted(**content: Json) -> Answer:
-    return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content)
-
-
-def as_shown(**changes: Json) -> Said:
-    """A person who accepts what stands there, but for some fields."""
-
-    def answer(question: Question) -> Answer:
-        shown = {each.name: each.default for each in question.fields if each.default is not MISSING}
-        names = {each.name for each in question.fields}
-        if names == {"send"}:
-            return accepted(send=True)
-        given = {name: value for name, value in changes.items() if name in names}
-        return accepted(**{**shown, **given})
-
-    return answer
-
-
-@dataclass
-class Person:
-    """Whoever listens: `says` answers each question; None is an answer that never comes."""
-
-    says: Said = lambda question: None
-    questions: list[Question] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    _something: anyio.Event = field(default_factory=anyio.Event)
-
-    def new_question_id(self) -> str:
-        return f"q{len(self.questions) + 1}"
-
-    def can_sample(self) -> bool:
-        raise AssertionError
-
-    async def ask(self, question: Question) -> Answer:
-        self.questions.append(question)
-        self._happened()
-        answer = self.says(question)
-        if answer is None:
-            await anyio.sleep_forever()
-        assert answer is not None
-        return answer
-
-    def on_notice(self, notice: Notice) -> None:
-        self.notices.append(notice)
-        self._happened()
-
-    def on_progress(self, progress: object) -> None:
-        self._happened()
-
-    def on_disconnect(self, reason: str) -> None:
-        self.reasons.append(reason)
-        self._happened()
-
-    async def until(self, reached: Callable[[], object]) -> None:
-        with anyio.fail_after(PATIENCE):
-            while not reached():
-                await self._something.wait()
-
-    def _happened(self) -> None:
-        self._something.set()
-        self._something = anyio.Event()
-
-
-@dataclass
-class Running:
-    app: BrowserApp
-    person: Person
-    opened: AppInfo
-
-    async def call(self, tool: str, says: Said | None = None, /, **params: Json) -> CallResult:
-        if says is not None:
-            self.person.says = says
-        return await self.app.call(tool, params, "call-1")
-
-    async def work(self, what: str, given: Json = None) -> None:
-        assert (await self.call("work", what=what, given=given)).data == "done"
-
-    async def offers(self, name: str) -> None:
-        """Wait until it does, as who lists again with each notice."""
-        with anyio.fail_after(PATIENCE):
-            while True:
-                known = len(self.person.notices)
-                if name in {each.name for each in await self.app.capabilities()}:
-                    return
-                await self.person.until(partial(self._has_more, known))
-
-    def _has_more(self, known: int) -> bool:
-        return len(self.person.notices) > known
-
-
-@asynccontextmanager
-async def opened(
-    browser: Browser, address: str, settings: Settings = SETTINGS
-) -> AsyncIterator[Running]:
-    @asynccontextmanager
-    async def lent(_: Settings) -> AsyncIterator[Browser]:
-        try:
-            yield browser
-        finally:
-            with anyio.CancelScope(shield=True):
-                for context in browser.contexts:
-                    await context.close()
-
-    person = Person()
-    app = BrowserApp(address, settings, named=True, browser=lent, tools=WebMcpTools())
-    with anyio.fail_after(2 * PATIENCE):
-        async with app.open(person) as about:
-            yield Running(app, person, about)
 
 
 async def test_a_page_offers_its_tools_with_what_they_do(browser: Browser, site: Web) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from support.http_server import Reply, Request, serving
+from support.http_server import Reply, Request, json_reply, serving
 
 HERE = Path(__file__).parent
 TYPES = {".html": "text/html", ".js": "text/javascript", ".json": "application/json"}
@@ -24,13 +24,16 @@ POLICY = "default-src 'self'; frame-src *; require-trusted-types-for 'script'"
 
 
 class Web:
-    """A running server. `requests` are the paths that were asked for."""
+    """A running server. `requests` are the paths that were asked for; `happened` is what a test
+    has its pages know when they ask for it.
+    """
 
     def __init__(self, here: str) -> None:
         self.here = here
         self.port = here.rpartition(":")[2]
         self.elsewhere = here.replace("127.0.0.1", "localhost")
         self.requests: list[str] = []
+        self.happened: set[str] = set()
 
 
 def _answer(request: Request) -> Reply:
@@ -77,7 +80,10 @@ def _file(request: Request) -> Reply:
 def web() -> Iterator[Web]:
     def answer(request: Request) -> Reply:
         running.requests.append(request.path)
-        reply = _answer(request)
+        if request.parts.path == "/happened":
+            reply = json_reply(request.query["what"] in running.happened)
+        else:
+            reply = _answer(request)
         headers = {"Content-Security-Policy": POLICY, **reply.headers}
         return replace(reply, kind=f"{reply.kind}; charset=utf-8", headers=headers)
 

@@ -1,0 +1,149 @@
+"""A page with WebMCP tools as an app, in a browser that tests share, and whoever listens to it.
+
+For tests of what the app does; what a person sees of it is in tests with a whole bridge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+from playwright.async_api import Browser, Page
+
+from abp_bridge.apps.browser.app import BrowserApp
+from abp_bridge.apps.webmcp.tools import WebMcpTools
+from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
+from abp_bridge.core.notice import Notice
+from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Outcome, Question
+from abp_bridge.settings import Settings
+
+Json = Any
+
+SETTINGS = Settings(chrome_sandbox=False, browser_timeout=20.0)
+BRIEF = Settings(chrome_sandbox=False, browser_timeout=20.0, call_timeout=1.0)
+PATIENCE = 20.0
+
+Said = Callable[[Question], Answer | Awaitable[Answer] | None]
+
+
+def accepted(**content: Json) -> Answer:
+    return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content)
+
+
+def as_shown(**changes: Json) -> Said:
+    """A person who accepts what stands there, but for some fields."""
+
+    def answer(question: Question) -> Answer:
+        shown = {each.name: each.default for each in question.fields if each.default is not MISSING}
+        names = {each.name for each in question.fields}
+        if names == {"send"}:
+            return accepted(send=True)
+        given = {name: value for name, value in changes.items() if name in names}
+        return accepted(**{**shown, **given})
+
+    return answer
+
+
+@dataclass
+class Person:
+    """Whoever listens: `says` answers each question; None is an answer that never comes."""
+
+    says: Said = lambda question: None
+    questions: list[Question] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    _something: anyio.Event = field(default_factory=anyio.Event)
+
+    def new_question_id(self) -> str:
+        return f"q{len(self.questions) + 1}"
+
+    def can_sample(self) -> bool:
+        raise AssertionError
+
+    async def ask(self, question: Question) -> Answer:
+        self.questions.append(question)
+        self._happened()
+        answer = self.says(question)
+        if answer is None:
+            await anyio.sleep_forever()
+        assert answer is not None
+        return answer if isinstance(answer, Answer) else await answer
+
+    def on_notice(self, notice: Notice) -> None:
+        self.notices.append(notice)
+        self._happened()
+
+    def on_progress(self, progress: object) -> None:
+        self._happened()
+
+    def on_disconnect(self, reason: str) -> None:
+        self.reasons.append(reason)
+        self._happened()
+
+    async def until(self, reached: Callable[[], object]) -> None:
+        with anyio.fail_after(PATIENCE):
+            while not reached():
+                await self._something.wait()
+
+    def _happened(self) -> None:
+        self._something.set()
+        self._something = anyio.Event()
+
+
+@dataclass
+class Running:
+    """An app that is connected. `page` is its page, for a test to act in its place."""
+
+    app: BrowserApp
+    person: Person
+    opened: AppInfo
+    page: Page
+
+    async def call(self, tool: str, says: Said | None = None, /, **params: Json) -> CallResult:
+        if says is not None:
+            self.person.says = says
+        return await self.app.call(tool, params, "call-1")
+
+    async def work(self, what: str, given: Json = None) -> None:
+        assert (await self.call("work", what=what, given=given)).data == "done"
+
+    async def offers(self, name: str) -> None:
+        """Wait until it does."""
+        await self.lists(lambda listed: name in {each.name for each in listed})
+
+    async def lists(self, wanted: Callable[[CapabilityList], object]) -> CapabilityList:
+        """What it offers, once it is as `wanted`; as who lists again with each notice."""
+        with anyio.fail_after(PATIENCE):
+            while True:
+                known = len(self.person.notices)
+                if wanted(listed := await self.app.capabilities()):
+                    return listed
+                await self.person.until(partial(self._has_more, known))
+
+    def _has_more(self, known: int) -> bool:
+        return len(self.person.notices) > known
+
+
+@asynccontextmanager
+async def opened(
+    browser: Browser, address: str, settings: Settings = SETTINGS
+) -> AsyncIterator[Running]:
+    @asynccontextmanager
+    async def lent(_: Settings) -> AsyncIterator[Browser]:
+        try:
+            yield browser
+        finally:
+            with anyio.CancelScope(shield=True):
+                for context in browser.contexts:
+                    await context.close()
+
+    person = Person()
+    app = BrowserApp(address, settings, named=True, browser=lent, tools=WebMcpTools())
+    with anyio.fail_after(2 * PATIENCE):
+        async with app.open(person) as about:
+            [page] = browser.contexts[-1].pages
+            yield Running(app, person, about, page)
