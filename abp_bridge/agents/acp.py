@@ -32,7 +32,7 @@ from abp_bridge.core.agent_turn import (
 )
 from abp_bridge.core.command_line import show_command
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.sanitize import SCRIPTS, label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.agent import Availability, OnChunk, ignore_chunk
 from abp_bridge.interfaces.app import only_error
@@ -74,7 +74,7 @@ class AcpAgent(LocalAgent):
         program, *arguments = command
         # It works in another folder than the one that a path was written for.
         program = os.path.abspath(program) if os.sep in program else program
-        self._command = [program, *arguments]
+        self._command = [program, *map(_find_file, arguments)]
         self._tap = tap
 
     async def available(self) -> Availability:
@@ -202,6 +202,12 @@ class AcpAgent(LocalAgent):
             return AgentError(AgentErrorCode.PROTOCOL, words)
         words = f"{self.title} ended before its turn was over ({child.ending})"
         return AgentError(AgentErrorCode.AGENT_DIED, words)
+
+
+def _find_file(word: str) -> str:
+    """An argument that names something here by its path, or a script, by its whole path."""
+    is_path = os.sep in word or word.endswith(SCRIPTS)
+    return os.path.abspath(word) if is_path and os.path.exists(word) else word
 
 
 class _Exchange:

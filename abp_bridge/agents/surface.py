@@ -29,9 +29,10 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.model_approval import APPROVERS, Decision, Review
 from abp_bridge.core.model_budget import Budget, Spending, known_cost
 from abp_bridge.core.question import UNASKED, Answer, AnsweredBy, Outcome, Question
-from abp_bridge.core.sanitize import message
+from abp_bridge.core.sanitize import clean
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
+from abp_bridge.interfaces.person_time import wait_for
 from abp_bridge.interfaces.surface import (
     HostTimeoutError,
     SurfaceFailedError,
@@ -143,27 +144,30 @@ class AgentSurface:
         if why := self._find_obstacle(self._word, images=has_images):  # before anybody is asked
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
         self._check_budget()
+        wait_for(f"nobody said whether {self._model} may be sent it")
         decision, by = await self._approve(question, request)
         if decision is Decision.REFUSE:
             return SurfaceResponse(Outcome.DECLINED, answered_by=by, reason=_NOT_SENT)
+        wait_for(f"{self._model} was busy with other questions, and did not answer")
         async with self._turns:
             self._check_budget()
-            response = await self._run(question, request)
-        text = as_text(well_formed(response.content))
-        edited = False
+            wait_for(f"{self._model} did not answer")
+            response, hidden = await self._run(question, request)
+        text, edited = as_text(response.content), False
         if decision is Decision.REVIEW:
-            shown = message(text, MAX_SHOWN)
-            reviewed, by = await self._review(question, shown)
+            wait_for(f"{self._model} has answered, and nobody said whether that may leave")
+            reviewed, by = await self._review(question, text)
             if reviewed is None:
                 return SurfaceResponse(Outcome.DECLINED, answered_by=by, reason=_KEPT_BACK)
-            text, edited = reviewed, reviewed != shown
+            text, edited = reviewed, reviewed != text
         cost = response.usage.cost if response.usage else None
         ignored = (*request.ignored, *response.ignored)
         return SurfaceResponse(
             Outcome.ACCEPTED,
             encode_response(question, response, text, self._model),
             metadata=describe_response(response, cost, self._model, ignored)
-            | ({"edited": True} if edited else {}),
+            | ({"edited": True} if edited else {})
+            | ({"hiddenCharacters": hidden} if hidden else {}),
         )
 
     # --- the person ---
@@ -217,7 +221,7 @@ class AgentSurface:
     def _proven(self, answer: Answer) -> Answer:
         """`answer`, where somebody gave it."""
         if answer.outcome is Outcome.TIMED_OUT:
-            raise HostTimeoutError(f"{_NO_PERSON} in time: {answer.reason}")
+            raise HostTimeoutError(f"{_NO_PERSON}: {answer.reason}")
         if answer.outcome is Outcome.INVALID or answer.answered_by not in APPROVERS:
             why = answer.reason.removeprefix(UNASKED) or answer.outcome.value
             raise SurfaceUnsupportedError(f"{_NO_PERSON} ({why})", lasting=False)
@@ -232,8 +236,10 @@ class AgentSurface:
         if why := self._spending.obstacle:
             raise SurfaceUnsupportedError(why, lasting=False)
 
-    async def _run(self, question: Question, request: ModelRequest) -> AgentResponse:
-        """One turn of a new session, of which nothing stays."""
+    async def _run(self, question: Question, request: ModelRequest) -> tuple[AgentResponse, int]:
+        """One turn of a new session, of which nothing stays: the answer as it may be shown, and
+        how many of its characters nobody would see.
+        """
         try:
             with tempfile.TemporaryDirectory(
                 prefix="abp-model-", ignore_cleanup_errors=True
@@ -244,11 +250,11 @@ class AgentSurface:
         except OSError as problem:
             words = f"{self._model} cannot be asked: {problem.strerror or problem}"
             raise SurfaceUnsupportedError(words, lasting=False) from None
-        text = response.content or ""
+        text, hidden = clean(as_text(well_formed(response.content)))
         if not text.strip() or len(text) > MAX_SHOWN:
             what = f"more than {MAX_SHOWN:,} characters" if text.strip() else "without text"
             raise SurfaceFailedError(f"{self._model} answered {what}")
-        return response
+        return replace(response, content=text), hidden
 
     async def _turn(self, folder: str, question: Question, request: ModelRequest) -> AgentResponse:
         """The answer, counted; or what came of it before the limit of tokens, for who takes such
@@ -277,6 +283,7 @@ class AgentSurface:
     ) -> AgentResponse:
         session = await agent.start(StartOptions(workspace=folder))
         left = anyio.current_effective_deadline() - anyio.current_time() - LEEWAY
+        limit = question.timeout or self._limit
         try:
             return await self._watch(
                 question,
@@ -285,9 +292,14 @@ class AgentSurface:
                     request.messages,
                     on_chunk=on_chunk,
                     settings=request.settings,
-                    timeout_ms=round(1_000 * max(0.0, min(question.timeout or self._limit, left))),
+                    timeout_ms=round(1_000 * max(0.0, min(limit, left))),
                 ),
             )
+        except AgentError as problem:
+            if problem.code is AgentErrorCode.TIMEOUT and (gone := limit - left) > 1:
+                words = f"{problem}: {gone:.0f} of {limit:g} s were over when it was asked"
+                raise AgentError(problem.code, words) from None
+            raise
         finally:
             with anyio.move_on_after(STOP_LIMIT, shield=True):
                 await agent.stop(session)

@@ -28,7 +28,7 @@ from abp_bridge.core.matrix import Attempt, limit
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, answer_errors
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.person_time import PersonTime, person_time
+from abp_bridge.interfaces.person_time import PersonTime, person_time, wait_for, waiting
 from abp_bridge.interfaces.surface import (
     Advising,
     HostDisconnectedError,
@@ -112,12 +112,12 @@ class Elicitor:
         own_bound = None if question.timeout else _PersonTime(scope, limit, person_time.get())
         token = person_time.set(own_bound)
         try:
-            with scope:
+            with waiting() as waits, scope:
                 answer = await self._answer(entry)
                 event = _EVENTS.get(answer.outcome, LedgerEvent.ANSWER)
                 self.ledger.apply(question.id, event, answer=answer)
             if scope.cancelled_caught:  # by its deadline, else it has ended already
-                reason = f"nobody answered within {scope.deadline - entry.since:g} s"
+                reason = f"{waits.words} within {scope.deadline - entry.since:g} s"
                 self._end(entry, LedgerEvent.DEADLINE, Outcome.TIMED_OUT, reason)
         finally:
             person_time.reset(token)
@@ -167,6 +167,7 @@ class Elicitor:
         routing = Routing(question, self._providers.variants(question.calls))
         for attempt in routing.attempts():
             name = attempt.name
+            wait_for()
             self.ledger.apply(question.id, LedgerEvent.ASK, route=name)
             self._observe(AttemptEvent(now(), question.id, name))
             try:

@@ -63,6 +63,14 @@ def message(value: object, limit: int = MESSAGE_LIMIT, *, beyond: int = 0) -> st
     )
 
 
+def clean(value: str) -> tuple[str, int]:
+    """All of a text, its lines too, without the characters that repaint a terminal, reorder what is
+    read or hide in it, and how many of them there were.
+    """
+    text, unseen = _compiled(_UNSEEN).subn("", value.replace("\r\n", "\n"))
+    return text.translate(_LINES), unseen + sum(_LINES[ord(each)] != each for each in text)
+
+
 def escape(value: str) -> str:
     """`value` so that no two look alike: what cannot be seen is written as its code."""
     return "".join(
@@ -128,8 +136,8 @@ def command_name(command: Sequence[str]) -> str:
 
     Its other arguments may hold secrets, and the origin is shown to the model.
     """
-    script = [os.path.basename(word) for word in command[1:2] if word.endswith(_SCRIPTS)]
+    script = [os.path.basename(word) for word in command[1:2] if word.endswith(SCRIPTS)]
     return " ".join([*map(os.path.basename, command[:1]), *script])
 
 
-_SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")
+SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")

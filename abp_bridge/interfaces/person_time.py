@@ -6,8 +6,13 @@ person more of it finds it there, and the others need not know that there is suc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Protocol
+
+NOBODY = "nobody answered"
 
 
 class PersonTime(Protocol):
@@ -21,6 +26,34 @@ class PersonTime(Protocol):
     def extend(self) -> None:
         """Begin it anew: from now on they have as long as they had at first. Bounded in all."""
         ...
+
+
+@dataclass(slots=True)
+class Awaited:
+    """Who has not done what, should the time of a question be over now: in words that go on with
+    `within 30 s`.
+    """
+
+    words: str = NOBODY
+
+
+_awaited: ContextVar[Awaited | None] = ContextVar("awaited", default=None)
+
+
+@contextmanager
+def waiting() -> Iterator[Awaited]:
+    """A question is asked in this block: whom it waits for, as whatever asks it says."""
+    token = _awaited.set(waits := Awaited())
+    try:
+        yield waits
+    finally:
+        _awaited.reset(token)
+
+
+def wait_for(words: str = NOBODY) -> None:
+    """The question that is being asked waits for something else now."""
+    if (waits := _awaited.get()) is not None:
+        waits.words = words
 
 
 # Of the question that is being asked; None where an app set the time itself, and keeps to it.

@@ -16,7 +16,7 @@ import pytest
 from support.acp_harness import check_client
 from support.agents import LIMIT, PNG, acp, install, lives, user, with_image
 from support.harness import PATIENCE, run
-from support.paths import APPS
+from support.paths import APPS, TESTS
 
 from abp_bridge.agents import acp as agents
 from abp_bridge.agents.acp import AcpAgent
@@ -77,6 +77,12 @@ async def test_a_path_is_of_the_folder_that_it_was_written_in(
     program.chmod(0o700)
     agent = AcpAgent(["bin/agent"], str(tmp_path / "work"))
     assert (await answer(agent, "Hi")).content
+    copied = tmp_path / "agent.py"
+    copied.write_text((APPS / "acp_model.py").read_text())
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    for script in ("agent.py", "bin/../agent.py"):
+        agent = AcpAgent([sys.executable, script, str(tmp_path / "heard")], str(tmp_path / "work"))
+        assert (await answer(agent, "Hi")).content
 
 
 # --- what it is told, and refused -----------------------------------------------------------------

@@ -284,11 +284,20 @@ async def test_who_stops_changing_an_answer_is_asked_again() -> None:
     assert (await ask(Model(), person)).content == {"result": "It is red."}
 
 
-async def test_what_no_eye_sees_of_an_answer_that_was_seen_does_not_leave() -> None:
-    hidden = AgentResponse("It is\u200b blue.\x1b[2J\n")
-    response = await ask(Model(hidden), Person("review", "pass"))
-    assert response.content == {"result": "It is blue.[2J"}
+@pytest.mark.parametrize("decisions", [("review", "pass"), ("send",)])
+async def test_what_no_eye_sees_of_an_answer_does_not_leave_and_is_counted(
+    decisions: tuple[str, ...],
+) -> None:
+    """Who gets it may print it, and a terminal would be repainted."""
+    hidden = AgentResponse("  It is\u200b \u202eblue.\x1b[2J\x9b2K\r\n\t\u05d0\u200d\ue000\n")
+    response = await ask(Model(hidden), Person(*decisions))
+    assert response.content == {"result": "  It is blue.[2J2K\n\t\u05d0\u200d\ufffd\n"}
+    assert response.metadata["hiddenCharacters"] == 5
     assert "edited" not in response.metadata, "nobody changed it"
+    plain = await ask(Model(), Person(*decisions))
+    assert "hiddenCharacters" not in plain.metadata
+    with pytest.raises(SurfaceFailedError, match="without text"):
+        await ask(Model(AgentResponse("\u200b\x1b")), Person(*decisions))
 
 
 async def test_half_a_character_of_an_answer_stands_as_a_mark() -> None:
@@ -343,6 +352,13 @@ async def test_a_late_model_is_said_to_be_late_while_its_question_is_open() -> N
     with anyio.fail_after(PATIENCE / 2):
         await ask(model, Person("send"))
     assert 0 < model.timeouts[0] < PATIENCE / 2
+
+
+async def test_who_gives_a_model_little_time_is_said_to_have() -> None:
+    model, limit = Model(AgentError(AgentErrorCode.TIMEOUT, "it was not done")), 30.0
+    with pytest.raises(HostTimeoutError, match=r"it was not done: 2\d of 30 s were over"):
+        with anyio.fail_after(9):
+            await ask(model, Person("send"), replace(task(), timeout=limit))
 
 
 async def test_half_an_answer_is_a_servers_alone_and_marked() -> None:

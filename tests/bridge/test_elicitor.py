@@ -23,12 +23,13 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
 )
-from abp_bridge.interfaces.person_time import person_time
+from abp_bridge.interfaces.person_time import person_time, wait_for
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
     HostTimeoutError,
     RouteChangedError,
     SurfaceResponse,
+    SurfaceUnsupportedError,
 )
 
 pytestmark = pytest.mark.anyio
@@ -247,6 +248,34 @@ async def test_what_never_fits_is_told_as_the_hosts_where_it_came_at_once() -> N
     asking = Elicitor(Machine(), limit=PATIENCE, min_human_latency=0.4)
     answer = await asking.ask(QUESTION)
     assert (answer.outcome, answer.answered_by) == (Outcome.INVALID, AnsweredBy.HOST_POLICY)
+
+
+@pytest.mark.parametrize(
+    ("refuses", "late"), [(False, "cli:claude did not answer"), (True, "nobody answered")]
+)
+async def test_whoever_is_late_is_said_to_be_late(refuses: bool, late: str) -> None:
+    """Also where somebody else was asked meanwhile; where it refused, the next one is late."""
+
+    class Late(Person):
+        def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+            return [SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.AGENT)]
+
+        async def ask(
+            self, question: Question, variant: SurfaceVariant, *more: Any
+        ) -> SurfaceResponse:
+            if question.id == "inside":
+                return YES
+            if variant.surface is Surface.MCP_SAMPLING:
+                wait_for("cli:claude did not answer")
+                await asking.ask(replace(QUESTION, id="inside"))
+                if refuses:
+                    raise SurfaceUnsupportedError("not now", lasting=False)
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    asking = elicitor(Late())
+    answer = await asking.ask(replace(QUESTION, kind=Kind.SAMPLING, fields=(), timeout=0.1))
+    assert (answer.outcome, answer.reason) == (Outcome.TIMED_OUT, f"{late} within 0.1 s")
 
 
 async def test_a_person_who_asks_for_more_time_has_it_where_no_app_has_set_it() -> None:

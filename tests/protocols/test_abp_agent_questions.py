@@ -184,6 +184,7 @@ def test_a_form_of_which_one_field_is_asked_again_is_another_question() -> None:
 # --- what others ask ------------------------------------------------------------------------------
 
 LETTERS = {"type": "string", "enum": ["s", "m", "l"]}
+LONG = "word " * 10_000 + "end"
 MANY = {"type": "array", "items": {"enum": ["a", "b"]}}
 CHOICES = [{"value": each, "label": each} for each in "sml"]
 
@@ -272,6 +273,21 @@ ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
             origin="server",
         ),
         ("sampling/create", {"task": "Sum up.", "context": {"maxTokens": 9}}),
+        {"result": "Short."},
+        {"result": "Short."},
+    ),
+    "a model's help with all that is said": (
+        decode_sampling(
+            {
+                "messages": [
+                    {"role": "user", "content": {"type": "text", "text": "Sum up.\n" + LONG}},
+                    {"role": "assistant", "content": {"type": "text", "text": "What?\x1b[2J"}},
+                ]
+            },
+            id="q",
+            origin="server",
+        ),
+        ("sampling/create", {"task": f"Sum up.\n{LONG}\n\nassistant: What?[2J"}),
         {"result": "Short."},
         {"result": "Short."},
     ),

@@ -114,6 +114,8 @@ def judge(session: Session, model: Model, *, sends: bool, whole: bool) -> list[s
         wrong.append(f"the model was asked {len(model.sent)} times")
     if model.open:
         wrong.append("a turn was left open")
+    if sends and "nobody answered" in str(session.answers):
+        wrong.append(f"its person was said to be late: {session.answers}")
     if (SAID in str(session.answers)) != whole:
         wrong.append(f"it was answered {session.answers}")
     is_yes = [each for each in session.answers if is_success(each)]

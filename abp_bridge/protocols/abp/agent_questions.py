@@ -28,6 +28,7 @@ from abp_bridge.protocols.abp.questions import (
     VALUE,
     decode_question,
 )
+from abp_bridge.protocols.sampling_words import describe_request
 from abp_bridge.protocols.schema_fields import ACKNOWLEDGE
 
 PROMPTS = ("prompt", "message", "question", "title")  # the first of these is what people read
@@ -79,7 +80,7 @@ def _make(question: Question, words: str) -> tuple[Kind, dict[str, JsonValue]]:
     if question.kind is Kind.SAMPLING:
         context = {word: each for word, each in question.request.items() if word != "messages"}
         return Kind.SAMPLING, {
-            "task": question.message,
+            "task": describe_request(question.request) or question.message,
             **({"context": context} if context else {}),
         }
     [first, *more] = question.fields

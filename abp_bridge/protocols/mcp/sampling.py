@@ -11,9 +11,10 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.question import Answer, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.sampling_words import describe_messages
 
 NO_ANSWER = -1  # the code of a request that was refused, as MCP's page on sampling has it
-MAX_TASK = 32_000  # characters of what a model is asked, where no host is given the whole request
+MAX_TASK = 32_000  # characters of what a model is asked, where people are told of it
 ABOUT = "abp-bridge/model"  # in `_meta`: what an answer took, and what was not kept
 # Of the request itself. Who declares no tasks answers as if none were asked for (MCP 2025-11-25).
 _ENVELOPE = ("_meta", "task")
@@ -38,24 +39,11 @@ def decode_sampling(raw: JsonValue, *, id: str, origin: str) -> Question:
     return Question(
         id=id,
         kind=Kind.SAMPLING,
-        message=sanitize.message("\n\n".join(map(_show, messages)), MAX_TASK),
+        message=sanitize.message(describe_messages(messages), MAX_TASK),
         fields=(),
         origin=origin,
         request=params,
     )
-
-
-def _show(message: JsonValue) -> str:
-    """A message in words: what is no text is named."""
-    said = as_object(message)
-    content = said.get("content")
-    blocks = content if isinstance(content, list) else [content]
-    words = [
-        as_text(each.get("text")) or f"[{as_text(each.get('type'), 'something')}]"
-        for each in map(as_object, blocks)
-    ]
-    role = as_text(said.get("role"), "user")
-    return "\n".join(words) if role == "user" else f"{role}: " + "\n".join(words)
 
 
 def is_servers_own(request: JsonObject) -> bool:

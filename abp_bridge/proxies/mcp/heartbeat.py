@@ -87,6 +87,8 @@ class Heartbeat:
         """Ask, and return how it was answered (`ElicitorApi.ask`)."""
         if not self.is_on:
             return await self._elicitor.ask(question)
+        for call in self._concerned(question.calls):  # of what was asked before, no word stays
+            call.progress = replace(call.progress, status=_WAITS)
         asking = anyio.CancelScope()
         self._tasks.start_soon(self._report, frozenset(question.calls), asking)
         try:

@@ -83,6 +83,32 @@ async def test_reports_rise_above_the_servers_own_until_there_is_an_answer() -> 
 
 
 @pytest.mark.anyio
+async def test_how_far_a_model_is_is_told_as_long_as_it_answers() -> None:
+    host, person = Host(), Person()
+    async with anyio.create_task_group() as tasks:
+        beats = Heartbeat(person, host, tasks, interval=0)  # type: ignore[arg-type]
+        beats.begin(1, TOKEN)
+        tasks.start_soon(beats.ask, asked("1"))
+        await until(host.heard, 1)
+        beats.on_model_progress(asked("2"), "cli:other is at work")
+        beats.on_model_progress(asked("1"), "cli:claude has written 5 characters")
+        before = len(host.heard)
+        await until(host.heard, before + 1)
+        person.answering.set()
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        words = [each["message"] for each in host.heard]
+        person.answering = anyio.Event()
+        tasks.start_soon(beats.ask, asked("1"))
+        after = len(host.heard)
+        await until(host.heard, after + 1)
+        tasks.cancel_scope.cancel()
+    assert words[0] == "abp-bridge: waiting for the answer of who is asked"
+    assert words[before] == "abp-bridge: cli:claude has written 5 characters"
+    assert host.heard[after]["message"] == words[0]
+
+
+@pytest.mark.anyio
 async def test_a_call_that_ended_is_reported_no_more_and_old_revisions_get_no_words() -> None:
     host, person = Host("2024-11-05"), Person()
     async with anyio.create_task_group() as tasks:
