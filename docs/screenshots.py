@@ -40,9 +40,9 @@ from abp_bridge.core.question import (
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import read_settings
 from abp_bridge.surfaces.inbox import pairing
-from abp_bridge.surfaces.inbox.app import InboxApp, Invitation
 from abp_bridge.surfaces.inbox.pairing import Pairing
 from abp_bridge.surfaces.inbox.register import Register
+from abp_bridge.surfaces.inbox.site import InboxSite, Invitation
 from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
@@ -279,7 +279,7 @@ async def visit_inbox(browser: Browser, look: Look) -> None:
             async with anyio.create_task_group() as tasks:
                 kept, invitation = Pairing(), Invitation()
                 pairing.save(kept)
-                inbox = InboxApp(tasks, kept, invitation)
+                inbox = InboxSite(tasks, kept, invitation)
                 tab = await person.new_page()
                 await tab.goto(await inbox.start(0))
                 await _pair(tab, invitation, look)

@@ -39,7 +39,7 @@ CANCEL_LIMIT = 30.0  # seconds for a turn to end that was cancelled: some wait f
 class _Running:
     """A turn that runs, what becomes of it, and whether the agent was told to end it."""
 
-    turn: agent.Turn
+    turn: agent.TurnDecoder
     ended: anyio.Event = field(default_factory=anyio.Event)
     result: CallResult = field(default_factory=partial(failed, "CANCELLED", "The session ended."))
     cancelled: bool = False
@@ -70,7 +70,7 @@ class AcpApp(ProgramApp):
         self._commands: list[JsonValue] = []
         self._offered = agent.decode_commands([])
         self._running: _Running | None = None
-        self._between = agent.Turn()
+        self._between = agent.TurnDecoder()
 
     # --- App ---
 
@@ -109,7 +109,7 @@ class AcpApp(ProgramApp):
         assert self._tasks is not None, "the app is open"
         while self._running is not None:
             await self._running.ended.wait()
-        running = self._running = _Running(agent.Turn(call))
+        running = self._running = _Running(agent.TurnDecoder(call))
         self._tasks.start_soon(self._run, running, agent.encode_prompt(capability, params))
         await running.ended.wait()
         return running.result
@@ -203,7 +203,7 @@ class AcpApp(ProgramApp):
             self._program.tell(server.decode_notice(method, params))
 
     @property
-    def _turn(self) -> agent.Turn:
+    def _turn(self) -> agent.TurnDecoder:
         return self._between if self._running is None else self._running.turn
 
     @property

@@ -19,8 +19,8 @@ from abp_bridge.rpc.private_files import PlaceError
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.surfaces.inbox.app import Invitation
     from abp_bridge.surfaces.inbox.bridges import Overview
+    from abp_bridge.surfaces.inbox.site import Invitation
 
 PORT = 8477  # where it is, unless its person says otherwise
 FAILED = 1
@@ -103,7 +103,7 @@ async def _serve(port: int, pair: bool) -> int:
     """Raises PlaceError."""
     from abp_bridge.surfaces.http import describe_failure
     from abp_bridge.surfaces.inbox import pairing
-    from abp_bridge.surfaces.inbox.app import InboxApp, Invitation
+    from abp_bridge.surfaces.inbox.site import InboxSite, Invitation
 
     kept = pairing.load()
     if kept is None:
@@ -114,7 +114,7 @@ async def _serve(port: int, pair: bool) -> int:
         end = anyio.Event()
         async with signals_interrupt(lambda number: end.set()):
             try:
-                address = await InboxApp(tasks, kept, invitation).start(port)
+                address = await InboxSite(tasks, kept, invitation).start(port)
             except OSError as problem:
                 complain(describe_failure("the inbox", problem, port, "--port"), "inbox")
                 return FAILED

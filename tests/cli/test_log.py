@@ -237,7 +237,7 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.rpc.errors: request 1 ('initialize') failed",
     ),
     "surfaces/page": (
-        "abp_bridge.surfaces.page.app:PageApp.show",
+        "abp_bridge.surfaces.page.site:PageSite.show",
         SERVE,
         ask_a_secret_by_mcp,
         ASKED,

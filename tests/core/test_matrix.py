@@ -304,7 +304,7 @@ SHAPES: dict[str, tuple[Question, QuestionShape]] = {
     "a secret yes": (asked(replace(YES, secret=True), kind=Kind.CONFIRM), QuestionShape.SECRET),
     "a file": (asked(Field("file", FieldType.FILE, {}), kind=Kind.RESOURCE), QuestionShape.FILE),
     "consent to read one": (asked(YES, kind=Kind.RESOURCE), QuestionShape.FILE_CONSENT),
-    "leave for a call": (
+    "permission for a call": (
         replace(asked(YES, kind=Kind.CONFIRM), permits=Permission.CALL, destructive=True),
         QuestionShape.FILE_CONSENT,
     ),

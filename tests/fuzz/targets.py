@@ -138,7 +138,7 @@ def eras(message: JsonObject) -> None:
 
 def turn(update: JsonObject) -> None:
     """An update of an agent's, as one of each kind, and as the end of its turn."""
-    played = agent.Turn("c")
+    played = agent.TurnDecoder("c")
     for kind in (update.get("sessionUpdate"), *agent.UPDATES):
         for told in played.add({**update, "sessionUpdate": kind}):
             if isinstance(told, Notice):

@@ -1,4 +1,4 @@
-"""What an ACP agent offers, says, does, returns and asks leave for, in no protocol's words."""
+"""What an ACP agent offers, says, does, returns and asks permission for, in no protocol's words."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def call(id: str = "t", update: str = "tool_call", **more: Json) -> Json:
     return {"sessionUpdate": update, "toolCallId": id, **more}
 
 
-def play(*updates: Json, turn: agent.Turn | None = None) -> list[Json]:
-    turn = turn or agent.Turn("c")
+def play(*updates: Json, turn: agent.TurnDecoder | None = None) -> list[Json]:
+    turn = turn or agent.TurnDecoder("c")
     return [told for update in updates for told in turn.add(update)]
 
 
@@ -108,13 +108,13 @@ def test_a_command_is_a_prompt_with_a_slash(capability: str, params: Json, words
     ],
 )
 def test_what_is_said_is_one_text_with_its_messages_apart(updates: Json, said: str) -> None:
-    turn = agent.Turn("c")
+    turn = agent.TurnDecoder("c")
     play(*updates, turn=turn)
     assert turn.result({"stopReason": "end_turn"}).data == {"text": said, "stopReason": "end_turn"}
 
 
 def test_what_is_no_text_stands_beside_it() -> None:
-    turn = agent.Turn("c")
+    turn = agent.TurnDecoder("c")
     link = {"type": "resource_link", "uri": "file:///x", "name": "x"}
     assert play({"sessionUpdate": "agent_message_chunk", "content": link}, turn=turn) == []
     assert turn.data == {"text": "", "attachment1": link}
@@ -128,7 +128,7 @@ def test_each_word_is_progress_by_the_line_that_it_stands_in() -> None:
 
 def test_who_says_without_an_end_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent, "MAX_SAID", 3)
-    turn = agent.Turn("c")
+    turn = agent.TurnDecoder("c")
     play(chunk("abc"), turn=turn)
     assert not turn.full
     assert play(chunk("d"), chunk("e"), turn=turn) == []
@@ -168,7 +168,7 @@ def test_a_tool_call_may_be_told_by_what_came_of_it_alone() -> None:
 
 def test_of_too_many_tool_calls_the_first_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent, "MAX_CALLS", 1)
-    turn = agent.Turn("c")
+    turn = agent.TurnDecoder("c")
     play(call("1", title="One"), call("2", title="Two"), turn=turn)
     assert turn.title({"toolCallId": "1"}) == "a tool call"
     assert turn.title({"toolCallId": "2"}) == "Two"
@@ -203,7 +203,7 @@ def test_what_is_told_is_told_as_what_it_is_and_what_is_unknown_by_its_name(
 
 
 def test_between_turns_nothing_that_is_said_is_lost() -> None:
-    [told] = play(chunk("late"), turn=agent.Turn())
+    [told] = play(chunk("late"), turn=agent.TurnDecoder())
     assert isinstance(told, Notice)
     assert told.name == "notifications/agent_message_chunk"
     assert told.data == {"content": {"type": "text", "text": "late"}}
@@ -223,13 +223,13 @@ def test_between_turns_nothing_that_is_said_is_lost() -> None:
     ],
 )
 def test_a_turn_is_whole_only_where_the_agent_says_so(result: Json, code: str | None) -> None:
-    ended = agent.Turn("c").result(result)
+    ended = agent.TurnDecoder("c").result(result)
     assert (ended.failure.code if ended.failure else None) == code
     assert ended.cancelled is (code == "CANCELLED")
 
 
 def test_what_a_turn_took_says_what_it_counts() -> None:
-    result = agent.Turn("c").result({"stopReason": "end_turn", "usage": {"totalTokens": 1}})
+    result = agent.TurnDecoder("c").result({"stopReason": "end_turn", "usage": {"totalTokens": 1}})
     data: Json = result.data
     assert data["usage"] == {"scope": "turn", "totalTokens": 1}
 
@@ -238,7 +238,7 @@ def test_what_a_turn_took_says_what_it_counts() -> None:
     ("code", "word"), [(-32000, "PERMISSION_REQUIRED"), (1, "OPERATION_FAILED")]
 )
 def test_an_error_keeps_what_was_said_by_then(code: int, word: str) -> None:
-    turn = agent.Turn("c")
+    turn = agent.TurnDecoder("c")
     failed = turn.fail(code, "no", None)
     assert failed.failure is not None
     assert (failed.failure.code, failed.data) == (word, None)

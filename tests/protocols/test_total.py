@@ -137,7 +137,7 @@ QUESTION = abp.decode_question(
 
 def _play_turn(raw: Json) -> object:
     """An update, and as one of each kind; then the same as the result of the prompt."""
-    turn = agent.Turn("c")
+    turn = agent.TurnDecoder("c")
     for kind in (as_object(raw).get("sessionUpdate"), *agent.UPDATES):
         for told in turn.add({**as_object(raw), "sessionUpdate": kind}):
             if isinstance(told, Notice):

@@ -117,7 +117,7 @@ def questions(fixture: Recording) -> list[Shown]:
 
 
 def _question(request: Json) -> Question:
-    """As the bridge asks it: where a file is named, for leave to read it."""
+    """As the bridge asks it: where a file is named, for permission to read it."""
     question = decode_question(request, id="", origin="")
     named = "uri" in request["params"]
     return (

@@ -173,7 +173,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         _plant(validation, "needs_proof", lambda question, outcome, content: False),
         "no person confirmed it",
     ),
-    "a call without leave": (
+    "a call without permission": (
         _plant(approval, "needs_approval", lambda capability, chosen: False),
         "no person allowed it",
     ),

@@ -40,7 +40,6 @@ from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 from abp_bridge.interfaces.person_time import person_time
 from abp_bridge.rpc.private_files import PlaceError, private_folder
 from abp_bridge.surfaces.inbox import (
-    app,
     bridges,
     endpoint,
     history,
@@ -49,10 +48,13 @@ from abp_bridge.surfaces.inbox import (
     places,
     unix_peer,
 )
-from abp_bridge.surfaces.inbox.app import COOKIE, MAX_CODES, InboxApp, Invitation
+from abp_bridge.surfaces.inbox import (
+    site as inbox_site,
+)
 from abp_bridge.surfaces.inbox.link_request import is_signed, make_request
 from abp_bridge.surfaces.inbox.pairing import Pairing
 from abp_bridge.surfaces.inbox.register import Register
+from abp_bridge.surfaces.inbox.site import COOKIE, MAX_CODES, InboxSite, Invitation
 from abp_bridge.surfaces.page import words as page_words
 from abp_bridge.surfaces.page.surface import LazyPageServer
 
@@ -299,7 +301,7 @@ async def served(invitation: Invitation | None) -> AsyncIterator[str]:
     async with anyio.create_task_group() as tasks:
         kept = Pairing()
         pairing.save(kept)
-        yield await InboxApp(tasks, kept, invitation).start(0)
+        yield await InboxSite(tasks, kept, invitation).start(0)
         tasks.cancel_scope.cancel()
 
 
@@ -567,7 +569,7 @@ def test_on_a_mac_the_kernel_is_asked_in_its_own_words(monkeypatch: pytest.Monke
 async def test_the_list_follows_what_is_asked_and_the_fixed_address_leads_to_it(
     machine: Machine, person: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(inbox_site, "LOOK_EVERY", 0.1)
     invitation = Invitation()
     async with served(invitation) as inbox, anyio.create_task_group() as tasks:
         observe = Register(tasks, 600.0).observer(lambda: "Codex")

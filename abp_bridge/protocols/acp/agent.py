@@ -119,8 +119,8 @@ def encode_prompt(capability: str, params: JsonObject) -> str:
 # --- a turn ---------------------------------------------------------------------------------------
 
 
-class Turn:
-    """One prompt, from its start to its end: what the agent says and does meanwhile.
+class TurnDecoder:
+    """What the agent says and does in one turn, from its prompt to its end, update by update.
 
     Args:
         call: The call that it belongs to; empty for what is told between turns.
@@ -266,10 +266,12 @@ def _members(update: JsonObject) -> dict[str, JsonValue]:
     return {word: each for word, each in update.items() if word != "sessionUpdate"}
 
 
-def _change_state(field: str, member: str = "") -> Callable[[Turn, JsonObject], Iterator[Notice]]:
+def _change_state(
+    field: str, member: str = ""
+) -> Callable[[TurnDecoder, JsonObject], Iterator[Notice]]:
     """An update that is a new value of a state of the agent's: one member, or all there are."""
 
-    def decode(turn: Turn, update: JsonObject) -> Iterator[Notice]:
+    def decode(turn: TurnDecoder, update: JsonObject) -> Iterator[Notice]:
         value = update.get(member) if member else _members(update)
         kind = NoticeKind.STATE_CHANGED
         yield Notice(kind, f"{PREFIX}{kind.value}", {"field": field, "newValue": value})
@@ -277,7 +279,7 @@ def _change_state(field: str, member: str = "") -> Callable[[Turn, JsonObject], 
     return decode
 
 
-def _notice(turn: Turn, update: JsonObject) -> Iterator[Notice]:
+def _notice(turn: TurnDecoder, update: JsonObject) -> Iterator[Notice]:
     if update.get("severity") != "error":
         yield _other("notice", update)
         return
@@ -288,12 +290,12 @@ def _notice(turn: Turn, update: JsonObject) -> Iterator[Notice]:
     yield Notice(NoticeKind.ERROR, f"{PREFIX}error", data)
 
 
-UPDATES: Mapping[str, Callable[[Turn, JsonObject], Iterator[Notice | Progress]]] = {
-    "agent_message_chunk": Turn._say,
-    "agent_thought_chunk": Turn._think,
-    "tool_call": Turn._begin_call,
-    "tool_call_update": Turn._begin_call,
-    "plan": Turn._follow_plan,
+UPDATES: Mapping[str, Callable[[TurnDecoder, JsonObject], Iterator[Notice | Progress]]] = {
+    "agent_message_chunk": TurnDecoder._say,
+    "agent_thought_chunk": TurnDecoder._think,
+    "tool_call": TurnDecoder._begin_call,
+    "tool_call_update": TurnDecoder._begin_call,
+    "plan": TurnDecoder._follow_plan,
     "notice": _notice,
     "usage_update": _change_state("usage"),
     "current_mode_update": _change_state("mode", "currentModeId"),

@@ -1,7 +1,7 @@
 """An ACP agent as a model: how its sessions are gone on with, the mode that it is put in, and one
 turn of it, from what it tells meanwhile to its whole answer, or to why there is none.
 
-Nobody is there to be asked: what it wants leave for is refused. Everything here is total.
+Nobody is there to be asked: what it wants permission for is refused. Everything here is total.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What an ACP agent asks leave for -> a `Question` with one option for each of its own, and the
-option that was chosen -> the result of its `session/request_permission`.
+"""What an ACP agent asks permission for -> a `Question` with one option for each of its own, and
+the option that was chosen -> the result of its `session/request_permission`.
 
 The choice goes back by the option's id, for several options may be of one kind; what is no choice
 is a cancel, never the option that looks like one.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abp_bridge.surfaces.inbox.history import DAYS, Ended
-from abp_bridge.surfaces.page.site import Templates
+from abp_bridge.surfaces.page.web import Templates
 from abp_bridge.surfaces.page.words import Words
 
 if TYPE_CHECKING:

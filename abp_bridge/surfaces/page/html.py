@@ -20,7 +20,7 @@ from abp_bridge.core.question import Permission, Question
 from abp_bridge.interfaces.surface import Ending
 from abp_bridge.surfaces.page import buttons, controls
 from abp_bridge.surfaces.page.controls import Filled, Wrong
-from abp_bridge.surfaces.page.site import Templates
+from abp_bridge.surfaces.page.web import Templates
 from abp_bridge.surfaces.page.words import ENGLISH, Words
 
 SHORTER = 60  # characters of a page's title

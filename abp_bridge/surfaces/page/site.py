@@ -1,99 +1,472 @@
-"""What the question page and the inbox share: how templates are rendered, what is refused and in
-which words, and what no page of anybody else may do with them.
+"""The page itself: on this machine only, at a port of its own, for whoever brings a link that has
+not been used before, or to its address the code that the person was shown.
+
+It starts with the first question and ends with the session. A link works once: it makes the browser
+that opens it the person's, by a cookie, and is no use to anybody who reads it later. An address
+alone shows nothing, and whoever guesses at its code ends it. What is given to commands, which
+others can read, leads this user's programs alone to all that is open, in one tab. Every request
+must name this server as its host, and every answer come from a page of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+import hmac
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
-import anyio.to_thread
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+import anyio
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router, request_response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
 
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.interfaces.surface import Ending, SurfaceResponse
 from abp_bridge.surfaces import http
-from abp_bridge.surfaces.page import peer
-from abp_bridge.surfaces.page.words import Words, choose
-
-HERE = Path(__file__).parent
-STATIC = HERE / "static"
-
-_CONTENT_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+from abp_bridge.surfaces.page import controls, html
+from abp_bridge.surfaces.page.buttons import confirms
+from abp_bridge.surfaces.page.controls import Filled
+from abp_bridge.surfaces.page.form import read as read_form
+from abp_bridge.surfaces.page.html import View
+from abp_bridge.surfaces.page.links import MAX_CODES, Link, Links, same
+from abp_bridge.surfaces.page.open_form import OpenForm
+from abp_bridge.surfaces.page.visits import Visits
+from abp_bridge.surfaces.page.web import (
+    STATIC,
+    Handler,
+    is_own_user,
+    looks_ahead,
+    make_site,
+    readers_words,
+    static,
 )
-_REFUSED = {421: "refused.host", 403: "refused.site", 500: "refused.fault"}
+from abp_bridge.surfaces.page.words import Words
 
-Handler = Callable[[Request], Awaitable[Response]]
-Notice = Callable[[HTTPConnection, str, int], Response]  # by a sentence's key, with HTTP's status
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+logger = logging.getLogger(__name__)
+
+BEAT = 15.0  # seconds between signs of life on a stream
+LONGEST_NONCE = 64  # characters that are proved anything for; a page's have 36
+RETRY = 1_000  # milliseconds after which a browser comes back to a stream that broke
+GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
 
 
-class Templates:
-    """The templates of a folder, and, where it has none of a name, the page's."""
+class PageSite:
+    """The page of one process (`QuestionPage`).
 
-    def __init__(self, folder: Path) -> None:
-        self.environment = Environment(
-            loader=FileSystemLoader([folder, HERE / "templates"]),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
+    Its server begins with the first question, and lives in `tasks`; at `port`, or any that is free.
+    """
+
+    def __init__(self, tasks: TaskGroup, port: int = 0) -> None:
+        # Cookies are sent to every port of this machine, and to others' servers: below a path that
+        # only its own pages know, they are not.
+        self._home = f"/{secrets.token_urlsafe(16)}/"
+        self._cookie = secrets.token_urlsafe(32)
+        self._guard = secrets.token_urlsafe(32)
+        self._key = secrets.token_bytes(32)  # only pages have it, and none sends it
+        self._links = Links(self._home)
+        self._open: dict[str, OpenForm] = {}
+        self._port = port
+        self._version = 0
+        self._changed = anyio.Event()
+        self._streams = http.Streams()
+        self._server = http.Server(tasks, self._site())
+        self._visits = Visits(tasks, self._server, self._streams)
+        self.open_browser = self._visits.open_browser
+        self.wait_late_browser = self._visits.wait_late_browser
+
+    @asynccontextmanager
+    async def show(self, question: Question) -> AsyncIterator[OpenForm]:
+        """Put the question on the page for as long as the block lasts (`QuestionPage.show`).
+
+        Raises:
+            OSError: There is no port to be served at.
+            TimeoutError: The server did not start in time.
+        """
+        await self._server.start(self._port)
+        link = self._links.add(question.summary)
+        form = OpenForm(
+            question,
+            self._server.url,
+            link,
+            self._visits,
+            self.signal_change,
+            renew=partial(self._links.renew, link),
+        )
+        self._open[link.id] = form
+        self.signal_change()
+        try:
+            yield form
+        finally:
+            is_late = anyio.current_time() >= form.deadline
+            form.close(Ending.TIMED_OUT if is_late else Ending.WITHDRAWN)
+            del self._open[link.id]
+            self._links.forget_old(self._open)
+            self.signal_change()
+
+    def signal_change(self) -> None:
+        """The inbox is another now."""
+        self._version += 1
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    # --- the server ---
+
+    def _site(self) -> http.Site:
+        question = f"{self._home}q/{{id}}"
+        for_person, both = self._for_person, ["GET", "POST"]
+        routes = [
+            Route("/open/{token}", self._follow),
+            Route("/go/{token}", self._go),
+            Route("/code/{id}", self._take_code, methods=both),
+            static(STATIC / "form.css", "text/css"),
+            static(STATIC / "form.js", "text/javascript"),
+            Route(self._home, for_person(self._inbox)),
+            Route(f"{self._home}events", for_person(self._changes)),
+            Route(f"{self._home}proof/{{nonce}}", self._prove),
+            Route(f"{self._home}here/{{tab}}", for_person(self._come), methods=["POST"]),
+            Route(f"{self._home}left/{{tab}}", self._leave, methods=["POST"]),
+            Route(question, self._of_question(self._fill), methods=both),
+            Route(f"{question}/check/{{draft}}", self._of_question(self._check), methods=both),
+            Route(f"{question}/events", for_person(self._events)),
+        ]
+        return make_site(routes, _notice, for_person)
+
+    def _for_person(self, handle: Handler) -> Handler:
+        """For the person's browser alone."""
+
+        async def respond(request: Request) -> Response:
+            if not same(request.cookies.get(self._cookie_name, ""), self._cookie):
+                return _notice(request, "refused.stranger", 403)
+            self._visits.mark_seen()
+            return await handle(request)
+
+        return respond
+
+    @property
+    def _cookie_name(self) -> str:
+        return f"abp-{self._server.port}"
+
+    # --- links ---
+
+    async def _follow(self, request: Request) -> Response:
+        """A link makes the browser that opens it the person's; then it is used up, but for that
+        browser.
+        """
+        link = self._links.by_token(request.path_params["token"])
+        if link is None:
+            return _notice(request, "refused.link", 403)
+        if link.mark or link.id not in self._open:
+            return self._show_used(request, link)
+        if looks_ahead(request):
+            return Response(status_code=204)
+        return self._admit(request, link)
+
+    async def _take_code(self, request: Request) -> Response:
+        """Whoever has its code is let in as by its link; who has none sees nothing of it."""
+        words = readers_words(request)
+        link = self._links.by_id(request.path_params["id"])
+        if link is None:
+            said = words("refused.question_words")
+            return _notice(request, "refused.nothing", 404, said=said)
+        if link.mark or link.ending:
+            return self._show_used(request, link)
+        if request.method != "POST":
+            return HTMLResponse(html.code_page(link.wrong and MAX_CODES - link.wrong, words))
+        try:
+            given = (await read_form(request, files=False)).first("code")
+        except http.FormError as why:
+            return _not_taken(request, why)
+        if not await is_own_user(request):  # a code may stand where others can read it
+            return _notice(request, "refused.user", 403)
+        if link.mark or link.ending:  # meanwhile
+            return self._show_used(request, link)
+        if link.is_code(given):
+            return self._admit(request, link)
+        if link.wrong >= MAX_CODES:
+            logger.warning("%s", GUESSED)
+            self._open[link.id].refuse(GUESSED)
+            if not link.ending:  # the person has it open
+                link.use()
+            return self._show_used(request, link)
+        return HTMLResponse(html.code_page(MAX_CODES - link.wrong, words), 403)
+
+    def _admit(self, request: Request, link: Link) -> Response:
+        """To the question, in a browser that alone may come this way again."""
+        return self._welcome(link.address, {request.url.path: link.use()})
+
+    def _show_used(self, request: Request, link: Link) -> Response:
+        """What is behind a link that lets nobody in any more but the browser that it let in."""
+        if not link.mark:
+            ending = link.ending or Ending.WITHDRAWN
+            return HTMLResponse(html.closed_page(ending, readers_words(request)))
+        if same(request.cookies.get(self._cookie_name, ""), link.mark):
+            return RedirectResponse(link.address, 303)
+        return _notice(request, "refused.used", 403)
+
+    async def _go(self, request: Request) -> Response:
+        """The person's browser comes, led by a command that others may have read: to the question,
+        to all where there are several, or where it is too late to how the last one ended.
+        """
+        opening = self._visits.opening
+        if opening is None or not same(request.url.path, opening.path):
+            said = readers_words(request)("refused.used_words")
+            return _notice(request, "refused.link", 403, said=said)
+        if not await is_own_user(request):
+            return _notice(request, "refused.user", 403)
+        if looks_ahead(request):
+            return Response(status_code=204)
+        if opening.came.is_set():
+            return _notice(request, "refused.used", 403)
+        opening.came.set()
+        links = [each.link for each in self._unanswered().values()]
+        if not links and self._links.last is not None:
+            links = [self._links.last]
+        return self._welcome(links[0].address if len(links) == 1 else self._home, {})
+
+    def _welcome(self, address: str, marks: Mapping[str, str]) -> Response:
+        """To `address`, in a browser that is the person's from now on, and has the `marks` below
+        their paths.
+        """
+        self._visits.mark_seen()
+        response = RedirectResponse(address, 303)
+        for path, value in {self._home: self._cookie, **marks}.items():
+            response.set_cookie(self._cookie_name, value, httponly=True, samesite="lax", path=path)
+        return response
+
+    # --- what is open ---
+
+    def _unanswered(self) -> dict[str, OpenForm]:
+        return {id: each for id, each in self._open.items() if not each.link.ending}
+
+    def _view(self, form: OpenForm, words: Words) -> View:
+        return View(
+            self._home,
+            form.link.address,
+            self._guard,
+            form.asked,
+            form.until,
+            form.extends,
+            others=len(self._unanswered().keys() - {form.link.id}),
+            version=self._version,
+            kept=form.last_draft is not None,
+            words=words,
+            key=self._key.hex(),
         )
 
-    def render(self, template: str, words: Words, **context: object) -> str:
-        """The page of HTML that `template` makes, in our own `words`, with what it is given."""
-        page = self.environment.get_template(f"{template}.html").render(words=words, **context)
-        return page.encode(errors="replace").decode()  # it may quote what UTF-8 has not
+    def _list(self, words: Words) -> html.Inbox:
+        """What was left for later comes last."""
+        forms = sorted(self._unanswered().values(), key=lambda each: each.postponed)
+        listed = [(each.question, self._view(each, words)) for each in forms]
+        return html.Inbox(self._home, self._version, listed, self._key.hex())
+
+    async def _prove(self, request: Request) -> Response:
+        """Show a page that this is still who it is of: whoever has the port after a bridge does not
+        know its key. So it asks without its cookie, before it sends or loads anything.
+        """
+        nonce = request.path_params["nonce"]
+        if len(nonce) > LONGEST_NONCE:
+            return _notice(request, "refused.nothing", 404)
+        proof = hmac.digest(self._key, f"proof {nonce}".encode(errors="replace"), "sha256")
+        return Response(proof.hex(), media_type="text/plain")
+
+    async def _come(self, request: Request) -> Response:
+        self._visits.come(request.path_params["tab"])
+        return Response(status_code=204)
+
+    async def _leave(self, request: Request) -> Response:
+        self._visits.leave(request.path_params["tab"])
+        return Response(status_code=204)
+
+    async def _inbox(self, request: Request) -> Response:
+        words = readers_words(request)
+        return HTMLResponse(html.inbox_page(self._list(words), words))
+
+    async def _changes(self, request: Request) -> Response:
+        """An event whenever the inbox is another than the version the client has."""
+
+        return self._streams.response(self._versions(lambda: True))
+
+    async def _versions(self, goes_on: Callable[[], bool]) -> AsyncIterator[str]:
+        seen = -1
+        yield f"retry: {RETRY}\n\n"
+        while goes_on():
+            changed = self._changed
+            yield f"data: {self._version}\n\n" if seen != self._version else ": open\n\n"
+            seen = self._version
+            with anyio.move_on_after(BEAT):
+                await changed.wait()
+
+    # --- one question ---
+
+    def _of_question(self, handle: _FormHandler) -> Handler:
+        """For a question that is open, with the form that was sent; else it is said to be over."""
+
+        async def respond(request: Request) -> Response:
+            id, words = request.path_params["id"], readers_words(request)
+            sent = None
+            if request.method == "POST":
+                form = self._unanswered().get(id)
+                again = "draft" in request.path_params
+                files = form is not None and not again and controls.takes_files(form.question)
+                try:
+                    sent = await read_form(request, files=files)
+                except http.FormError as why:
+                    return _not_taken(request, why, self._list(words))
+                if not same(sent.first("guard"), self._guard):
+                    return _notice(request, "refused.page", 403, self._list(words))
+            form = self._unanswered().get(id)
+            if form is None:
+                return self._show_closed(request, id)
+            form.opened = True
+            return handle(request, form, sent)
+
+        return self._for_person(respond)
+
+    def _show_closed(self, request: Request, id: str) -> Response:
+        words = readers_words(request)
+        if (link := self._links.by_id(id)) is None:
+            said = words("refused.question_words")
+            return _notice(request, "refused.nothing", 404, said=said)
+        ending = link.ending or Ending.WITHDRAWN
+        if request.method == "POST":
+            if _is_script(request):
+                return JSONResponse({"problem": html.late_words(ending, words)}, 409)
+            return RedirectResponse(f"{link.address}?late", 303)
+        ways = {"asked": link.asked, "all_open": link.inbox}
+        late = "late" in request.query_params
+        page = html.closed_page(ending, words, self._list(words), late=late, **ways)
+        return HTMLResponse(page)
+
+    def _fill(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
+        if sent is None:
+            words = readers_words(request)
+            if (kept := form.last_draft) is None:
+                return HTMLResponse(html.question_page(form.question, self._view(form, words)))
+            view = self._view(form, words)
+            page = html.question_page(form.question, view, kept.filled, kept.wrong, kept.name)
+            return HTMLResponse(page)
+        return self._take(request, form, sent)
+
+    def _take(self, request: Request, form: OpenForm, sent: Filled) -> Response:
+        """What a form that was sent leads to: always another page, so that Back and loading again
+        never send anything.
+        """
+        question, address = form.question, form.link.address
+        action = sent.first("action")
+        if (outcome := _LEAVES.get(action)) is not None:
+            return self._answer(request, form, SurfaceResponse(outcome))
+        before = form.draft(sent.first("draft"))
+        filled = controls.merge_kept(question, sent, before.filled if before else None)
+        if action in _STAYS:
+            return self._stay(request, form, filled, action)
+        if confirms(question) and action not in ("yes", "no"):
+            return _lead(request, address)
+        if (changed := controls.change_rows(question, filled)) is not None:
+            kept, place = changed
+            return _lead(request, f"{address}?draft={form.keep(kept).name}#{place}")
+        given = controls.content(question, filled)
+        if wrong := controls.input_errors(question, given, readers_words(request)):
+            kept = controls.drop_wrong(question, filled, wrong)
+            return _lead(request, f"{address}?draft={form.keep(kept, wrong).name}")
+        if len(question.fields) > 1:
+            return _lead(request, f"{address}/check/{form.keep(filled).name}")
+        return self._answer(request, form, SurfaceResponse(Outcome.ACCEPTED, given))
+
+    def _stay(self, request: Request, form: OpenForm, filled: Filled, action: str) -> Response:
+        """It stays open with what is filled in so far: for later, or for longer."""
+        stays_filled_in = confirms(form.question) or (action == "more" and _is_script(request))
+        kept = None if stays_filled_in else form.keep(filled)
+        if action == "later":
+            form.postponed = 1 + max(each.postponed for each in self._open.values())
+            self.signal_change()
+            return _lead(request, self._home)
+        form.extend()
+        return _lead(request, f"{form.link.address}{f'?draft={kept.name}' if kept else ''}")
+
+    def _check(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
+        """The step before sending. What is secret stays here."""
+        words = readers_words(request)
+        if (kept := form.draft(request.path_params["draft"])) is None:
+            return _lead(request, form.link.address)
+        if sent is None:
+            view = self._view(form, words)
+            return HTMLResponse(html.summary_page(form.question, view, kept.filled, kept.name))
+        given = controls.content(form.question, kept.filled)
+        if sent.first("action") != "send" or controls.input_errors(form.question, given, words):
+            again = form.keep(kept.filled)  # the last there is: so Back finds the same
+            return _lead(request, f"{form.link.address}?draft={again.name}")
+        return self._answer(request, form, SurfaceResponse(Outcome.ACCEPTED, given))
+
+    def _answer(self, request: Request, form: OpenForm, reply: SurfaceResponse) -> Response:
+        form.answer(reply, _ENDINGS[reply.outcome])
+        return _lead(request, form.link.address)
+
+    async def _events(self, request: Request) -> Response:
+        """What is open changes, and when it closes, until the question has ended: then one event
+        says so.
+        """
+        id, words = request.path_params["id"], readers_words(request)
+        form, link = self._open.get(id), self._links.by_id(id)
+
+        async def stream() -> AsyncIterator[str]:
+            async for event in self._versions(lambda: form is not None and not form.link.ending):
+                yield event
+                until = None if form is None else form.until
+                if until is not None:
+                    yield f"event: time\ndata: {int(until.timestamp())}\n\n"
+            ending = (link and link.ending) or Ending.WITHDRAWN
+            said = {"words": html.ending_words(ending, words), "sent": ending is Ending.SENT}
+            yield f"event: ended\ndata: {json.dumps(said)}\n\n"
+
+        return self._streams.response(stream())
 
 
-def make_site(
-    routes: Sequence[BaseRoute], notice: Notice, guard: Callable[[Handler], Handler]
-) -> http.Site:
-    """A site whose refusals are `notice`s; what is not there, `guard`'s visitors alone are told."""
+_LEAVES = {"decline": Outcome.DECLINED, "cancel": Outcome.CANCELLED}
+_STAYS = ("later", "more")
+_ENDINGS = {
+    Outcome.ACCEPTED: Ending.SENT,
+    Outcome.DECLINED: Ending.DECLINED,
+    Outcome.CANCELLED: Ending.CANCELLED,
+}
 
-    async def respond_not_found(request: Request) -> Response:
-        return notice(request, "refused.nothing", 404)
-
-    default = request_response(guard(respond_not_found))
-    router = Router(routes, redirect_slashes=False, default=default)
-    refusals = {status: _refusal(notice, key, status) for status, key in _REFUSED.items()}
-    return http.Site(router, refusals, {"Content-Security-Policy": _CONTENT_POLICY})
+_FormHandler = Callable[[Request, OpenForm, Filled | None], Response]
 
 
-def _refusal(notice: Notice, key: str, status: int) -> ASGIApp:
-    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
-        await notice(HTTPConnection(scope), key, status)(scope, receive, send)
-
-    return respond
+def _is_script(request: HTTPConnection) -> bool:
+    """Whether the page's script asks, which has the page before it."""
+    return request.headers.get("accept") == "application/json"
 
 
-def static(
-    file: Path, media_type: str, guard: Callable[[Handler], Handler] = lambda handle: handle
-) -> Route:
-    """The route of a file that never changes, for `guard`'s visitors."""
-    content = file.read_bytes()
-
-    async def respond(request: Request) -> Response:
-        return Response(content, media_type=media_type)
-
-    return Route(f"/{file.name}", guard(respond), methods=["GET"])
+def _lead(request: Request, address: str) -> Response:
+    """To a page, by a redirection, or by its address where the page's script goes there itself."""
+    if _is_script(request):
+        return JSONResponse({"to": address})
+    return RedirectResponse(address, 303)
 
 
-def readers_words(request: HTTPConnection) -> Words:
-    """Our own sentences, in the language that the browser asks for."""
-    return choose(request.headers.get("accept-language", ""))
+def _notice(
+    request: HTTPConnection,
+    key: str,
+    status: int,
+    inbox: html.Inbox | None = None,
+    said: str = "",
+) -> Response:
+    """A page that says something; with the `inbox` to its person, whose tab is still there."""
+    words = readers_words(request)
+    if _is_script(request):
+        return JSONResponse({"problem": said or words(f"{key}_words")}, status)
+    return HTMLResponse(html.notice_page(key, words, inbox, said), status)
 
 
-def looks_ahead(request: Request) -> bool:
-    """Whether no person asks for this yet."""
-    purpose = request.headers.get("sec-purpose", request.headers.get("purpose", ""))
-    return request.method != "GET" or "prefetch" in purpose
-
-
-async def is_own_user(request: Request) -> bool:
-    """Whether a program of this user's asks, as the kernel says."""
-    ends = tuple(request.scope["client"]), tuple(request.scope["server"])
-    return await anyio.to_thread.run_sync(peer.is_own_user, *ends)
+def _not_taken(
+    request: HTTPConnection, why: http.FormError, inbox: html.Inbox | None = None
+) -> Response:
+    said = readers_words(request)(f"refused.form_{why.status}")
+    return _notice(request, "refused.form", why.status, inbox, said)

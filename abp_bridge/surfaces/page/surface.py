@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from abp_bridge.interfaces.surface import QuestionPage
     from abp_bridge.surfaces.opencode.server import QuestionsServer
-    from abp_bridge.surfaces.page.app import PageApp
+    from abp_bridge.surfaces.page.site import PageSite
 
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class LazyPageServer:
     def __init__(self, tasks: TaskGroup, port: int = 0) -> None:
         self._tasks = tasks
         self._port = port
-        self._page: PageApp | None = None
+        self._page: PageSite | None = None
         self._questions: QuestionsServer | None = None
 
     async def open_browser(self) -> str:
@@ -68,9 +68,9 @@ class LazyPageServer:
             SurfaceUnsupportedError: The page cannot be served here.
         """
         if self._page is None:
-            from abp_bridge.surfaces.page.app import PageApp
+            from abp_bridge.surfaces.page.site import PageSite
 
-            self._page = PageApp(self._tasks, self._port)
+            self._page = PageSite(self._tasks, self._port)
         try:
             async with self._page.show(question) as shown:
                 yield shown

@@ -99,7 +99,7 @@ def turn(words: str) -> str:
             answers = {method: ask(method) for method in ASKED}
             update("tool_call_update", toolCallId="t-1", status="failed")
             say(json.dumps(answers))
-        case "words.":  # as a fixture asks: it wants leave first, and answers without
+        case "words.":  # as a fixture asks: it wants permission first, and answers without
             ask("session/request_permission")
             say("Good journey to you.")
         case "use":

@@ -29,7 +29,7 @@ from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 from abp_bridge.surfaces.inbox.pairing import Pairing
 from abp_bridge.surfaces.page.form import read as read_form
 from abp_bridge.surfaces.page.links import same
-from abp_bridge.surfaces.page.site import (
+from abp_bridge.surfaces.page.web import (
     STATIC,
     Handler,
     is_own_user,
@@ -90,7 +90,7 @@ class Lookout:
             return self._found
 
 
-class InboxApp:
+class InboxSite:
     """The inbox of one user.
 
     Args:
@@ -118,22 +118,22 @@ class InboxApp:
         return self._server.url
 
     def _site(self) -> http.Site:
-        own, home = self._own, self._home
+        for_paired, home = self._for_paired, self._home
         routes = [
             Route("/", _same_user(self._enter), methods=["GET", "POST"]),
             Route("/go/{token}", _same_user(self._go)),
             static(STATIC / "form.css", "text/css", _same_user),  # the look is the page's
             static(HERE / "inbox.css", "text/css", _same_user),
             static(HERE / "inbox.js", "text/javascript", _same_user),
-            Route(home, own(self._list)),
-            Route(f"{home}events", own(self._events)),
-            Route(f"{home}next", own(self._next)),
-            Route(f"{home}open/{{bridge}}/{{id}}", own(self._open)),
-            Route(f"{home}forget", own(self._forget), methods=["POST"]),
+            Route(home, for_paired(self._list)),
+            Route(f"{home}events", for_paired(self._events)),
+            Route(f"{home}next", for_paired(self._next)),
+            Route(f"{home}open/{{bridge}}/{{id}}", for_paired(self._open)),
+            Route(f"{home}forget", for_paired(self._forget), methods=["POST"]),
         ]
         return make_site(routes, _notice, _same_user)
 
-    def _own(self, handle: Handler) -> Handler:
+    def _for_paired(self, handle: Handler) -> Handler:
         """For paired browsers of this user's alone."""
 
         async def respond(request: Request) -> Response:

@@ -1,0 +1,99 @@
+"""What the question page and the inbox share: how templates are rendered, what is refused and in
+which words, and what no page of anybody else may do with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import anyio.to_thread
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, Router, request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from abp_bridge.surfaces import http
+from abp_bridge.surfaces.page import peer
+from abp_bridge.surfaces.page.words import Words, choose
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+
+_CONTENT_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_REFUSED = {421: "refused.host", 403: "refused.site", 500: "refused.fault"}
+
+Handler = Callable[[Request], Awaitable[Response]]
+Notice = Callable[[HTTPConnection, str, int], Response]  # by a sentence's key, with HTTP's status
+
+
+class Templates:
+    """The templates of a folder, and, where it has none of a name, the page's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.environment = Environment(
+            loader=FileSystemLoader([folder, HERE / "templates"]),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    def render(self, template: str, words: Words, **context: object) -> str:
+        """The page of HTML that `template` makes, in our own `words`, with what it is given."""
+        page = self.environment.get_template(f"{template}.html").render(words=words, **context)
+        return page.encode(errors="replace").decode()  # it may quote what UTF-8 has not
+
+
+def make_site(
+    routes: Sequence[BaseRoute], notice: Notice, guard: Callable[[Handler], Handler]
+) -> http.Site:
+    """A site whose refusals are `notice`s; what is not there, `guard`'s visitors alone are told."""
+
+    async def respond_not_found(request: Request) -> Response:
+        return notice(request, "refused.nothing", 404)
+
+    default = request_response(guard(respond_not_found))
+    router = Router(routes, redirect_slashes=False, default=default)
+    refusals = {status: _refusal(notice, key, status) for status, key in _REFUSED.items()}
+    return http.Site(router, refusals, {"Content-Security-Policy": _CONTENT_POLICY})
+
+
+def _refusal(notice: Notice, key: str, status: int) -> ASGIApp:
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        await notice(HTTPConnection(scope), key, status)(scope, receive, send)
+
+    return respond
+
+
+def static(
+    file: Path, media_type: str, guard: Callable[[Handler], Handler] = lambda handle: handle
+) -> Route:
+    """The route of a file that never changes, for `guard`'s visitors."""
+    content = file.read_bytes()
+
+    async def respond(request: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return Route(f"/{file.name}", guard(respond), methods=["GET"])
+
+
+def readers_words(request: HTTPConnection) -> Words:
+    """Our own sentences, in the language that the browser asks for."""
+    return choose(request.headers.get("accept-language", ""))
+
+
+def looks_ahead(request: Request) -> bool:
+    """Whether no person asks for this yet."""
+    purpose = request.headers.get("sec-purpose", request.headers.get("purpose", ""))
+    return request.method != "GET" or "prefetch" in purpose
+
+
+async def is_own_user(request: Request) -> bool:
+    """Whether a program of this user's asks, as the kernel says."""
+    ends = tuple(request.scope["client"]), tuple(request.scope["server"])
+    return await anyio.to_thread.run_sync(peer.is_own_user, *ends)
