@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from playwright.async_api import async_playwright
+from support.display import display
 from support.harness import PATIENCE, accept, environment, hosted, run, text
 from support.pages.members import Members, members
 
@@ -35,20 +35,6 @@ def site() -> Iterator[Members]:
         yield running
 
 
-@contextmanager
-def display() -> Iterator[str]:
-    """A display that nobody sees, as $DISPLAY names it."""
-    reading, writing = os.pipe()
-    command = ["Xvfb", "-displayfd", str(writing), "-screen", "0", "800x600x24", "-nolisten", "tcp"]
-    with subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL) as server:
-        os.close(writing)
-        try:
-            with open(reading) as said:
-                yield f":{said.readline().strip()}"
-        finally:
-            server.terminate()
-
-
 def sign_in(site: Members, profile: Path, folder: Path, *more: str) -> Json:
     """What `login` says, in whose window somebody signs in and closes it: the page does both."""
     chrome = folder / "chrome"
@@ -60,7 +46,7 @@ def sign_in(site: Members, profile: Path, folder: Path, *more: str) -> Json:
     with display() as shown:
         ended = subprocess.run(
             [sys.executable, "-m", "abp_bridge", *words],
-            env=environment(DISPLAY=shown, ABP_CHROME=str(chrome)),
+            env=environment(DISPLAY=shown.name, ABP_CHROME=str(chrome)),
             capture_output=True,
             text=True,
             timeout=4 * PATIENCE,

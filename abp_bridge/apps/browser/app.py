@@ -64,6 +64,7 @@ TURN_LIMIT = 1.0  # seconds that a question waits for others of a page that comp
 SHUTDOWN_LIMIT = 0.4  # seconds for the page to hear that the session ends
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
+IN_HAND = "Its person has the page in hand for another call, and nobody else may touch it."
 SIGN_IN = (
     "If it is no longer signed in there, its person can sign in again: abp-bridge login ADDRESS,"
     " with the same --profile."
@@ -374,6 +375,8 @@ class BrowserApp:
         page = self._page
         if page is None:
             return failed("DISCONNECTED", GONE, retryable=True)
+        if page.window.in_hand:
+            return failed("RATE_LIMITED", IN_HAND, retryable=True)
         with page.calling() as given:
             try:
                 returned = await page.run("call", call, capability, json.dumps(params))

@@ -81,7 +81,8 @@ class _ExtensionTabs:
             f"--load-extension={self._folder}",
             "--disable-features=DisableLoadExtensionCommandLineSwitch",
         ]
-        running = run_profile(self._settings, "", args=args, accept_downloads=True)
+        shown = {"accept_downloads": True, "no_viewport": not self._settings.headless}
+        running = run_profile(self._settings, "", args=args, **shown)
         async with running as context:
             with browser_errors():
                 page = await context.new_page()

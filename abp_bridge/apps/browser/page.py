@@ -9,7 +9,7 @@ JSON and decoded like any other app's words.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,9 +32,11 @@ from playwright.async_api import (
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from abp_bridge.apps.browser.call_files import STAYED, WINDOW, CallFiles
+from abp_bridge.apps.browser.call_files import WINDOW, CallFiles
 from abp_bridge.apps.browser.console import Console, SecretListener
+from abp_bridge.apps.browser.dialogs import Dialogs
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, site, split
+from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import AppFile
@@ -42,7 +44,7 @@ from abp_bridge.core.command_line import show_target
 from abp_bridge.core.file import guess_type
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.notice import Notice, NoticeKind
-from abp_bridge.core.sanitize import label, message
+from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.app import MAX_DOWNLOAD, AppError, AppListener
 from abp_bridge.protocols import abp
@@ -60,7 +62,6 @@ MAX_REFUSED = 20  # places and frames of which the listener hears that they were
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
 DOWNLOAD_GRACE = 0.5  # seconds from a request's end to the download that it is
 MAX_DOWNLOADS_KNOWN = 1_000  # whose frame is remembered
-DISMISS_LIMIT = 0.4  # seconds for the browser to close a dialog
 _GATE_FAILURE = "net::ERR_SOCKS_"
 _OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave up
 
@@ -102,8 +103,12 @@ Overhear = Callable[[str, JsonValue, bool], None]
 class CallsBeside(Protocol):
     """Calls that a page runs beside those of ABP."""
 
-    def on_lost(self, reason: str) -> Awaitable[None] | None:
-        """The page is lost: what has to be waited for, before anybody hears of it."""
+    def on_lost(self, reason: str) -> bool:
+        """The page is lost; whether `wait_idle` has to come before anybody hears of it."""
+        ...
+
+    async def wait_idle(self) -> None:
+        """Wait until what the page ran has ended, in bounded time."""
         ...
 
     def on_window(self) -> None:
@@ -148,10 +153,11 @@ class AppPage:
     ) -> None:
         self._overhear = overhear
         self.lost = ""  # why it is gone
+        self.dialogs: Dialogs  # from `prepare` on, and so is its window
+        self.window: Window
         self._context = tab.context
         self._page = page = tab.page
         self.beside: CallsBeside | None = None
-        self.dialogs = 0  # that it has opened so far
         self.console = Console(self._tell, lambda: site(page.main_frame.url))
         self._tab = tab
         self._listener: AppListener | None = SecretListener(listener, self.console)
@@ -167,10 +173,7 @@ class AppPage:
         self._too_large: set[str] = set()  # addresses of downloads that were given up
         self._download_frames: dict[str, tuple[str, str]] = {}  # by id: the frame, the address
         self._questions: dict[str, anyio.CancelScope] = {}  # by inject.js's own ids
-        self._turns: set[anyio.CancelScope] = set()  # that are waited for
-        self.dialog_is_open = False
-        self._main_frame_id = ""
-        self._cdp: CDPSession | None = None
+        self.main_frame_id = ""
         self._refused: set[str] = set()
         self._left = anyio.Event()
         self._unreachable: AppError | None = None  # why the page itself cannot be had
@@ -184,6 +187,11 @@ class AppPage:
     def listener(self) -> AppListener | None:
         """Who hears of it; None when nobody does any more."""
         return self._listener
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether a call runs."""
+        return bool(self._calls)
 
     @property
     def shown(self) -> Page:
@@ -211,6 +219,10 @@ class AppPage:
             PlaywrightError: The page or its browser is gone.
         """
         page, context = self._page, self._context
+        # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
+        # document.
+        cdp = await self.new_session()
+        self.dialogs, self.window = Dialogs(self, cdp), Window(page, cdp)
         await page.expose_binding(BINDING, self._on_post)
         await page.add_init_script(SCRIPT.read_text(encoding="utf-8"))
         page.on("crash", lambda _: self._lose("its page crashed"))
@@ -223,15 +235,10 @@ class AppPage:
             context.on("page", self._on_window)
         else:  # other windows are others'
             page.on("popup", self._on_window)
-        # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
-        # document.
-        self._cdp = await context.new_cdp_session(page)
-        self._cdp.on("Page.frameNavigated", self._on_navigation)
-        self._cdp.on("Page.javascriptDialogOpening", self._on_dialog)
-        self._cdp.on("Page.javascriptDialogClosed", self._on_dialog_closed)
-        self._cdp.on("Page.downloadWillBegin", self._on_download_begin)
-        self._cdp.on("Page.downloadProgress", self._on_download_progress)
-        await self._cdp.send("Page.enable")
+        cdp.on("Page.frameNavigated", self._on_navigation)
+        cdp.on("Page.downloadWillBegin", self._on_download_begin)
+        cdp.on("Page.downloadProgress", self._on_download_progress)
+        await cdp.send("Page.enable")
 
     def on_refused_connection(self, host: str, port: int, problem: AppError) -> None:
         """The gate refused what the page, or a redirect, wanted to connect to (`open_gate`)."""
@@ -411,14 +418,14 @@ class AppPage:
         """Wait until the task that the page runs now is over, and what it said has come; or until a
         dialog stops it.
         """
-        if self.dialog_is_open:
+        if self.dialogs.is_open:
             return
         with anyio.CancelScope() as turn, suppress(PageGoneError):
-            self._turns.add(turn)
+            self.dialogs.stop_at(turn)
             try:
                 await self._evaluate("() => 0", None)
             finally:
-                self._turns.discard(turn)
+                self.dialogs.forget(turn)
 
     @contextmanager
     def calling(self) -> Iterator[CallFiles]:
@@ -562,68 +569,7 @@ class AppPage:
         self.tasks.start_soon(ask)
         return await reply
 
-    # --- dialogs and windows ---
-
-    def _on_dialog_closed(self, event: Mapping[str, Any]) -> None:
-        self.dialog_is_open = False
-
-    def _on_dialog(self, event: Mapping[str, Any]) -> None:
-        self.dialog_is_open = True
-        self.dialogs += 1
-        for turn in self._turns:
-            turn.cancel()
-        if self._listener is None:
-            return
-        kind, words = event.get("type"), event.get("message", "")
-        if kind == "beforeunload":  # it is dismissed
-            self._dismiss(STAYED)
-        own = (
-            event.get("frameId") == self._main_frame_id
-            and site(event.get("url", "")) in self._sites
-        )
-        if own and self._calls and kind in ("confirm", "prompt") and not self.lost:
-            default = event.get("defaultPrompt", "")
-            self.tasks.start_soon(self._ask_dialog, kind, message(words), default)
-            return
-        self.tasks.start_soon(self._close_dialog, False)
-        frame = {} if own else {"frame": site(event.get("url", ""))}
-        said, cut = self.console.replace_secrets(words)
-        self._notify(
-            NoticeKind.OTHER,
-            f"notifications/dialog/{kind}",
-            {"message": message(said, beyond=cut), **frame, "outcome": "dismissed"},
-        )
-
-    async def _ask_dialog(self, kind: str, words: str, default: str) -> None:
-        """X21.
-
-        What a confirm() confirms, nobody knows: it is asked as one that destroys, so that only a
-        person can say yes.
-        """
-        accept, typed = False, ""
-        method = "elicitation/confirm"
-        params: JsonObject = {"message": words, "destructive": True}
-        if kind == "prompt":
-            schema: JsonObject = {"type": "string", **({"default": default} if default else {})}
-            method, params = "elicitation/input", {"prompt": words, "schema": schema}
-        try:
-            if self._listener is not None:
-                response = await handle_elicitation(
-                    {"method": method, "params": params}, self._listener, self.origin
-                )
-                if response["success"]:
-                    data = as_object(response.get("data"))
-                    accept = kind == "prompt" or data.get("confirmed") is True
-                    typed = str(data.get("value", ""))
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._close_dialog(accept, typed)
-
-    async def _close_dialog(self, accept: bool, typed: str = "") -> None:
-        assert self._cdp is not None
-        given = {"accept": accept, "promptText": typed}
-        with anyio.move_on_after(DISMISS_LIMIT), suppress(PlaywrightError):
-            await self._cdp.send("Page.handleJavaScriptDialog", given)
+    # --- requests and windows ---
 
     def _on_failed_request(self, request: Request) -> None:
         reason = label(request.failure or "it failed", 80)
@@ -696,19 +642,20 @@ class AppPage:
             with anyio.CancelScope(shield=True), suppress(PlaywrightError):
                 await download.delete()
 
-    def _dismiss(self, url: str) -> None:
+    def dismiss(self, url: str) -> None:
+        """All that there is of going to `url` has come (`CallFiles.dismiss`)."""
         for files in self._calls[-1:]:
             files.dismiss(url)
 
     async def _dismiss_later(self, url: str) -> None:
         """A request that was given up may have become a download, of which nobody has heard yet."""
         await anyio.sleep(DOWNLOAD_GRACE)
-        self._dismiss(url)
+        self.dismiss(url)
 
     def _is_own(self, url: str) -> bool:
         """Whether a download is the app's: from its origin, or begun by its main frame."""
         begun = [frame for frame, begun in self._download_frames.values() if begun == url]
-        return self._main_frame_id in begun or site(url.removeprefix("blob:")) in self._sites
+        return self.main_frame_id in begun or site(url.removeprefix("blob:")) in self._sites
 
     def _on_download_begin(self, event: Mapping[str, Any]) -> None:
         self._download_frames[event["guid"]] = event["frameId"], event["url"]
@@ -725,7 +672,10 @@ class AppPage:
     def _on_window(self, other: Page) -> None:
         if self._listener is None or other == self._page:
             return
-        self._dismiss(WINDOW)
+        self.dismiss(WINDOW)
+        if self.window.in_hand:
+            self.window.on_opened(other)
+            return
         if self.beside is not None:
             self.beside.on_window()
         shown = self.console.show_address(other.url) or "empty"
@@ -739,7 +689,7 @@ class AppPage:
         frame = event["frame"]
         if frame.get("parentId"):
             return
-        self._main_frame_id = frame["id"]
+        self.main_frame_id = frame["id"]
         url = frame.get("unreachableUrl") or frame["url"]
         if frame.get("unreachableUrl") and not self._is_settled:
             return  # `goto` says more about this
@@ -756,14 +706,13 @@ class AppPage:
         self._left.set()
         for files in self._calls:
             files.close()
-        waiting = None if self.beside is None else self.beside.on_lost(reason)
-        if waiting is None:
-            self._disconnect(reason)
+        if self.beside is not None and self.beside.on_lost(reason) and self._listener is not None:
+            self.tasks.start_soon(self._disconnect_after, self.beside, reason)
         else:
-            self.tasks.start_soon(self._disconnect_after, waiting, reason)
+            self._disconnect(reason)
 
-    async def _disconnect_after(self, waiting: Awaitable[None], reason: str) -> None:
-        await waiting
+    async def _disconnect_after(self, calls: CallsBeside, reason: str) -> None:
+        await calls.wait_idle()
         self._disconnect(reason)
 
     def _disconnect(self, reason: str) -> None:
@@ -771,11 +720,12 @@ class AppPage:
             self._listener.on_disconnect(reason)
 
     def _note(self, words: str) -> None:
-        self._notify(
+        self.notify(
             NoticeKind.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words}
         )
 
-    def _notify(self, event: NoticeKind, name: str, data: JsonObject) -> None:
+    def notify(self, event: NoticeKind, name: str, data: JsonObject) -> None:
+        """Tell its listener something, as a notice of its own."""
         self._tell(Notice(event, name, data))
 
     def _tell(self, notice: Notice) -> None:

@@ -74,7 +74,11 @@ class EmptyTabs:
         async with self._run_browser(self._settings) as browser:
             with browser_errors():
                 context = await browser.new_context(
-                    accept_downloads=True, permissions=[], service_workers="block", proxy=proxy
+                    accept_downloads=True,
+                    permissions=[],
+                    service_workers="block",
+                    proxy=proxy,
+                    no_viewport=not self._settings.headless,  # the page is as large as its window
                 )
                 tab = Tab(context, await context.new_page())
             yield tab
@@ -133,7 +137,8 @@ class _SharedProfile:
     async def _start(self, settings: Settings) -> BrowserContext:
         async with AsyncExitStack() as stack:
             folder = str(stack.enter_context(use_profile(Path(self._folder))))
-            running = run_profile(settings, folder, accept_downloads=True)
+            seen = not settings.headless
+            running = run_profile(settings, folder, accept_downloads=True, no_viewport=seen)
             context = await stack.enter_async_context(running)
             self._open = stack.pop_all()
         return context

@@ -5,13 +5,17 @@ What only a person may do is in `form_call.py`.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
 import anyio
+from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.apps.browser.window import NEXT_STEP
+from abp_bridge.apps.webmcp.obstacles import Obstacles
 from abp_bridge.apps.webmcp.tool_session import (
     CANCEL_LIMIT,
     CallRefusedError,
@@ -28,6 +32,13 @@ from abp_bridge.core.sanitize import message
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppListener, only_error
 from abp_bridge.protocols.schema_fields import decode_fields
+from abp_bridge.protocols.webmcp.hand import (
+    end_hand,
+    make_hand_question,
+    reached_nobody,
+    says_done,
+    unknown_after_hand,
+)
 from abp_bridge.protocols.webmcp.results import (
     decode_response,
     refused,
@@ -38,6 +49,8 @@ from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
 
 MOMENT = 0.02  # seconds
 QUIET_LIMIT = 3.0  # seconds for an answer that probably never comes
+LOOK_EVERY = 1.0  # seconds from one look at a page that runs a call to the next
+CLOSE_LIMIT = 0.4  # seconds for the windows to close that a page opened for its person
 NOT_AWAITED = Answer(
     Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason="The page no longer waits for it."
 )
@@ -76,6 +89,11 @@ class ToolCall:
         self._invocation: Invocation | None = None
         self._given_secrets = False
         self._stopped = False  # nothing was sent after all
+        self._obstacles = Obstacles(session, tool.frame)
+        self._needs_hand = ""  # why, once something speaks for it
+        self._may_hand = True  # it was not tried yet
+        self._was_in_hand = False
+        self._unseen = ""  # what a window would be needed for, and the way to one
 
     async def run(self, params: JsonObject) -> CallResult:
         """Make the call. Nothing is raised but cancellation."""
@@ -100,6 +118,8 @@ class ToolCall:
                 return refused(answer)
             self._hide(answer.content)
             params = {**params, **answer.content}
+        if not self.tool.read_only:
+            await self._obstacles.begin()
         await self._invoke(params)
         return await self._wait({} if self._given_secrets else params)
 
@@ -127,33 +147,109 @@ class ToolCall:
     async def _wait(self, sent: JsonObject) -> CallResult:
         """The result, or that there is none: `sent` is what is told of then."""
         while (result := await self._wait_once(sent)) is None:
+            if self._needs_hand and self._may_hand:
+                result = await self._go_on_by_hand()
+                if result is not None:
+                    return result
             self._report("the page has not answered yet")
         return result
 
     async def _wait_once(self, sent: JsonObject) -> CallResult | None:
         """The result; None where the time is to begin anew, as a person had a part of it."""
         assert self._invocation is not None
-        invocation, dialogs = self._invocation, self._page.dialogs
+        invocation, dialogs = self._invocation, self._page.dialogs.count
         hint = invocation.hint
-        with anyio.move_on_after(QUIET_LIMIT if hint else self._limit) as waiting:
-            while not (invocation.is_over or invocation.hint != hint or self._stopped):
-                await invocation.wait_news()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._look_for_need)
+            with anyio.move_on_after(QUIET_LIMIT if hint else self._limit) as waiting:
+                while not (
+                    invocation.is_over
+                    or invocation.hint != hint
+                    or self._stopped
+                    or (self._needs_hand and self._may_hand)
+                ):
+                    await invocation.wait_news()
+            tasks.cancel_scope.cancel()
         if self._stopped:
             return unsent("the form was no longer what had been read")
         if invocation.response is not None:
             return decode_response(invocation.response)
         if invocation.gone:
             return self._nobody_knows(invocation.gone, sent)
-        asked = self._page.dialog_is_open or self._page.dialogs != dialogs
+        asked = self._page.dialogs.is_open or self._page.dialogs.count != dialogs
         if asked or not waiting.cancelled_caught:
             return None
         late = f"the page did not answer within {self._limit:g} s"
         return self._nobody_knows(hint or late, sent)
 
     def _nobody_knows(self, why: str, sent: JsonObject) -> CallResult:
+        if self._was_in_hand:
+            return unknown_after_hand(why)
         if self.tool.read_only:
             return failed("TIMEOUT", f"There is no answer: {why}.", retryable=True)
-        return unknown_outcome(why, sent)
+        return unknown_outcome(f"{why}{self._unseen}", sent)
+
+    async def _look_for_need(self) -> None:
+        """Look at the page until it shows what only a hand in it can deal with, and keeps to it."""
+        before = ""
+        while self._may_hand:
+            await anyio.sleep(LOOK_EVERY)
+            now = "" if self._page.dialogs.is_open else await self._obstacles.look()
+            if now and now == before:
+                await self._on_need(now)
+                return
+            before = now
+
+    async def _on_need(self, why: str) -> None:
+        assert self._invocation is not None
+        if await self._page.window.exists():
+            self._needs_hand = why
+        else:  # it may end by itself all the same
+            self._unseen = f"; {why}. {NEXT_STEP}"
+        self._invocation.tell()
+
+    # --- by hand ---
+
+    async def _go_on_by_hand(self) -> CallResult | None:
+        """The person has the page while its call runs; None where what comes of it is to be
+        awaited.
+        """
+        assert self._invocation is not None
+        self._may_hand = False
+        if self._page.window.in_hand:  # for another call
+            return None
+        async with self._hand():
+            answer = await self._ask_hand(self._needs_hand, "Do there what the page wants.")
+        self._was_in_hand = not reached_nobody(answer)
+        if self._invocation.is_over or says_done(answer) or not self._was_in_hand:
+            return None
+        await self._session.cancel(self._invocation)
+        return end_hand(answer)
+
+    async def _ask_hand(self, why: str, wanted: str) -> Answer:
+        """Ask, while the page is in its person's hands, whether it is done."""
+        await self._page.window.show()
+        return await self._ask(
+            make_hand_question(
+                id=self._listener.new_question_id(),
+                origin=self.origin,
+                description=self.tool.description or self.tool.name,
+                call=self.id,
+                why=why,
+                wanted=wanted,
+            )
+        )
+
+    @asynccontextmanager
+    async def _hand(self) -> AsyncIterator[None]:
+        """The page is its person's as long as the block; what it opens meanwhile is closed then."""
+        with self._page.window.hand() as opened:
+            try:
+                yield
+            finally:
+                with anyio.move_on_after(CLOSE_LIMIT, shield=True), suppress(PlaywrightError):
+                    for each in opened:
+                        await each.close()
 
     def _report(self, status: str) -> None:
         """The call is alive: its time, which is one of silence, begins anew."""

@@ -50,16 +50,34 @@ function run(work, given) {
     return words(said ?? group?.getAttribute('toolparamdescription'));
   }
 
+  // One that the page made itself need not say what it is called.
+  const nameOf = (control) => String(control.name ?? control.getAttribute('name') ?? '');
+
   const controls = () =>
     [...own('elements')].filter(
-      (each) => !QUIET.has(each.type) && !matches(each, ':disabled') && each.name,
+      (each) => !QUIET.has(each.type) && !matches(each, ':disabled') && nameOf(each),
     );
+
+  function problemOf(control) {
+    if (control.willValidate === undefined)
+      return matches(control, ':invalid') ? words(control.validationMessage || 'does not fit') : '';
+    return control.willValidate && !control.validity.valid ? control.validationMessage : '';
+  }
+
+  // What is in another's frame nobody here can read or fill in; what cannot be seen asks nobody.
+  function frames() {
+    const seen = [...Element.prototype.querySelectorAll.call(form, 'iframe')].filter((each) => {
+      const { width, height } = each.getBoundingClientRect();
+      return each.contentDocument === null && width >= 40 && height >= 20;
+    });
+    return seen.map((each) => URL.parse(each.src)?.origin ?? '');
+  }
 
   function read(control) {
     const attribute = (name) => control.getAttribute(name) ?? '';
     return {
       type: control.type ?? '?',
-      name: control.name,
+      name: nameOf(control),
       value: control.type === 'file' ? '' : text(control.value),
       checked: control.checked === true,
       label: labelOf(control),
@@ -74,7 +92,7 @@ function run(work, given) {
       autocomplete: attribute('autocomplete'),
       accept: attribute('accept'),
       fixed: control.type === 'hidden' || control.type === undefined || control.readOnly === true,
-      problem: control.willValidate && !control.validity.valid ? control.validationMessage : '',
+      problem: problemOf(control),
       options: control.options
         ? [...control.options].map((each) => ({
             value: text(each.value),
@@ -99,6 +117,7 @@ function run(work, given) {
         value: text(button.value),
       },
       controls: controls().map(read),
+      frames: frames(),
     };
   }
 

@@ -4,6 +4,7 @@ at once more, and sent; or not.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -13,13 +14,15 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from abp_bridge.apps.webmcp.call import GONE, ToolCall, pause
+from abp_bridge.apps.browser.window import NEXT_STEP
+from abp_bridge.apps.webmcp.call import GONE, QUIET_LIMIT, ToolCall, pause
 from abp_bridge.apps.webmcp.page_form import PageForm
-from abp_bridge.apps.webmcp.tool_session import CANCEL_LIMIT, CallRefusedError
+from abp_bridge.apps.webmcp.tool_session import CANCEL_LIMIT, CallRefusedError, Invocation
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.webmcp.form import (
     SEND,
@@ -36,12 +39,20 @@ from abp_bridge.protocols.webmcp.form import (
     show_sent,
     withheld_controls,
 )
+from abp_bridge.protocols.webmcp.hand import (
+    end_hand,
+    find_need,
+    needs_window,
+    says_done,
+    unknown_after_hand,
+)
 from abp_bridge.protocols.webmcp.results import decode_response, refused, unsent
 from abp_bridge.rpc.temporary import make_folder, remove_folder
 
 logger = logging.getLogger(__name__)
 
 MAX_ASKED = 3  # times that one form is put to its person
+MAX_HANDED = 3  # times that they are asked whether its button can be pressed now
 FILL_LIMIT = 5.0  # seconds for the browser to fill a form in
 CHANGED = "The page has changed its form since you accepted it. Please look at it again."
 
@@ -52,6 +63,10 @@ class _EndedError(Exception):
     def __init__(self, result: CallResult) -> None:
         super().__init__()
         self.result = result
+
+
+class _HandNeededError(Exception):
+    """Only a hand in the page can finish the form, and there is a window; `str(error)` says why."""
 
 
 class FormCall(ToolCall):
@@ -70,8 +85,14 @@ class FormCall(ToolCall):
         try:
             if self.tool.autosubmit:
                 return await self._send_at_once(before, params)
+            if not before.ready:  # then the browser does not fill it in
+                await self._have_made_ready()
             await self._invoke(params)
-            return await self._put_to_person(await self._until_waiting())
+            waiting = await self._until_waiting()
+            try:
+                return await self._put_to_person(waiting)
+            except _HandNeededError as need:
+                return await self._finish_by_hand(waiting, str(need))
         except _EndedError as ended:
             return ended.result
 
@@ -80,7 +101,8 @@ class FormCall(ToolCall):
 
     async def _leave(self) -> None:
         await super()._leave()
-        if self._form is not None and self._invocation is not None and not self._sent:
+        filled = self._invocation is not None and self._invocation.id and not self._sent
+        if self._form is not None and filled:
             with anyio.move_on_after(CANCEL_LIMIT), suppress(CallRefusedError):
                 await self._form.reset()
 
@@ -90,6 +112,7 @@ class FormCall(ToolCall):
         if any(each.value == "" for each in secret):
             why = "it needs a secret, and is made to be sent without its person"
             return unsent(why, "NOT_SUPPORTED")
+        await self._obstacles.begin()
         self._sent = True
         await self._invoke(params)
         return await self._wait(params)
@@ -124,17 +147,15 @@ class FormCall(ToolCall):
     # --- asking ---
 
     async def _put_to_person(self, form: Form) -> CallResult:
-        """Ask until what they accepted is what would be sent, and the form takes it."""
-        note = ""
+        """Ask until what they accepted is what would be sent, and the form takes it.
+
+        Raises:
+            _HandNeededError: They have to do it in the page.
+            _EndedError: It ended otherwise.
+        """
+        note = await self._describe_need(form)
         for _ in range(MAX_ASKED):
-            question = make_question(
-                form,
-                id=self._listener.new_question_id(),
-                origin=self.origin,
-                description=self.tool.description or self.tool.name,
-                call=self.id,
-                note=note,
-            )
+            question = await self._make_question(form, note)
             content = await self._accepted(question)
             states = answered_states(form, content)
             if left_out := emptied(form, content):
@@ -142,13 +163,49 @@ class FormCall(ToolCall):
                 asked = make_confirm(question, form, states)
                 await self._accepted(replace(asked, id=self._listener.new_question_id()))
             async with self._files(files_wanted(form, content)) as files:
+                await self._page.window.wait_free()
                 filled = await self._fill(form, states, files)
                 note = self._find_reason(form, filled, states)
                 if not note and (result := await self._send(filled)) is not None:
                     return result
                 note = note or CHANGED
             form = await self._read_again()
-        return unsent(f"after {MAX_ASKED} times the form is still not as it was accepted: {note}")
+        why = (
+            f"after {MAX_ASKED} times the form is still not as it was accepted: {note.rstrip('.')}"
+        )
+        if await self._page.window.exists():
+            raise _HandNeededError(why)
+        return unsent(f"{why}. By hand it may go. {NEXT_STEP}")
+
+    async def _describe_need(self, form: Form) -> str:
+        """What is said with the question of a form of which a part takes a hand.
+
+        Raises:
+            _HandNeededError: There is a window for that.
+            _EndedError: There is none, and the form cannot be sent without.
+        """
+        need = find_need(form)
+        if need and await self._page.window.exists():
+            raise _HandNeededError(need)
+        if form.stuck:
+            raise _EndedError(needs_window(need, NEXT_STEP))
+        return f"But {need}. {NEXT_STEP}." if need else ""
+
+    async def _make_question(self, form: Form, note: str) -> Question:
+        """Raises as `_put_to_person`."""
+        try:
+            return make_question(
+                form,
+                id=self._listener.new_question_id(),
+                origin=self.origin,
+                description=self.tool.description or self.tool.name,
+                call=self.id,
+                note=note,
+            )
+        except RemoteProtocolError as problem:
+            if await self._page.window.exists():
+                raise _HandNeededError(str(problem)) from None
+            raise _EndedError(needs_window(str(problem), NEXT_STEP)) from None
 
     async def _accepted(self, question: Question) -> JsonObject:
         """What the person accepted.
@@ -159,12 +216,96 @@ class FormCall(ToolCall):
         answer = await self._ask(question)
         if self._invocation is not None and self._invocation.is_lost:
             raise _EndedError(self._describe_end("the page ended the call"))
+        unasked = answer.outcome is Outcome.UNSUPPORTED and question.secret
+        if unasked and await self._page.window.exists():
+            raise _HandNeededError("nothing that you are asked on takes a secret")
         said_no = answer.content.get(SEND) is False and question.fields[0].name == SEND
         if answer.outcome is not Outcome.ACCEPTED or said_no:
             raise _EndedError(refused(answer))
         secret = {each.name for each in question.fields if each.secret}
         self._hide([value for name, value in answer.content.items() if name in secret])
         return answer.content
+
+    # --- by hand ---
+
+    async def _have_made_ready(self) -> None:
+        """Have the person do what the page wants before any button of its form can be pressed.
+
+        Raises:
+            _EndedError: They did not, or it is of no use.
+        """
+        why = "none of the form's buttons can be pressed yet"
+        await self._check_window(why)
+        wanted = (
+            "Do there what the page wants before its button can be pressed, and do not press that:"
+            " you are asked next what is to be sent."
+        )
+        with self._session.watch(self.tool) as self._invocation:
+            try:
+                ready = await self._ask_until_ready(self._invocation, why, wanted)
+            except CallRefusedError as problem:
+                raise _EndedError(unknown_after_hand(str(problem))) from None
+        self._invocation = None
+        if not ready:
+            raise _EndedError(unknown_after_hand(why))
+
+    async def _ask_until_ready(self, watched: Invocation, why: str, wanted: str) -> bool:
+        """Whether a button can be pressed at last. Raises as `_have_made_ready`."""
+        assert self._form is not None
+        async with self._hand():
+            for _ in range(MAX_HANDED):
+                answer = await self._ask_hand(why, wanted)
+                if watched.is_lost:
+                    raise _EndedError(unknown_after_hand(watched.gone or watched.hint))
+                if not says_done(answer):
+                    raise _EndedError(end_hand(answer))
+                if (await self._form.read()).ready:
+                    return True
+        return False
+
+    async def _finish_by_hand(self, form: Form, why: str) -> CallResult:
+        """The person looks over the form in its window, and sends it there."""
+        assert self._invocation is not None
+        await self._check_window(why)
+        button = f"its button {json.dumps(form.button, ensure_ascii=False)}"
+        wanted = (
+            "Look over there what is filled in, add what is missing, and press"
+            f" {button if form.button else 'its button'}."
+        )
+        async with self._hand():
+            for limit in (QUIET_LIMIT, self._limit):
+                answer = await self._ask_hand(why, wanted)
+                if self._invocation.is_lost:
+                    return await self._end_by_page()
+                if not says_done(answer):
+                    return end_hand(answer)
+                self._sent = True
+                self._report("the page is in its person's hands, who say that it is done")
+                with anyio.move_on_after(limit):
+                    await self._invocation.wait_lost()
+                    return await self._end_by_page()
+                wanted = "The page has not answered yet: press its button if you have not."
+        return unknown_after_hand(f"the page did not answer within {self._limit:g} s")
+
+    async def _end_by_page(self) -> CallResult:
+        """What the page made of what its person did there."""
+        assert self._invocation is not None
+        self._sent = True
+        with anyio.move_on_after(QUIET_LIMIT):
+            await self._invocation.wait_over()
+        if self._invocation.response is not None:
+            return decode_response(self._invocation.response)
+        return unknown_after_hand(self._invocation.gone or self._invocation.hint)
+
+    async def _check_window(self, why: str) -> None:
+        """Raises _EndedError where nobody can have the page in hand."""
+        if not await self._page.window.exists():
+            raise _EndedError(needs_window(why, NEXT_STEP))
+        if self._page.window.in_hand:
+            words = "its person has the page in hand for another call"
+            raise _EndedError(unsent(words, "RATE_LIMITED", retryable=True))
+
+    # --- looking again ---
 
     @staticmethod
     def _find_reason(accepted: Form, filled: Form, states: dict[int, JsonValue]) -> str:
@@ -244,6 +385,7 @@ class FormCall(ToolCall):
 
     async def _send(self, form: Form) -> CallResult | None:
         """The page's answer; None where the form was not what had been read last."""
+        await self._obstacles.begin()
         self._sent, self._stopped = True, False
         self._report("the form is sent")
         sent, result = show_sent(form), None

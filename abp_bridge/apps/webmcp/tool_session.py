@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -47,7 +47,7 @@ class Invocation:
     """A call that the page runs.
 
     Attributes:
-        id: The browser's name for it.
+        id: The browser's name for it; empty where nothing was called, and it is only watched.
         key: Of the tool that is called.
         response: What the page said, once it has.
         hint: Why that may never come, where something speaks for it.
@@ -120,6 +120,7 @@ class ToolSession:
         self._left_out = 0  # tools of which there are too many
         self.secrets = KnownTexts()
         self.knows_secrets = False
+        self._watched: list[Invocation] = []
 
     async def start(self) -> None:
         """Hear of all that there is, and of what comes.
@@ -159,6 +160,10 @@ class ToolSession:
         for key in decode_keys(event):
             self.tools.pop(key, None)
             self._foreign.pop(key, None)
+            for each in self._watched:
+                if each.key == key:
+                    each.has_left, each.hint = True, "its form was taken away"
+                    each.tell()
         self._on_change()
 
     def _on_navigated(self, frame: Mapping[str, Any]) -> None:
@@ -239,11 +244,23 @@ class ToolSession:
                 break
         return begun
 
+    @contextmanager
+    def watch(self, tool: Tool) -> Iterator[Invocation]:
+        """What becomes of a tool as long as the block, which nobody has called: an invocation that
+        has no response.
+        """
+        watched = Invocation("", tool.key)
+        self._watched.append(watched)
+        try:
+            yield watched
+        finally:
+            self._watched.remove(watched)
+
     async def cancel(self, invocation: Invocation, limit: float = PAGE_LIMIT) -> bool:
         """Cancel a call, and wait until the page has been told. Whether it surely runs no more."""
         with anyio.move_on_after(limit):
             try:
-                if not invocation.is_over:
+                if not invocation.is_over and invocation.id:
                     await self.send("WebMCP.cancelInvocation", {"invocationId": invocation.id})
                     await invocation.wait_over()
             except CallRefusedError as problem:  # the browser knows it no more
@@ -268,9 +285,9 @@ class ToolSession:
         sending = asyncio.ensure_future(self._cdp.send(method, dict(given)))
         try:
             while not sending.done():
-                dialogs = self._page.dialogs
+                dialogs, count = self._page.dialogs, self._page.dialogs.count
                 await asyncio.wait([sending], timeout=limit)
-                waits = self._page.dialog_is_open or self._page.dialogs != dialogs
+                waits = dialogs.is_open or dialogs.count != count
                 if not (sending.done() or waits):
                     raise PageSilentError(f"the page does not react for {limit:g} s")
             answer: Mapping[str, Any] = sending.result()
@@ -283,7 +300,7 @@ class ToolSession:
 
     def on_lost(self, reason: str) -> None:
         """The page is gone, and with it all that it runs."""
-        for each in self._open.values():
+        for each in [*self._open.values(), *self._watched]:
             each.gone = reason
             each.tell()
 
@@ -294,7 +311,8 @@ class ToolSession:
             each.tell()
 
     def _calls_of(self, frame: str) -> list[Invocation]:
-        return [each for each in self._open.values() if each.key[0] == frame]
+        known = [*self._open.values(), *self._watched]
+        return [each for each in known if each.key[0] == frame]
 
     def _on_responded(self, event: JsonObject) -> None:
         known = self._open.get(str(event.get("invocationId")))

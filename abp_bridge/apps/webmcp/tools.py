@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 import anyio
@@ -142,6 +142,9 @@ class WebMcpTools:
         if told.read_only > tool.read_only or told.needs_approval < tool.needs_approval:
             words = "the page says by now that it may do more than was listed: look what it offers"
             return unsent(words, "PERMISSION_REQUIRED", retryable=True)
+        if self._page.window.in_hand:
+            words = "its person has the page in hand, and nobody else may touch it"
+            return unsent(words, "RATE_LIMITED", retryable=True)
         if key in self._busy:
             words = "another call of this form is open, and it is one form"
             return unsent(words, "RATE_LIMITED", retryable=True)
@@ -176,13 +179,14 @@ class WebMcpTools:
 
     # --- what happens to it ---
 
-    def on_lost(self, reason: str) -> Awaitable[None] | None:
+    def on_lost(self, reason: str) -> bool:
         """Its calls end before anybody hears that the page is gone (`CallsBeside.on_lost`)."""
         if self._session is not None:
             self._session.on_lost(reason)
-        return self._wait_idle() if self._running else None
+        return self._running > 0
 
-    async def _wait_idle(self) -> None:
+    async def wait_idle(self) -> None:
+        """Wait until its calls have ended (`CallsBeside.wait_idle`)."""
         with anyio.move_on_after(LOST_LIMIT):
             while self._running:
                 await self._ended.wait()

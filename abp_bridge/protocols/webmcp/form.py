@@ -32,6 +32,7 @@ from abp_bridge.protocols.schema_fields import MAX_FIELDS, decode_field
 SEND = "send"  # the one field of a form in which nothing can be changed
 MAX_SHOWN = 200  # characters of a value that is only shown
 MAX_FIXED = 60  # characters of a hidden value; a longer one is a key of the page's, and no words
+OWN_MADE = "?"  # the type of a control that a page made itself
 _SECRET_TOKENS = {"current-password", "new-password", "one-time-code"}
 _CARD: Final = "cc-"
 _NUMBERS = {"number", "range"}
@@ -131,6 +132,8 @@ class Form:
         controls: What it would send, in its order.
         button: The words of the button that sends it; empty where it has none.
         marked: The name and the value that this button sends with it; none where it has no name.
+        ready: Whether a button of it can be pressed.
+        frames: Whose frames are in it, to be seen: the origin of each, empty where it has none.
         address: Where it is sent to.
         way: How: `get`, `post` or `dialog`.
         target: Where its answer is shown, as the page has it.
@@ -143,6 +146,13 @@ class Form:
     address: str = ""
     way: str = "get"
     target: str = ""
+    ready: bool = True
+    frames: tuple[str, ...] = ()
+
+    @property
+    def stuck(self) -> list[str]:
+        """What the browser would not send it for, and nobody here can fill in; safe to show."""
+        return [each.title for each in self.controls if each.fixed and each.problem]
 
     @property
     def shape(self) -> JsonValue:
@@ -236,6 +246,8 @@ def decode_page_form(raw: JsonValue) -> Form:
         address=as_text(said.get("action")),
         way=as_text(said.get("method")),
         target=as_text(said.get("target")),
+        ready=said.get("submit") is not None,
+        frames=tuple(map(as_text, as_list(said.get("frames")))),
     )
 
 
@@ -245,7 +257,7 @@ _LIMITS = ("min", "max", "step", "minLength", "maxLength", "pattern")
 def _decode_control(said: JsonObject) -> Control:
     options = map(as_object, as_list(said.get("options")))
     return Control(
-        type=as_text(said.get("type"), "?"),
+        type=as_text(said.get("type"), OWN_MADE),
         name=as_text(said.get("name")),
         value=as_text(said.get("value")),
         checked=said.get("checked") is True,
@@ -344,6 +356,8 @@ def _fixed(control: Control) -> str:
     words = state if isinstance(state, str) else json.dumps(state, ensure_ascii=False)
     if control.secret or holds_secret(control.name):
         return "(not shown)"
+    if control.type == OWN_MADE:
+        return "(not known)"
     if control.type == "hidden" and len(words) > MAX_FIXED:
         return f"({len(words)} characters, not shown)"
     return _quote(words)

@@ -1,0 +1,276 @@
+"""What only a hand in the page can do: its person has the window in front of them, does it there,
+and what the page makes of that is the call's result. The hand presses on a display of the tests'
+own, and what is drawn there is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import pytest
+from support.display import Display, display
+from support.harness import PATIENCE, Hosted, accept, environment, hosted, refuse, text
+from support.pages.server import Web, web
+
+from abp_bridge.apps.browser.chromium import find_chromium
+from abp_bridge.settings import read_settings
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+PAY, APPROVE, HUMAN, CARD = "#00c000", "#c06000", "#c000c0", "#0000c0"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Web]:
+    with web() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def screen() -> Iterator[Display]:
+    with display() as running:
+        yield running
+
+
+@dataclass
+class Person:
+    """Who is asked: `does` is done at each question in turn, and its result is their answer."""
+
+    does: list[Callable[[], Any]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    async def answer(self, params: Json) -> Json:
+        self.asked.append(params.message)
+        done = self.does[len(self.asked) - 1]()
+        given = await done if hasattr(done, "__await__") else done
+        return None if given is None else given(params)
+
+
+@asynccontextmanager
+async def window(
+    site: Web, screen: Display, kind: str, person: Person, **env: str
+) -> AsyncIterator[Hosted]:
+    page = f"{site.here}/hand.html?{kind}"
+    shown = {"DISPLAY": screen.name, **env}
+    async with hosted("--app", page, "--headful", answer=person.answer, env=shown) as host:
+        yield host
+
+
+def pressing(screen: Display, *colours: str, then: Json = None) -> Callable[[], Any]:
+    """Press what is drawn in each of these colours, once it is; and answer then."""
+
+    async def press() -> Json:
+        for colour in colours:
+            await screen.until(colour)
+            await anyio.to_thread.run_sync(screen.press)
+        return then
+
+    return press
+
+
+def says(answer: Json) -> Callable[[], Json]:
+    return lambda: answer
+
+
+YES = accept(done=True)
+
+
+async def test_a_card_in_anothers_frame_is_paid_with_in_the_window(
+    site: Web, screen: Display
+) -> None:
+    person = Person()
+    async with window(site, screen, "card", person) as host:
+        person.does = [pressing(screen, PAY)]
+        result = await host.call("pay", name="Ann")
+        assert json.loads(text(result)) == {"name": "Ann", "trusted": True}
+        [asked] = person.asked
+        assert "Pay for the table" in asked
+        assert f"a frame of {site.elsewhere} is in it" in asked
+        assert 'press its button "Pay now"' in asked
+
+
+async def test_while_a_person_has_the_page_nobody_else_touches_it(
+    site: Web, screen: Display
+) -> None:
+    person = Person()
+    async with window(site, screen, "card", person) as host:
+        refused: list[str] = []
+
+        async def other() -> None:
+            refused.append(text(await host.call("look")))
+            await pressing(screen, PAY)()
+
+        person.does = [other]
+        assert "Ann" in text(await host.call("pay", name="Ann"))
+        assert "in hand" in refused[0]
+        assert "RATE_LIMITED" in refused[0]
+        assert "Ann" in text(await host.call("look"))
+
+
+async def test_that_it_is_done_is_no_success_where_the_page_says_nothing(
+    site: Web, screen: Display
+) -> None:
+    person = Person([says(YES), says(YES)])
+    async with window(site, screen, "card", person, ABP_CALL_TIMEOUT="4000") as host:
+        result = await host.call("pay", name="Ann")
+        assert result.is_error
+        assert "OUTCOME_UNKNOWN" in text(result)
+        assert "The page has not answered yet" in person.asked[1]
+
+
+async def test_what_they_drop_is_not_sent_and_taken_out_of_the_form(
+    site: Web, screen: Display
+) -> None:
+    person = Person([says(refuse("decline"))])
+    async with window(site, screen, "card", person) as host:
+        result = await host.call("pay", name="Ann")
+        assert "USER_CANCELLED" in text(result)
+        assert "Ann" not in text(await host.call("look"))
+
+
+async def test_a_button_that_waits_for_a_person_is_freed_by_hand_then_asked_as_ever(
+    site: Web, screen: Display
+) -> None:
+    person = Person([pressing(screen, HUMAN, then=YES), says(accept(name="Eve"))])
+    async with window(site, screen, "captcha", person) as host:
+        result = await host.call("pay", name="Ann")
+        assert json.loads(text(result))["name"] == "Eve"
+        assert "none of the form's buttons can be pressed yet" in person.asked[0]
+        assert '"Pay now"' in person.asked[1]
+
+
+async def test_a_control_of_the_pages_own_making_is_filled_in_by_hand(
+    site: Web, screen: Display
+) -> None:
+    person = Person([pressing(screen, CARD, PAY)])
+    async with window(site, screen, "own", person) as host:
+        result = await host.call("pay", name="Ann")
+        assert json.loads(text(result)) == {"name": "Ann", "card": "4711", "trusted": True}
+        assert "Card" in person.asked[0]
+
+
+async def test_a_form_that_never_is_as_it_was_accepted_is_finished_by_hand(
+    site: Web, screen: Display
+) -> None:
+    edits = [says(accept(name=name)) for name in ("Eve", "Fay", "Gil")]
+    person = Person([*edits, pressing(screen, PAY)])
+    async with window(site, screen, "picky", person) as host:
+        result = await host.call("pay", name="Ann")
+        assert json.loads(text(result))["trusted"]
+        assert len(person.asked) == 4
+
+
+async def test_what_a_function_waits_for_in_the_page_is_done_by_hand(
+    site: Web, screen: Display
+) -> None:
+    person = Person([pressing(screen, APPROVE)])
+    async with window(site, screen, "sheet", person) as host:
+        result = await host.call("sheet")
+        assert json.loads(text(result)) == {"paid": True, "trusted": True}
+        assert "opened a dialog of its own" in person.asked[0]
+        assert text(await host.call("spinner")) == "done"
+        assert len(person.asked) == 1
+
+
+async def test_a_call_that_its_host_cancels_gives_the_page_back(site: Web, screen: Display) -> None:
+    person = Person()
+    async with window(site, screen, "card", person) as host:
+        asked = anyio.Event()
+
+        async def never() -> None:
+            asked.set()
+            await anyio.sleep_forever()
+
+        person.does = [never, pressing(screen, PAY)]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: host.call("pay", name="Ann"))
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(PATIENCE):
+            while "Ann" in (said := text(await host.call("look"))) or "RATE_LIMITED" in said:
+                pass
+        assert "Eve" in text(await host.call("pay", name="Eve"))
+
+
+HEADLESS = {
+    # the kind of page: what is called, the code it ends with
+    "captcha": ("pay", "NOT_SUPPORTED"),
+    "own": ("pay", "NOT_SUPPORTED"),
+    "sheet": ("sheet", "OUTCOME_UNKNOWN"),
+}
+
+
+@pytest.mark.parametrize("kind", HEADLESS)
+async def test_without_a_window_it_is_said_how_to_have_one(site: Web, kind: str) -> None:
+    tool, code = HEADLESS[kind]
+    page, brief = f"{site.here}/hand.html?{kind}", {"ABP_CALL_TIMEOUT": "5000"}
+    async with hosted("--app", page, answer=accept(), env=brief) as host:
+        result = await host.call(tool)
+        assert result.is_error
+        for said in (code, "--headful", "ABP_HEADLESS=false", "--browser-url"):
+            assert said in text(result)
+
+
+async def test_without_a_window_a_form_beside_anothers_frame_is_asked_with_a_word_on_that(
+    site: Web,
+) -> None:
+    asked: list[str] = []
+
+    def answer(params: Json) -> Json:
+        asked.append(params.message)
+        return accept(name="Eve")(params)
+
+    async with hosted("--app", f"{site.here}/hand.html?card", answer=answer) as host:
+        assert json.loads(text(await host.call("pay")))["name"] == "Eve"
+        assert f"a frame of {site.elsewhere}" in asked[0]
+        assert "--headful" in asked[0]
+
+
+@contextmanager
+def chromium(screen: Display, folder: Path, *pages: str) -> Iterator[str]:
+    """A person's own running Chromium on the display, with these tabs: where it is driven."""
+    words = ["--no-sandbox", "--no-first-run", "--enable-features=WebMCP", *pages]
+    options = ["--remote-debugging-port=0", f"--user-data-dir={folder}"]
+    program, env = str(find_chromium(read_settings())), environment(DISPLAY=screen.name)
+    with subprocess.Popen(
+        [program, *options, *words], env=env, stderr=subprocess.PIPE, text=True
+    ) as browser:
+        assert browser.stderr is not None
+        said = next(line for line in browser.stderr if "DevTools listening on" in line)
+        drain = threading.Thread(target=browser.stderr.read)
+        drain.start()
+        try:
+            yield f"http://127.0.0.1:{urlsplit(said.split()[-1]).port}"
+        finally:
+            browser.terminate()
+            drain.join()
+
+
+async def test_in_a_persons_own_browser_the_tab_comes_to_the_front(
+    site: Web, screen: Display, tmp_path: Path
+) -> None:
+    page, mine = f"{site.here}/hand.html?card", "data:text/html,<body bgcolor=%23123456>"
+    person = Person()
+
+    async def allow() -> Json:
+        await screen.until("#123456")  # another tab is in front
+        return accept(confirmed=True)
+
+    person.does = [allow, pressing(screen, PAY)]
+    with chromium(screen, tmp_path, mine, page) as running:
+        words = ["--app", page, "--browser-url", running]
+        async with hosted(*words, answer=person.answer) as host:
+            result = await host.call("pay", name="Ann")
+            assert json.loads(text(result)) == {"name": "Ann", "trusted": True}
+            assert len(person.asked) == 2
