@@ -454,6 +454,50 @@ async def test_downloads_that_a_page_starts_are_its_calls_files(
         assert await running.data("title") == "workshop", "the page is where it was"
 
 
+async def seen(path: str, paths: list[str]) -> None:
+    """Until the server has it."""
+    with anyio.fail_after(PATIENCE):
+        while path not in paths:  # noqa: ASYNC110  another thread tells nobody
+            await anyio.sleep(0.02)
+
+
+async def begun(running: Running, site: Web, path: str) -> None:
+    """Until a download has begun at the server, and in the browser."""
+    await seen(path, site.requests)
+    for _ in range(10):
+        await running.app.wait_idle()
+
+
+@pytest.mark.parametrize("by", ["a download", "the page"])
+async def test_what_a_cancelled_call_waits_for_is_not_fetched_on(
+    by: str, browser: Browser, site: Web
+) -> None:
+    path = f"/file?size=99&type=text/csv&name=r.csv&endless={by.replace(' ', '-')}"
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        async with anyio.create_task_group() as tasks:
+            if by == "a download":
+                params: Json = {"work": "save", "url": site.here + path, "name": "r.csv"}
+                tasks.start_soon(running.app.call, "run", params, "c1")
+            else:
+                tasks.start_soon(running.app.download, site.here + path, {})
+            await begun(running, site, path)
+            assert path not in site.left
+            tasks.cancel_scope.cancel()
+        await seen(path, site.left)
+        assert await running.data("title") == "workshop"
+
+
+async def test_an_app_ends_while_a_download_of_its_goes_on(browser: Browser, site: Web) -> None:
+    path = "/file?size=99&type=text/csv&name=r.csv&endless=to-the-end"
+    async with (
+        anyio.create_task_group() as tasks,
+        opened(browser, f"{site.here}/workshop.html") as running,
+    ):
+        params: Json = {"work": "save", "url": site.here + path, "name": "r.csv"}
+        tasks.start_soon(running.app.call, "run", params, "c1")
+        await begun(running, site, path)
+
+
 async def test_what_a_page_prints_during_a_call_is_a_pdf(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         result = await running.run("print")

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from functools import cached_property
@@ -41,10 +41,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
+    """What is answered. With `on_left` there is more to come, and never comes: that is called once
+    whoever asked has gone.
+    """
+
     body: bytes = b""
     kind: str = "application/json"
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    on_left: Callable[[], None] | None = None
 
 
 def json_reply(value: Json, status: int = 200) -> Reply:
@@ -71,11 +76,18 @@ def serving(answer: Callable[[Request], Reply], port: int = 0) -> Iterator[str]:
             reply = answer(Request(self.command, self.path, self.headers, body))
             self.send_response(reply.status)
             self.send_header("Content-Type", reply.kind)
-            self.send_header("Content-Length", str(len(reply.body)))
+            length = len(reply.body) + (reply.on_left is not None)
+            self.send_header("Content-Length", str(length))
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(reply.body)
+            if reply.on_left is not None:
+                self.wfile.flush()
+                with suppress(ConnectionError):
+                    self.rfile.read(1)
+                self.close_connection = True
+                reply.on_left()
 
         do_POST = do_DELETE = do_HEAD = do_GET  # noqa: N815
 

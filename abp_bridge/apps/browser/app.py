@@ -341,10 +341,14 @@ class BrowserApp:
             "largest": MAX_DOWNLOAD,
             "patience": DOWNLOAD_LIMIT * 1000,
         }
+        key = f"download-{self._downloads}"
         try:
             with anyio.fail_after(DOWNLOAD_LIMIT + 1):  # the page's own limit comes first
-                key = f"download-{self._downloads}"
                 returned = await page.run("download", key, json.dumps(given))
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(CANCEL_LIMIT, shield=True):
+                await page.abandon(key)
+            raise
         except PageGoneError:
             raise AppError(GONE, "DISCONNECTED") from None
         except TimeoutError:

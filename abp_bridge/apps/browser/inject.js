@@ -530,11 +530,11 @@
 
   // With the page's own cookies and by its rules: what another origin does not allow it is not had.
   // The app's `auth` goes to its own origin only.
-  async function download({ url, address, headers, largest, patience }) {
+  async function download({ url, address, headers, largest, patience }, given) {
     const own = new URL(url, document.baseURI).origin === window.origin;
     const answer = await load(own ? address : url, {
       headers: own ? headers : {},
-      signal: AbortSignal.timeout(patience),
+      signal: AbortSignal.any([AbortSignal.timeout(patience), given]),
     });
     if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
     const pieces = [];
@@ -554,6 +554,7 @@
   // --- the bridge calls ---
 
   const running = new Map(); // call -> AbortController
+  const fetching = new Map(); // download -> AbortController
   const unwanted = new Set(); // calls whose result nobody waits for any more
   const rest = new Map(); // key -> [text, where it goes on]
 
@@ -649,7 +650,22 @@
         typeof window.abp.listCapabilities === 'function' ? window.abp.listCapabilities() : [],
       ),
 
-    download: (key, given) => deliver(key, () => download(parse(given))),
+    download: (key, given) =>
+      deliver(key, async () => {
+        const controller = new AbortController();
+        fetching.set(key, controller);
+        try {
+          return await download(parse(given), controller.signal);
+        } finally {
+          fetching.delete(key);
+        }
+      }),
+
+    abandon(key) {
+      rest.delete(key);
+      if (fetching.has(key)) unwanted.add(key);
+      fetching.get(key)?.abort();
+    },
 
     shutdown: (key, reason) => deliver(key, async () => window.abp.shutdown({ reason })),
 

@@ -61,6 +61,7 @@ MAX_NOTES = 10  # of what JSON could not hold in a result
 MAX_REFUSED = 20  # places and frames of which the listener hears that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
 DOWNLOAD_GRACE = 0.5  # seconds from a request's end to the download that it is
+DOWNLOAD_END = 2.0  # seconds to give one up, and to take its file away
 MAX_DOWNLOADS_KNOWN = 1_000  # whose frame is remembered
 _GATE_FAILURE = "net::ERR_SOCKS_"
 _OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave up
@@ -168,7 +169,7 @@ class AppPage:
         self._connected = False
         self._is_settled = False
         self._calls: list[CallFiles] = []  # of those that run
-        self._downloads: dict[str, Download] = {}  # by address
+        self._downloads: dict[str, tuple[Download, CallFiles]] = {}  # by address
         self._printing = anyio.Lock()
         self._too_large: set[str] = set()  # addresses of downloads that were given up
         self._download_frames: dict[str, tuple[str, str]] = {}  # by id: the frame, the address
@@ -414,6 +415,11 @@ class AppPage:
         with suppress(PageGoneError):
             await self._evaluate("(script, given) => script.cancel(...given)", [call, reason])
 
+    async def abandon(self, key: str) -> None:
+        """Give up what is being fetched as `key`."""
+        with suppress(PageGoneError):
+            await self._evaluate("(script, key) => script.abandon(key)", key)
+
     async def wait_turn(self) -> None:
         """Wait until the task that the page runs now is over, and what it said has come; or until a
         dialog stops it.
@@ -430,7 +436,7 @@ class AppPage:
     @contextmanager
     def calling(self) -> Iterator[CallFiles]:
         """While a call runs, its page's dialogs are questions, and what it prints or downloads is
-        the newest call's.
+        the newest call's. What it still downloads afterwards is given up.
         """
         files = CallFiles()
         self._calls.append(files)
@@ -438,6 +444,9 @@ class AppPage:
             yield files
         finally:
             self._calls.remove(files)
+            for download, whose in self._downloads.values():
+                if whose is files:
+                    self.tasks.start_soon(_cancel, download)
 
     async def print(self) -> bytes:
         """The page as the bytes of a PDF.
@@ -615,7 +624,7 @@ class AppPage:
             self._note(f"a download was refused: {name}")
             self.tasks.start_soon(_cancel, download)
             return
-        self._downloads[download.url] = download
+        self._downloads[download.url] = download, self._calls[-1]
         self.tasks.start_soon(self._take_download, download, name, self._calls[-1])
 
     async def _take_download(self, download: Download, name: str, files: CallFiles) -> None:
@@ -639,7 +648,8 @@ class AppPage:
             files.end(given, problem)
             self._downloads.pop(download.url, None)
             self._too_large.discard(download.url)
-            with anyio.CancelScope(shield=True), suppress(PlaywrightError):
+            with anyio.move_on_after(DOWNLOAD_END, shield=True), suppress(PlaywrightError):
+                await download.cancel()  # what still comes would be waited for
                 await download.delete()
 
     def dismiss(self, url: str) -> None:
@@ -665,7 +675,8 @@ class AppPage:
     def _on_download_progress(self, event: Mapping[str, Any]) -> None:
         if max(event["receivedBytes"], event["totalBytes"]) > MAX_DOWNLOAD:
             _, url = self._download_frames.get(event["guid"], ("", ""))
-            if (download := self._downloads.get(url)) is not None:
+            download, _ = self._downloads.get(url, (None, None))
+            if download is not None:
                 self._too_large.add(url)
                 self.tasks.start_soon(_cancel, download)
 

@@ -24,8 +24,8 @@ POLICY = "default-src 'self'; frame-src *; require-trusted-types-for 'script'"
 
 
 class Web:
-    """A running server. `requests` are the paths that were asked for; `happened` is what a test
-    has its pages know when they ask for it.
+    """A running server. `requests` are the paths that were asked for, `left` those whose asker went
+    before they had come; `happened` is what a test has its pages know when they ask for it.
     """
 
     def __init__(self, here: str) -> None:
@@ -33,6 +33,7 @@ class Web:
         self.port = here.rpartition(":")[2]
         self.elsewhere = here.replace("127.0.0.1", "localhost")
         self.requests: list[str] = []
+        self.left: list[str] = []
         self.happened: set[str] = set()
 
 
@@ -63,7 +64,7 @@ def _answer(request: Request) -> Reply:
 
 def _file(request: Request) -> Reply:
     """A file as its address says: its `body` or `size`, `type`, `status`, its `name` where it is to
-    be saved, and the headers that who asks must have sent.
+    be saved, whether it is `endless`, and the headers that who asks must have sent.
     """
     asked = request.query
     for header in ("cookie", "authorization"):
@@ -85,6 +86,8 @@ def web() -> Iterator[Web]:
         else:
             reply = _answer(request)
         headers = {"Content-Security-Policy": POLICY, **reply.headers}
+        if request.parts.path == "/file" and "endless" in request.query:
+            reply = replace(reply, on_left=lambda: running.left.append(request.path))
         return replace(reply, kind=f"{reply.kind}; charset=utf-8", headers=headers)
 
     with serving(answer) as here:
