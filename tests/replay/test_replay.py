@@ -492,11 +492,13 @@ def test_a_fixture_starts_nothing_but_stand_ins(case: str, tmp_path: Path) -> No
 
 REFUSED_SETTINGS = {
     "allowed_hosts",
+    "browser_url",
     "chrome",
     "chrome_sandbox",
     "log_level",
     "log_file",
     "page_port",
+    "profile",
     "notify",
     "notify_urls",
     "notify_text",
