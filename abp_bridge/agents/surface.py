@@ -48,6 +48,8 @@ from abp_bridge.protocols.mcp.model_request import (
 from abp_bridge.protocols.mcp.sampling import is_servers_own
 
 AT_ONCE = 2  # turns: each may be a process, and an app that is allowed everything asks in a loop
+MAX_OPEN = 3  # approvals of one app: a person reads one after the other
+MAX_NOES = 3  # in a row to one app, which asks again and again: then its person is left alone
 INTERVAL = 5.0  # seconds between reports of how far an answer is: most are there sooner
 STOP_LIMIT = 10.0  # seconds for a session's process to be gone: it bounds that itself
 SHORTEST_KEY = 8  # characters: shorter ones stand in other words
@@ -65,6 +67,10 @@ _FREE = (
 _FINAL = (*_LASTING, AgentErrorCode.REFUSED, AgentErrorCode.NO_IMAGES)
 _NO_PERSON = "no person approved what it would be sent"
 _NOT_SENT = "The user did not let it be sent to a model."
+_LEFT_ALONE = (
+    f"its person did not let the last {MAX_NOES} requests of this app be sent, and is not asked for"
+    " more of them in this session"
+)
 _KEPT_BACK = "The user kept the model's answer back."
 LEEWAY = 0.5  # seconds of the question's time in which a model that is late is still said to be
 
@@ -118,6 +124,8 @@ class AgentSurface:
         self._turns = anyio.Semaphore(AT_ONCE)
         self._allowed: set[tuple[str, str]] = set()  # the apps all of whose requests are approved
         self._approvals: dict[tuple[str, str], set[anyio.CancelScope]] = {}  # open ones, by app
+        self._rooms: dict[tuple[str, str], anyio.Semaphore] = {}  # for open ones, by app
+        self._noes: dict[tuple[str, str], int] = {}  # of the person's since their last yes, by app
         self._serial = count(1)
 
     @property
@@ -144,8 +152,13 @@ class AgentSurface:
         if why := self._find_obstacle(self._word, images=has_images):  # before anybody is asked
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
         self._check_budget()
+        app = question.origin, question.connection
         wait_for(f"nobody said whether {self._model} may be sent it")
-        decision, by = await self._approve(question, request)
+        async with self._rooms.setdefault(app, anyio.Semaphore(MAX_OPEN)):
+            if self._noes.get(app, 0) >= MAX_NOES:
+                raise SurfaceUnsupportedError(_LEFT_ALONE, lasting=False)
+            decision, by = await self._approve(question, request)
+            self._noes[app] = self._count_noes(app, decision, by)
         if decision is Decision.REFUSE:
             return SurfaceResponse(Outcome.DECLINED, answered_by=by, reason=_NOT_SENT)
         wait_for(f"{self._model} was busy with other questions, and did not answer")
@@ -197,6 +210,11 @@ class AgentSurface:
             for other in others:
                 other.cancel()
         return decision, answer.answered_by
+
+    def _count_noes(self, app: tuple[str, str], decision: Decision, by: AnsweredBy) -> int:
+        """The noes in a row, this decision among them; what was written down counts for nothing."""
+        is_no = decision is Decision.REFUSE
+        return self._noes.get(app, 0) + (by is AnsweredBy.PERSON) if is_no else 0
 
     async def _review(self, question: Question, text: str) -> tuple[str | None, AnsweredBy]:
         """What goes to the app, None where it is kept back, and who said so."""

@@ -14,7 +14,7 @@ import pytest
 from support.agents import PNG
 from support.harness import PATIENCE
 
-from abp_bridge.agents.surface import AT_ONCE, MAX_SHOWN, AgentSurface
+from abp_bridge.agents.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
 from abp_bridge.agents.targets import find_obstacle
 from abp_bridge.core.agent_turn import (
     AgentError,
@@ -243,6 +243,52 @@ async def test_approving_all_of_an_app_takes_its_other_open_questions_down() -> 
         ("app one", Outcome.ACCEPTED),
         ("app two", Outcome.DECLINED),
     ]
+
+
+async def test_who_asks_again_and_again_after_a_no_has_no_more_asked() -> None:
+    """Of its person; a yes before that begins the count anew, and another app has its own."""
+    model, person = Model(), Person("refuse", "refuse", "send", "refuse")
+    asking = surface(model, person)
+    for _ in range(6):
+        await asking.ask(task(), AGENT)
+    for _ in range(20):
+        with pytest.raises(SurfaceUnsupportedError, match="did not let the last 3 requests"):
+            await asking.ask(task(), AGENT)
+    assert (len(person.asked), len(model.sent)) == (6, 1)
+    assert (await asking.ask(task("another"), AGENT)).outcome is Outcome.DECLINED
+    written = surface(model, Person(Answer(Outcome.DECLINED, AnsweredBy.SCRIPT)))
+    for _ in range(5):
+        assert (await written.ask(task(), AGENT)).outcome is Outcome.DECLINED
+
+
+async def test_an_app_that_asks_many_times_at_once_is_shown_a_few_times() -> None:
+    asked: list[Question] = []
+    answering = anyio.Event()
+    ended: list[str] = []
+
+    async def person(question: Question) -> Answer:
+        asked.append(question)
+        await answering.wait()
+        return Answer(Outcome.DECLINED, AnsweredBy.PERSON)
+
+    asking = surface(Model(), person)  # type: ignore[arg-type]
+
+    async def ask_once() -> None:
+        try:
+            ended.append((await asking.ask(task(), AGENT)).outcome.value)
+        except SurfaceUnsupportedError:
+            ended.append("left alone")
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(50):
+                tasks.start_soon(ask_once)
+            await until(lambda: len(asked) == MAX_OPEN)
+            for _ in range(20):
+                await anyio.lowlevel.checkpoint()
+            assert len(asked) == MAX_OPEN
+            answering.set()
+    assert sorted(ended) == ["declined"] * MAX_OPEN + ["left alone"] * (50 - MAX_OPEN)
 
 
 async def test_an_answer_is_seen_first_and_passed_on() -> None:
