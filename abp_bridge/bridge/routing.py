@@ -21,7 +21,9 @@ from abp_bridge.core.question import (
     UNASKED,
     Answer,
     AnsweredBy,
+    Kind,
     Outcome,
+    Permission,
     Question,
 )
 from abp_bridge.core.ways import WAYS
@@ -30,6 +32,7 @@ from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 # Where a host sends its person, or waits for what they say next.
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
 _NEEDS_A_PERSON = {*_SENT_BY_THE_HOST, Surface.ACP_CHAT}
+_MODELS = (Surface.AGENT, Surface.MCP_SAMPLING)  # where no person is asked
 _PERSONS_OWN = (Surface.PAGE, Surface.TERMINAL)  # where a person answers by hand
 
 # Where as much as a page holds can be read; elsewhere only what a message holds.
@@ -92,7 +95,17 @@ class Routing:
         """
         by_itself = self._fallback
         said = [] if by_itself is None else [f"{by_itself.route}: {by_itself.reason}"]
-        return [*said, *self._problems, *refusals(self._question, self._variants)] or [NOBODY]
+        return [*said, *self._problems, *self._refusals()] or [NOBODY]
+
+    def _refusals(self) -> list[str]:
+        """The surfaces that cannot ask it, but for those of which nobody expects that: people,
+        where a model has said why it does not answer, and the model that people are asked about.
+        """
+        if self._question.kind is Kind.SAMPLING and self._problems:
+            return []
+        approves = self._question.permits is Permission.SAMPLING
+        who = [each for each in self._variants if not (approves and each.surface in _MODELS)]
+        return refusals(self._question, who)
 
     def reason(self) -> str:
         """Why nobody could be asked, for the app's developer: each surface with its reason, and the

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from abp_bridge.bridge.routing import Routing
 from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant, limit
-from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Permission,
+    Question,
+)
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 
 FORM = SurfaceVariant(Surface.MCP_FORM, "2025-11-25")
@@ -121,3 +130,16 @@ def test_a_surface_that_was_tried_in_vain_says_why_first() -> None:
         page = "" if PAGE in variants else "; page: not set up (--page open)"
         name = attempt.variant.surface.value
         assert routing.reason() == f"Nobody could be asked: {name}: gone{rest}{page}"
+
+
+def test_where_a_model_says_why_it_does_not_answer_nobody_else_has_to() -> None:
+    agent = SurfaceVariant(Surface.AGENT)
+    routing = Routing(asked(kind=Kind.SAMPLING), [FORM, agent, PAGE])
+    (attempt,) = routing.attempts()
+    routing.refuse(attempt, SurfaceUnsupportedError("gone", lasting=True))
+    assert routing.reason() == "Nobody could be asked: agent: gone"
+    approval = replace(asked(secret=True), permits=Permission.SAMPLING)
+    routing = Routing(approval, [agent, SAMPLING, FORM])
+    assert not [*routing.attempts()]
+    assert "model, not the person" not in routing.reason()
+    assert "mcp-form: a form passes through" in routing.reason()
