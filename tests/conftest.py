@@ -36,6 +36,7 @@ BY_NAME = [
         "real_hosts",
         "real_hosts/test_recordings.py",
         "real_hosts/test_busy.py",
+        "real_pages",
         "real_servers",
         "conformance",
     )

@@ -51,6 +51,7 @@ MOMENT = 0.02  # seconds
 QUIET_LIMIT = 3.0  # seconds for an answer that probably never comes
 LOOK_EVERY = 1.0  # seconds from one look at a page that runs a call to the next
 CLOSE_LIMIT = 0.4  # seconds for the windows to close that a page opened for its person
+NEXT_PAGE_LIMIT = 15.0  # seconds for the page that a call leads to: its having loaded is the answer
 NOT_AWAITED = Answer(
     Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason="The page no longer waits for it."
 )
@@ -159,9 +160,10 @@ class ToolCall:
         assert self._invocation is not None
         invocation, dialogs = self._invocation, self._page.dialogs.count
         hint = invocation.hint
+        quiet = NEXT_PAGE_LIMIT if invocation.has_left else QUIET_LIMIT
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look_for_need)
-            with anyio.move_on_after(QUIET_LIMIT if hint else self._limit) as waiting:
+            with anyio.move_on_after(min(quiet, self._limit) if hint else self._limit) as waiting:
                 while not (
                     invocation.is_over
                     or invocation.hint != hint

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import anyio
 import anyio.lowlevel
@@ -18,6 +19,7 @@ from support.pages.server import Web, web
 from support.tool_pages import BRIEF, PATIENCE, SETTINGS, accepted, as_shown, opened
 
 from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.apps.webmcp import call
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import as_object
 from abp_bridge.core.notice import NoticeKind
@@ -223,6 +225,19 @@ async def test_an_outcome_that_nobody_knows_is_no_reason_to_send_again(
             assert result.failure is not None
             assert (result.failure.code, result.failure.retryable) == ("OUTCOME_UNKNOWN", False)
             assert (await running.call("add", a=1)).data == {"sum": 1}
+
+
+async def test_the_page_that_a_form_leads_to_has_time_to_load(
+    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call, "QUIET_LIMIT", 0.0)
+    leads = '<form toolname="go" tooldescription="Go" action="/head"><input name="html"></form>'
+    button = "<button>Go</button></form>"
+    page = urlencode({"html": leads.replace("</form>", button)})
+    said = '<script type="application/ld+json">{"name": "there"}</script>'
+    async with opened(browser, f"{site.here}/head?{page}") as running:
+        result = await running.call("go", as_shown(), html=said)
+        assert result.data == [{"name": "there"}]
 
 
 async def test_functions_return_what_they_return(browser: Browser, site: Web) -> None:

@@ -1,0 +1,24 @@
+"""`make webmcp DEMOS=DIR`, `make webmcp ARGS=peers`, both, or some of either: what else stands
+there is pytest's own.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+
+def arguments(words: list[str]) -> list[str]:
+    """What pytest is told."""
+    peers = "peers" in words
+    rest = [word for word in words if word != "peers"]
+    named = [TESTS / "test_peers.py"] if peers else []
+    if "--demos" in rest or not peers:
+        named.append(TESTS / "test_demos.py")
+    return [*map(str, named), *rest]
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main(arguments(sys.argv[1:])))

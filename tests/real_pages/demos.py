@@ -1,0 +1,198 @@
+"""Demos in a folder of the user's, how each is served, and what is done with those that are known:
+the calls of `demos.json`, each with what its person is asked and answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from abp_bridge.apps.browser.chromium import find_chromium
+from abp_bridge.settings import read_settings
+
+Json = Any
+
+HERE = Path(__file__).parent
+KNOWN: dict[str, list[Json]] = json.loads((HERE / "demos.json").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A folder with a page, or an extension; `reason` is why it is not run, if it is not."""
+
+    name: str
+    folder: Path
+    extension: bool = False
+    reason: str = ""
+
+    @property
+    def steps(self) -> list[Step]:
+        """What is done with it."""
+        return [Step(**each) for each in KNOWN.get(self.name, [])]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call.
+
+    Attributes:
+        call: The capability; empty where it cannot be connected, and `result` is why.
+        given: Its parameters; `$NAME` stands for what an earlier call kept, or was served.
+        asks: Words of each question, and how it is answered: `accept` with what is shown and these
+            changes, or `decline`.
+        result: Words of the result.
+        keep: What is kept of the result: names, and the members that they come from.
+        again: Whether it is called until the result has those words.
+        page: The page that it is on, where that is not the demo's first.
+    """
+
+    call: str
+    given: Json = field(default_factory=dict)
+    asks: Sequence[Json] = ()
+    result: str = ""
+    keep: Json = field(default_factory=dict)
+    again: bool = False
+    page: str = ""
+
+
+@dataclass(slots=True)
+class Row:
+    """A line of the table that is printed."""
+
+    demo: str
+    way: str
+    tools: list[str]
+    call: str = ""
+    asked: list[str] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
+    result: str = ""
+
+    @property
+    def cells(self) -> list[str]:
+        asked, answered = ("; ".join(each) or "-" for each in (self.asked, self.answered))
+        return [self.demo, self.way, self.call, asked, answered, self.result]
+
+
+def find_demos(folder: Path) -> list[Demo]:
+    """Those in `folder`: it is one, or its folders are, or those of `demos` in it."""
+    if not folder.is_dir():
+        raise NotADirectoryError(f"there is no folder {folder}")
+    if (own := _read(folder)).reason == "":
+        return [own]
+    inner = folder / "demos" if (folder / "demos").is_dir() else folder
+    return [_read(each) for each in sorted(inner.iterdir()) if each.is_dir()]
+
+
+def _read(folder: Path) -> Demo:
+    folder = folder.resolve()
+    if (folder / "package.json").exists():
+        return Demo(folder.name, folder, reason="it has to be built (package.json)")
+    if (manifest := folder / "manifest.json").exists():
+        said = json.loads(manifest.read_text(encoding="utf-8"))
+        if "manifest_version" in said and (folder / "abp-app.html").exists():
+            return Demo(said.get("short_name", folder.name), folder, extension=True)
+    if (folder / "index.html").exists():
+        return Demo(folder.name, folder)
+    return Demo(folder.name, folder, reason="it has no index.html, and is no extension with a page")
+
+
+class _Files(SimpleHTTPRequestHandler):
+    """The files of a folder, without a word, their texts as UTF-8."""
+
+    def guess_type(self, path: str | os.PathLike[str]) -> str:
+        kind = super().guess_type(path)
+        return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path, secured: Path | None = None) -> Iterator[str]:
+    """The address of this folder, on this machine; `secured` is a folder for a key, where it is to
+    be https with a certificate that nobody signed.
+    """
+    handler = partial(_Files, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if secured is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*_certificate(secured))
+            server.socket = context.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http{'s' if secured else ''}://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    named = ["-subj", "/CN=127.0.0.1", "-days", "2", "-keyout", str(key), "-out", str(certificate)]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *named]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return certificate, key
+
+
+def trusting_chromium(folder: Path) -> Path:
+    """A Chromium that takes any certificate."""
+    program = folder / "chromium"
+    found = find_chromium(read_settings())
+    program.write_text(f'#!/bin/sh\nexec {found} --ignore-certificate-errors "$@"\n')
+    program.chmod(0o700)
+    return program
+
+
+@contextmanager
+def display() -> Iterator[str]:
+    """A display that nobody sees, as $DISPLAY names it."""
+    reading, writing = os.pipe()
+    command = [
+        "Xvfb",
+        "-displayfd",
+        str(writing),
+        "-screen",
+        "0",
+        "1024x768x24",
+        "-nolisten",
+        "tcp",
+    ]
+    with subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL) as server:
+        os.close(writing)
+        try:
+            with open(reading) as said:
+                yield f":{said.readline().strip()}"
+        finally:
+            server.terminate()
+
+
+def table(rows: Sequence[Row], skipped: Sequence[Demo], width: int = 44) -> Iterator[str]:
+    """What was done, and what was not, a line each."""
+    head = ["demo", "host, window", "call", "question shown", "answer", "result"]
+    lines = [head, *(each.cells for each in rows)]
+    lines = [[_short(cell, width) for cell in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield "  ".join(map(str.ljust, line, widths)).rstrip()
+    for name, tools in {each.demo: each.tools for each in rows}.items():
+        yield f"{name} offers {len(tools)}: {', '.join(tools)}"
+    for each in skipped:
+        yield f"not run: {each.name}: {each.reason}"
+
+
+def _short(text: str, width: int) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= width else f"{plain[: width - 3]}..."
