@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup chromium tmux xvfb demo packages test check mypy basedpyright format bench hosts agents conformance soak fuzz \
-	servers fixtures docs clean
+	servers webmcp fixtures docs clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
@@ -23,6 +23,7 @@ help:
 	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'
 	@echo 'make agents             real agents as models (Claude Code, Codex, Goose, opencode, Qwen Code, Gemini CLI), by their command lines and over ACP'
 	@echo 'make servers            real MCP servers (MongoDB, Supabase, everything, Azure, FastMCP, Okta'"'"'s helper) behind abp-bridge mcp'
+	@echo 'make webmcp DEMOS=DIR   the WebMCP demos and extensions of a folder behind the bridge, each call in a table; ARGS=peers sets it beside chrome-devtools-mcp and playwright-mcp'
 	@echo 'make docs               the pictures of docs/page.md and docs/inbox.md, from a real Chromium, docs/capabilities.md, from the matrix, and the printed tables of other pages'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
@@ -130,6 +131,10 @@ agents: setup
 
 servers: setup
 	$(BIN)/pytest tests/real_servers $(ARGS)
+
+# Windows are shown on a display that nobody sees.
+webmcp: setup chromium xvfb
+	$(BIN)/python -m tests.real_pages $(DEMOS:%=--demos %) $(ARGS)
 
 conformance: setup
 	$(BIN)/pytest tests/conformance $(ARGS)

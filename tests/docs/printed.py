@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))  # as pytest has it
 
 from real_hosts import page, results  # noqa: E402
+from real_pages import results as peers  # noqa: E402
 
 MEASURED = results.read()
 
@@ -84,6 +85,7 @@ TABLES: dict[tuple[str, str], Callable[[], Iterable[str]]] = {
     ("docs/install.md", "hosts"): hosts_table,
     ("docs/install.md", "moved"): moved_files_table,
     ("docs/install.md", "traps"): traps_table,
+    ("docs/webmcp.md", "peers"): partial(peers.table, peers.read()),
     ("docs/hosts.md", "outcomes"): page.outcomes_table,
     ("docs/hosts.md", "hosts"): partial(page.hosts_table, MEASURED),
     **{
