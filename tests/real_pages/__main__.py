@@ -11,11 +11,16 @@ TESTS = Path(__file__).parent
 
 
 def arguments(words: list[str]) -> list[str]:
-    """What pytest is told."""
+    """What pytest is told.
+
+    Raises SystemExit where nothing is named.
+    """
     peers = "peers" in words
+    if not peers and "--demos" not in words:
+        sys.exit("name a folder that has demos, DEMOS=DIR, or ARGS=peers (tests/README.md)")
     rest = [word for word in words if word != "peers"]
     named = [TESTS / "test_peers.py"] if peers else []
-    if "--demos" in rest or not peers:
+    if "--demos" in rest:
         named.append(TESTS / "test_demos.py")
     return [*map(str, named), *rest]
 

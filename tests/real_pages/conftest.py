@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .demos import Demo, Row, display, find_demos, table
+from support.display import display
+
+from .demos import Demo, Row, find_demos, table
 
 ROWS = pytest.StashKey[list[Row]]()
 DEMOS = pytest.StashKey[list[Demo]]()
@@ -43,7 +45,7 @@ def rows(pytestconfig: pytest.Config) -> list[Row]:
 @pytest.fixture(scope="session")
 def screen() -> Iterator[str]:
     with display() as shown:
-        yield shown
+        yield shown.name
 
 
 def pytest_terminal_summary(

@@ -156,29 +156,6 @@ def trusting_chromium(folder: Path) -> Path:
     return program
 
 
-@contextmanager
-def display() -> Iterator[str]:
-    """A display that nobody sees, as $DISPLAY names it."""
-    reading, writing = os.pipe()
-    command = [
-        "Xvfb",
-        "-displayfd",
-        str(writing),
-        "-screen",
-        "0",
-        "1024x768x24",
-        "-nolisten",
-        "tcp",
-    ]
-    with subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL) as server:
-        os.close(writing)
-        try:
-            with open(reading) as said:
-                yield f":{said.readline().strip()}"
-        finally:
-            server.terminate()
-
-
 def table(rows: Sequence[Row], skipped: Sequence[Demo], width: int = 44) -> Iterator[str]:
     """What was done, and what was not, a line each."""
     head = ["demo", "host, window", "call", "question shown", "answer", "result"]
