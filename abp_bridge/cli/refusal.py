@@ -4,12 +4,10 @@ answered with the reason, as most hosts show no stderr. In all protocols that a 
 
 from __future__ import annotations
 
-import time
-
 import anyio
 
+from abp_bridge.cli.envelope import translate_first
 from abp_bridge.cli.program import FIRST_WORDS
-from abp_bridge.core.json_value import JsonValue
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, JsonRpcProtocol, Notification, Request
 
@@ -21,7 +19,7 @@ async def refuse(source: ByteReader, sink: ByteWriter, words: str) -> None:
     An MCP host that is told so of `server/discover` tries `initialize` next.
     """
     done = anyio.Event()
-    protocol = JsonRpcProtocol(inward=lambda message: _from_envelope(protocol, message))
+    protocol = JsonRpcProtocol(inward=lambda message: translate_first(protocol, message))
 
     def on_message(message: Request | Notification) -> None:
         if isinstance(message, Request):
@@ -41,19 +39,6 @@ async def refuse(source: ByteReader, sink: ByteWriter, words: str) -> None:
             await done.wait()
             await connection.sent()
             tasks.cancel_scope.cancel()
-
-
-def _from_envelope(
-    protocol: JsonRpcProtocol, message: dict[str, JsonValue]
-) -> dict[str, JsonValue]:
-    """An ABP agent may speak in envelopes, and is answered in them."""
-    from abp_bridge.protocols.abp.envelope import AgentEnvelope, is_envelope
-
-    if not is_envelope(message):
-        return message
-    envelope = AgentEnvelope(time.time)
-    protocol.inward, protocol.outward = envelope.inward, envelope.outward
-    return envelope.inward(message)
 
 
 def refuse_host(words: str) -> None:

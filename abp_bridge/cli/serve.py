@@ -5,7 +5,6 @@ within two seconds.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -13,6 +12,7 @@ from weakref import WeakSet
 import anyio
 
 from abp_bridge.cli.compose import Composition
+from abp_bridge.cli.envelope import translate_first
 from abp_bridge.cli.runtime import give_up, load_session_settings, signals_interrupt
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.sanitize import label
@@ -183,14 +183,7 @@ class ProtocolDetector:
         self._server.on_message(message)
 
     def _inward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """A message before anybody has said who they are: it may be an envelope."""
-        if "jsonrpc" in message or message.get("type") != "initialize":
-            return message
-        from abp_bridge.protocols.abp.envelope import AgentEnvelope
-
-        envelope = AgentEnvelope(time.time)
-        self._protocol.inward, self._protocol.outward = envelope.inward, envelope.outward
-        return envelope.inward(message)
+        return translate_first(self._protocol, message)
 
     def _cancel_request(self, id: Id, reason: str) -> tuple[str, JsonValue]:
         """Each protocol has its own words for it."""

@@ -38,7 +38,7 @@ from support.harness import (
     text,
 )
 from support.paths import APPS
-from support.visitor import Browser
+from support.visitor import PASSWORD, give_password
 
 from abp_bridge.apps import acp as app_of_agents
 from abp_bridge.apps.targets import make_app
@@ -297,30 +297,18 @@ async def test_an_address_is_opened_by_the_person(heard: Heard) -> None:
 
 
 async def test_a_secret_is_asked_out_of_band(heard: Heard, tmp_path: Path) -> None:
-    browser = Browser()
-
-    async def person(params: Any) -> types.ElicitResult:
-        assert isinstance(params, types.ElicitRequestURLParams)
-
-        def fill_in() -> None:
-            browser.open(params.url)
-            browser.send(**{"field-0": "hunter2"})
-
-        await anyio.to_thread.run_sync(fill_in)
-        return types.ElicitResult(action="accept")
-
     part = {"type": "string", "title": "Password"}
     schema = {"type": "object", "properties": {"password": part}, "required": ["password"]}
     form = {"elicit": {"mode": "form", "message": "?", "requestedSchema": schema}}
     trace = tmp_path / "trace"
     options = ("--app", target("sdk", heard.log), "--record", str(trace))
-    async with hosted(*options, answer=person) as host:
+    async with hosted(*options, answer=give_password) as host:
         await host.call("agent.prompt", prompt=steps(form, {"stop": "end_turn"}))
     [answer] = [each["result"] for each in heard.messages() if "action" in each.get("result", {})]
-    assert answer["content"] == {"password": "hunter2"}
+    assert answer["content"] == {"password": PASSWORD}
     assert '"app->bridge"' in trace.read_text()
     assert '"--app", "acp:{app}"' in trace.read_text()
-    assert "hunter2" not in trace.read_text()
+    assert PASSWORD not in trace.read_text()
 
 
 async def test_a_recording_of_an_agent_is_replayed_with_a_stand_in(

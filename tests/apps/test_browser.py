@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +26,8 @@ import pytest
 from playwright.async_api import Browser
 from support.harness import Hosted, RawHost, accept, hosted, text
 from support.pages.server import Web, manifest, web
+from support.tool_pages import Person as Listener
+from support.tool_pages import accepted
 
 from abp_bridge.apps import demo
 from abp_bridge.apps.browser import chromium
@@ -33,7 +35,7 @@ from abp_bridge.apps.browser.app import GONE, BrowserApp
 from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.capability import AppInfo, CallResult
-from abp_bridge.core.notice import Notice, NoticeKind, Progress
+from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import Settings
@@ -60,62 +62,21 @@ async def browser() -> AsyncIterator[Browser]:
         yield running
 
 
-def accepted(**content: Json) -> Answer:
-    return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content)
-
-
 YES, NO = accepted(confirmed=True), accepted(confirmed=False)
 DECLINED = Answer(Outcome.DECLINED, AnsweredBy.PERSON, reason="No.")
 
 
 @dataclass
-class Person:
+class Person(Listener):
     """Whoever listens to an app.
 
     `answer` is what every question gets; without one, none is ever answered.
     """
 
     answer: Answer | None = None
-    questions: list[Question] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    progress: list[Progress] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    _something: anyio.Event = field(default_factory=anyio.Event)
 
-    def new_question_id(self) -> str:
-        return f"q{len(self.questions) + 1}"
-
-    def can_sample(self) -> bool:
-        raise AssertionError
-
-    async def ask(self, question: Question) -> Answer:
-        self.questions.append(question)
-        self._happened()
-        if self.answer is None:
-            await anyio.sleep_forever()
-        assert self.answer is not None
-        return self.answer
-
-    def on_notice(self, notice: Notice) -> None:
-        self.notices.append(notice)
-        self._happened()
-
-    def on_progress(self, progress: Progress) -> None:
-        self.progress.append(progress)
-        self._happened()
-
-    def on_disconnect(self, reason: str) -> None:
-        self.reasons.append(reason)
-        self._happened()
-
-    async def until(self, reached: Callable[[], object]) -> None:
-        with anyio.fail_after(PATIENCE):
-            while not reached():
-                await self._something.wait()
-
-    def _happened(self) -> None:
-        self._something.set()
-        self._something = anyio.Event()
+    def __post_init__(self) -> None:
+        self.says = lambda question: self.answer
 
 
 @dataclass
@@ -156,7 +117,7 @@ async def opened(
                 for context in browser.contexts:
                     await context.close()
 
-    person = Person(answer)
+    person = Person(answer=answer)
     app = BrowserApp(address, settings, named=True, browser=lent)
     with anyio.fail_after(PATIENCE):
         async with app.open(person) as about:
@@ -1252,7 +1213,7 @@ def test_the_demo_pages_manifest_names_what_its_script_does() -> None:
 
 
 async def test_the_demo_page_plays_every_step_of_its_script() -> None:
-    person = Person(YES)
+    person = Person(answer=YES)
     app = DemoPage(SETTINGS)
     with anyio.fail_after(PATIENCE * 2):
         async with app.open(person):

@@ -20,7 +20,7 @@ from support.harness import MODERN, PATIENCE, RawHost, accept, hosted, refuse, t
 from support.paths import APPS
 from support.sign_in_server import sign_in_server
 from support.sql_server import sql_server
-from support.visitor import Browser
+from support.visitor import PASSWORD, Browser, give_password
 
 Json = Any
 
@@ -272,28 +272,16 @@ async def test_roots_are_the_persons(exotic: tuple[str, Path], tmp_path: Path) -
 
 
 async def test_a_secret_is_asked_out_of_band(tmp_path: Path) -> None:
-    browser = Browser()
-
-    async def person(params: Any) -> types.ElicitResult:
-        assert isinstance(params, types.ElicitRequestURLParams)
-
-        def fill_in() -> None:
-            browser.open(params.url)
-            browser.send(**{"field-0": "hunter2"})
-
-        await anyio.to_thread.run_sync(fill_in)
-        return types.ElicitResult(action="accept")
-
     log = tmp_path / "heard"
     trace = tmp_path / "trace"
     options = ("--app", target("unruly", log), "--record", str(trace))
-    async with hosted(*options, answer=person) as host:
+    async with hosted(*options, answer=give_password) as host:
         await host.call("secret")
     [answer] = [each["result"] for each in heard(log) if each.get("id") == "q"]
-    assert answer["content"] == {"password": "hunter2"}
+    assert answer["content"] == {"password": PASSWORD}
     assert '"app->bridge"' in trace.read_text()
-    assert "hunter2" not in trace.read_text()
-    assert "hunter2" not in json.dumps([line for who, line in host.wire.lines if who == "host"])
+    assert PASSWORD not in trace.read_text()
+    assert PASSWORD not in json.dumps([line for who, line in host.wire.lines if who == "host"])
 
 
 def test_a_question_that_the_server_takes_back_is_taken_down(tmp_path: Path) -> None:

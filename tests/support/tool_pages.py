@@ -17,7 +17,7 @@ from playwright.async_api import Browser, Page
 from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.apps.webmcp.tools import WebMcpTools
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
-from abp_bridge.core.notice import Notice
+from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Outcome, Question
 from abp_bridge.settings import Settings
 
@@ -55,6 +55,7 @@ class Person:
     says: Said = lambda question: None
     questions: list[Question] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    progress: list[Progress] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     _something: anyio.Event = field(default_factory=anyio.Event)
 
@@ -77,7 +78,8 @@ class Person:
         self.notices.append(notice)
         self._happened()
 
-    def on_progress(self, progress: object) -> None:
+    def on_progress(self, progress: Progress) -> None:
+        self.progress.append(progress)
         self._happened()
 
     def on_disconnect(self, reason: str) -> None:

@@ -10,8 +10,12 @@ from http.cookiejar import CookieJar
 from urllib.parse import urlencode, urljoin
 from urllib.request import HTTPCookieProcessor, Request, build_opener
 
+import anyio.to_thread
+import mcp_types as types
+
 from support.harness import PATIENCE
 
+PASSWORD = "hunter2"
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
 
 
@@ -83,3 +87,12 @@ def type_on_the_page(words: str, key: str) -> None:
     browser.open(found[0])
     browser.send(**{"field-0": key})
     assert "Thank you" in browser.page
+
+
+async def give_password(params: types.ElicitRequestParams) -> types.ElicitResult:
+    """What a person does with the link that their host shows them: `PASSWORD` is in the form."""
+    assert isinstance(params, types.ElicitRequestURLParams)
+    browser = Browser()
+    await anyio.to_thread.run_sync(browser.open, params.url)
+    await anyio.to_thread.run_sync(lambda: browser.send(**{"field-0": PASSWORD}))
+    return types.ElicitResult(action="accept")
