@@ -9,7 +9,7 @@ MISSPELT = 0.8  # it is taken for a misspelt one
 OFFERED = 0.6  # a person is asked whether it is meant
 SIMILAR = 0.5  # it stands before the others: `pdf.export` for `export_pdf`
 MAX_LOOKED_AT = 1_000  # names; each costs as much as its letters
-MAX_LETTERS = 200
+MAX_LETTERS = 200  # of what was written: a name is shorter
 
 
 def nearest(wanted: str, names: Iterable[str], ratio: float = OFFERED) -> str:

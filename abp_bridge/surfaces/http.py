@@ -1,6 +1,6 @@
 """A web server for this machine only, with what holds for all of ours: bounds on connections, slow
 clients and streams, headers on every response, no answer to other sites and other names, and no
-words of uvicorn's on stderr. Whom else it answers is its owner's `refuse`.
+words of uvicorn's on stderr. Whom else it answers, its owner checks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DRAINED = 8  # times of what is allowed is taken in and thrown away, so that a b
 IDLE_LIMIT = 10.0  # seconds for a client to bring a whole request
 START_LIMIT = 5.0  # seconds for a server to listen
 CLOSE_LIMIT = 1.0  # seconds to close connections in: the person's browser is not waited for
-MAX_CONNECTIONS = 128
+MAX_CONNECTIONS = 128  # at once; a browser opens six
 MAX_STREAMS = 48  # fewer, so that streams never take the last connection
 MAX_HEADERS = 16 * 1024  # bytes of a request's line and headers: browsers' have some 2,000
 BACKLOG = 64  # connections that wait to be taken
@@ -151,7 +151,8 @@ class Site:
         refusals: The responses to who asks under another name (421), from another site's page
             (403), and where a route raised (500).
         headers: Of every response, beside `HEADERS`.
-        refuse: Sees every other request first; None lets it through.
+        check_access: Sees every other request first, and responds to those that may not; None
+            lets one through.
         origins: Of other sites whose pages may make requests, and show pages in theirs.
     """
 
@@ -160,13 +161,13 @@ class Site:
         router: Router,
         refusals: Mapping[int, ASGIApp],
         headers: Mapping[str, str],
-        refuse: Callable[[HTTPConnection], Response | None] = lambda request: None,
+        check_access: Callable[[HTTPConnection], Response | None] = lambda request: None,
         origins: Collection[str] = (),
     ) -> None:
         self._router = router
         self._refusals = refusals
         self._headers = {**HEADERS, **headers}
-        self._refuse = refuse
+        self._check_access = check_access
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -194,7 +195,7 @@ class Site:
             return self._refusals[421]  # the page of somebody who rebinds names gets nothing
         if _cross_site(request, host, self._origins):
             return self._refusals[403]
-        return self._refuse(request) or self._router
+        return self._check_access(request) or self._router
 
 
 def _cross_site(request: HTTPConnection, here: str, allowed: Collection[str]) -> bool:

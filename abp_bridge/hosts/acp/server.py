@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.rpc.connection import JsonRpcConnection
 
-MAX_SESSIONS = 100
+MAX_SESSIONS = 100  # of one client: each may start its apps
 
 _INFO = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
 

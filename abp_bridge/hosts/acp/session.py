@@ -35,7 +35,7 @@ from abp_bridge.protocols.mcp.results import encode_result
 from abp_bridge.protocols.mcp.tools import tool_name
 from abp_bridge.rpc.connection import JsonRpcConnection
 
-MAX_OPERATIONS = 1_000
+MAX_OPERATIONS = 1_000  # running ones with a card: more no chat shows
 TURN = "turn"  # a session has one at a time
 
 HELP = """\

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 Params = JsonObject
 
-MAX_SUBSCRIPTIONS = 1_000
+MAX_SUBSCRIPTIONS = 1_000  # resources that one host hears of
 
 SERVER = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
 _UNTITLED = {name: value for name, value in SERVER.items() if name != "title"}

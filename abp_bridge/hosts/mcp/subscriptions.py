@@ -18,7 +18,7 @@ from abp_bridge.rpc.protocol import Id
 if TYPE_CHECKING:
     from abp_bridge.rpc.connection import JsonRpcConnection
 
-MAX_LISTENS = 100
+MAX_LISTENS = 100  # streams of one host at once; each is told of every change
 
 
 class Subscriptions:

@@ -43,7 +43,7 @@ from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.sampling import is_servers_own
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25, V2026_07_28
 
-MAX_ROOTS = 100
+MAX_ROOTS = 100  # folders that are read of a host: as many as are looked at
 ANSWER = "Your answer"
 MAX_OPTION = 60  # characters of an option with its description: one line of a terminal
 MAX_SCHEMA = 1_500  # characters of a schema in a description: a person reads it

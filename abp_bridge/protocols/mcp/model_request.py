@@ -42,7 +42,7 @@ MAX_SENT = LONGEST_MESSAGE // 2  # characters: quoted, line by line, they may be
 MAX_IMAGE = 5 * 2**20  # bytes: what each provider takes
 MAX_IMAGES = 8 * 2**20  # bytes of all in one request; in base64 they fit a line of JSON-RPC
 MAX_TOKENS = 1_000_000  # nobody's answer is longer; a number beyond is none
-MAX_STOPS = 16
+MAX_STOPS = 16  # texts that end an answer: APIs of models take fewer
 MAX_STOP = 100  # characters of each: it ends an answer, and says nothing
 # The kinds that every provider takes -> what each begins with.
 _IMAGES: Mapping[str, bytes] = {

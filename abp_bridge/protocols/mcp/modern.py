@@ -45,8 +45,8 @@ LISTENED = {
     "notifications/resources/list_changed": RESOURCES,
     UPDATED: UPDATES,
 }
-MAX_UPDATES = 1_000
-LONGEST_URI = 2_000
+MAX_UPDATES = 1_000  # resources that all streams of a host watch together
+LONGEST_URI = 2_000  # characters; ours have at most some hundred
 
 
 class InvalidParamsError(AbpBridgeError):

@@ -29,7 +29,7 @@ _ROOT_COMBINATORS = (
     "else",
     "$ref",
 )
-_NAME_LIMIT = 64
+_NAME_LIMIT = 64  # characters of a name: what model providers take
 ABOUT = "abp-bridge/capability"  # in `_meta`: what ABP says and MCP has no word for
 ROOM = 20_000  # characters of capabilities in one result: hosts cut longer ones, and do not say so
 

@@ -42,7 +42,7 @@ NAME = "abp"
 AUTHENTICATION_LIMIT = 5.0  # seconds to say who one is
 MAX_UNAUTHENTICATED = 8  # who have not said it yet, at once
 LONGEST_TOKEN = 64  # bytes
-RETRY = 0.1
+RETRY = 0.1  # seconds after an accept that failed, as where no descriptor is free
 LONGEST_PARENT = 70  # bytes; some systems take 103 for the path of a socket
 
 

@@ -13,7 +13,7 @@ import threading
 
 TOKEN = "ABP_RELAY_TOKEN"  # noqa: S105 - the name of a variable
 WELCOME = b"\n"
-CHUNK = 64 * 1024
+CHUNK = 64 * 1024  # bytes of one read
 
 
 def main() -> int:

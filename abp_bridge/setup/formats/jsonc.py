@@ -34,7 +34,7 @@ _WORDS: Mapping[str, JsonValue] = {"true": True, "false": False, "null": None}
 _BLANK = " \t\r\n"
 _BLANKS = re.compile(f"[{_BLANK}]*")
 _STRINGS = json.JSONDecoder()
-_MAX_DIGITS = 300
+_MAX_DIGITS = 300  # of a number: none that a program reads has more
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from abp_bridge.surfaces.inbox.places import state_folder
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-MAX_BROWSERS = 16
+MAX_BROWSERS = 16  # of one person: the oldest gives way
 MAX_FILE = 64 * 1024  # bytes
 SEED_LENGTH = 32  # bytes of a secret
 _NAME = "inbox.json"

@@ -124,9 +124,9 @@ class QuestionsServer:
         ]
         router = Router(routes, redirect_slashes=False, default=_NOT_FOUND)
         policy = {"Content-Security-Policy": "default-src 'none'"}
-        return http.Site(router, _REFUSALS, policy, self._refuse)
+        return http.Site(router, _REFUSALS, policy, self._check_password)
 
-    def _refuse(self, request: HTTPConnection) -> Response | None:
+    def _check_password(self, request: HTTPConnection) -> Response | None:
         given = _password(request.headers.get("authorization", ""))
         if not hmac.compare_digest(given, self._password):
             return _NO_PASSWORD

@@ -1,0 +1,11 @@
+"""No number of the product stands alone: each has its unit, or its reason."""
+
+from __future__ import annotations
+
+from .limits import find_limits
+
+
+def test_every_limit_says_its_unit_or_why() -> None:
+    limits = list(find_limits())
+    assert len(limits) > 300
+    assert [f"{each.file}: {each.name}" for each in limits if not each.why] == []
