@@ -9,7 +9,16 @@ from contextlib import ExitStack
 from functools import partial
 
 from bench.client import Editor
-from bench.subjects import FACE, LINE_PUMP, PROXY, PROXY_WITH_APP, PUMP, SDK_AGENT, Bench
+from bench.subjects import (
+    FACE,
+    LINE_PUMP,
+    PROXY,
+    PROXY_WITH_APP,
+    PUMP,
+    SDK_AGENT,
+    SDK_AGENT_WITH_APP,
+    Bench,
+)
 from bench.table import Row, Sample
 from bench.traffic import TURN, Turns, in_turns, rounds
 
@@ -122,16 +131,20 @@ def _starting(bench: Bench) -> list[Row]:
 
 def _asking(bench: Bench) -> list[Row]:
     """A question's round as `traffic.questions` has it, as a permission: an app asks the bridge,
-    which is the agent, against an agent that asks.
+    which is the agent, against an agent that asks by itself, without a process behind it; and
+    against one that carries the same app's questions, which is the same work.
     """
     carded = f"{SDK_AGENT} with cards"
 
     def begin(stack: ExitStack) -> Turns:
-        face, sdk = bench.opened(stack, FACE), bench.opened(stack, SDK_AGENT)
+        face, sdk, carrier = (
+            bench.opened(stack, subject) for subject in (FACE, SDK_AGENT, SDK_AGENT_WITH_APP)
+        )
         prompts = {
             FACE: (face, f'/ask {{"count": {TURN + 1}, "together": 1}}'),
             SDK_AGENT: (sdk, f"{TURN + 1}"),
             carded: (sdk, f"{TURN + 1} cards"),
+            SDK_AGENT_WITH_APP: (carrier, f"{TURN + 1} cards"),
         }
         return {
             name: (editor, partial(rounds, editor, "session/prompt", editor.words(text)))
@@ -139,7 +152,7 @@ def _asking(bench: Bench) -> list[Row]:
         }
 
     took, cpu = _in_turns_afresh(begin, bench)
-    figure = "permission, given at once"
+    figure, with_app = "permission, given at once", took[SDK_AGENT_WITH_APP]
     return [
         Row("acp.question", figure, "ms", took[FACE], SDK_AGENT, took[SDK_AGENT]),
         Row(
@@ -152,6 +165,7 @@ def _asking(bench: Bench) -> list[Row]:
             at="p99",
         ),
         Row("acp.question.cards", figure, "ms", took[FACE], carded, took[carded]),
+        Row("acp.question.app", figure, "ms", took[FACE], SDK_AGENT_WITH_APP, with_app),
         Row("acp.question.cpu", "CPU of one permission", "ms", cpu[FACE], carded, cpu[carded]),
     ]
 

@@ -165,8 +165,9 @@ class Client:
             else:
                 self.answer(message)
 
-    def answer(self, question: Json) -> None:
-        self.send({"id": question["id"], "result": ANSWER})
+    def answer(self, question: Json) -> float:
+        """Answer a question. Returns the time just before the first byte left."""
+        return self.send({"id": question["id"], "result": ANSWER})
 
     def request(self, method: str, params: Mapping[str, Json]) -> tuple[float, Json]:
         """One request and its result: (seconds, result)."""
@@ -268,13 +269,14 @@ class Editor(Client):
 
     question = "session/request_permission"
 
-    def answer(self, question: Json) -> None:
+    def answer(self, question: Json) -> float:
+        """Allow what is asked for (`Client.answer`)."""
         allowed = next(
             option["optionId"]
             for option in question["params"]["options"]
             if option["kind"] == "allow_once"
         )
-        self.send(
+        return self.send(
             {
                 "id": question["id"],
                 "result": {"outcome": {"outcome": "selected", "optionId": allowed}},

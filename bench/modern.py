@@ -4,7 +4,6 @@ what a thousand calls cost that wait for it.
 
 from __future__ import annotations
 
-import itertools
 import time
 from contextlib import ExitStack
 
@@ -108,16 +107,17 @@ def parked(bench: Bench) -> list[Row]:
 
 def _rounds(client: Client, tool: str, arguments: Json) -> list[float]:
     """Call a tool that asks one question after another, and come back with each answer; the seconds
-    from each question to the next.
+    from each answer to the next question.
     """
-    seen: list[float] = []
+    took: list[float] = []
     id, _ = client.call_modern(tool, arguments)
+    _, result = client.wait_for(id)
     while True:
+        id, left = client.call_modern(tool, arguments, result)
         came, result = client.wait_for(id)
         if result["resultType"] == "complete":
-            return [after - before for before, after in itertools.pairwise(seen)]
-        seen.append(came)
-        id, _ = client.call_modern(tool, arguments, result)
+            return took
+        took.append(came - left)
 
 
 def _park(client: Client, wide: int) -> tuple[float, float]:

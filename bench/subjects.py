@@ -32,15 +32,17 @@ COMMANDS: dict[str, Sequence[str]] = {
     MCP_LINE_PUMP: [PYTHON, str(HERE / "baselines" / "line_pump.py"), *_SERVER],
 }
 
-APP = f"stdio:{shlex.join([PYTHON, str(HERE / 'echo_app.py')])}"
+_APP = [PYTHON, str(HERE / "echo_app.py")]
+APP = f"stdio:{shlex.join(_APP)}"
 
 # What an editor launches.
-PROXY, PROXY_WITH_APP, LINE_PUMP, FACE, SDK_AGENT = (
+PROXY, PROXY_WITH_APP, LINE_PUMP, FACE, SDK_AGENT, SDK_AGENT_WITH_APP = (
     "abp_bridge acp",
     "abp_bridge acp --app",
     "line pump",
     "abp_bridge serve --app",
     "SDK agent",
+    "SDK agent with cards and the app",
 )
 
 _AGENT = [PYTHON, str(HERE / "baselines" / "echo_agent.py")]
@@ -51,6 +53,7 @@ ACP_COMMANDS: dict[str, Sequence[str]] = {
     LINE_PUMP: [PYTHON, str(HERE / "baselines" / "line_pump.py"), *_AGENT],
     FACE: [*COMMANDS[BRIDGE], "--app", APP],
     SDK_AGENT: [PYTHON, str(HERE / "baselines" / "acp_agent.py")],
+    SDK_AGENT_WITH_APP: [PYTHON, str(HERE / "baselines" / "acp_agent.py"), *_APP],
 }
 
 

@@ -1,4 +1,6 @@
-"""Samples -> rows -> verdicts -> a table. Budgets stand in budgets.json, by the key of a row."""
+"""Samples -> rows -> verdicts -> a table. Budgets stand in budgets.json, by the key of a row: the
+most that its value, its ratio or its ratio of minima may be.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +83,11 @@ class Row:
         budget = BUDGETS.get(self.key)
         if budget is None:
             return None
-        within = self.value <= budget.get("value", float("inf"))
-        return within and (self.ratio is None or self.ratio <= budget.get("ratio", float("inf")))
+        measured = {"value": self.value, "ratio": self.ratio, "minima": self.ratio_of_minima}
+        return all(
+            found is None or found <= budget.get(word, float("inf"))
+            for word, found in measured.items()
+        )
 
     def as_json(self) -> Json:
         return {
@@ -172,4 +177,6 @@ def _budget(row: Row) -> str:
         if word in budget
     ]
     part = f"{row.at} " if len(row.ours.values) > 1 else ""
-    return ", ".join(f"{part}<= {limit}" for limit in limits)
+    shown = [f"{part}<= {limit}" for limit in limits]
+    shown += [f"minima <= {budget['minima']:g} x"] if "minima" in budget else []
+    return ", ".join(shown)

@@ -5,7 +5,6 @@ Subjects take turns in short rounds.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
@@ -67,8 +66,8 @@ def calls(bench: Bench) -> list[Row]:
 
 
 def questions(bench: Bench) -> list[Row]:
-    """A question's round: from the host's sight of one question, over its answer, to its sight of
-    the next, which was asked when the answer came.
+    """A question's round above the person: from the host's answer to its sight of the next
+    question, which the app asks when the answer comes.
     """
     with ExitStack() as stack:
         bridge, sdk, pump = (
@@ -95,23 +94,26 @@ def questions(bench: Bench) -> list[Row]:
 
 
 def rounds_of(client: Client, tool: str, arguments: Json) -> list[float]:
-    """Call a tool that asks one question after another; the seconds from each question to
-    the next.
+    """Call a tool that asks one question after another; the seconds from each answer to the next
+    question.
     """
     return rounds(client, "tools/call", {"name": tool, "arguments": arguments})
 
 
 def rounds(client: Client, method: str, params: Json) -> list[float]:
     """The same of any request."""
-    seen: list[float] = []
+    took: list[float] = []
+    answered: float | None = None
 
     def on_question(came: float, question: Json) -> None:
-        seen.append(came)
-        client.answer(question)
+        nonlocal answered
+        if answered is not None:
+            took.append(came - answered)
+        answered = client.answer(question)
 
     id, _ = client.ask_for(method, params)
     client.wait_for(id, on_question)
-    return [after - before for before, after in itertools.pairwise(seen)]
+    return took
 
 
 def _calls_of(client: Client, tool: str, arguments: Json) -> Callable[[], list[float]]:

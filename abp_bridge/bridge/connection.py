@@ -232,6 +232,7 @@ class AppConnection:
             calls=calls,
             tools=tools,
             app=label(self.name),
+            agent=label(self._session.host.name),  # as the elicitor has it, which copies it else
             icon="" if self._opened is None else self._opened.icon,
         )
         self._questions[question.id] = question

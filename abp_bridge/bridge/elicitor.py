@@ -104,7 +104,8 @@ class Elicitor:
                 AnsweredBy.NOBODY,
                 reason=f"{MAX_OPEN} questions are open already",
             )
-        question = replace(question, agent=label(self._agent()))
+        if question.agent != (agent := label(self._agent())):
+            question = replace(question, agent=agent)
         limit = min(question.timeout or self._limit, MAX_TIME)
         entry = self.ledger.add(question, now())
         self._observe(InputRequestEvent(entry.since, question))

@@ -10,7 +10,7 @@ from typing import Self
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.normal_schema import normalize
-from abp_bridge.core.schema import check
+from abp_bridge.core.schema import Schema, check
 from abp_bridge.errors import RemoteProtocolError
 
 
@@ -42,15 +42,26 @@ class Capability:
     requirements: tuple[JsonObject, ...] = ()
     alternatives: tuple[str, ...] = ()
     needs_approval: bool = False
+    # The schema in its normal form, once it was needed; None where there is none.
+    _normal: list[Schema | None] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def parameter_errors(self, params: JsonObject) -> list[str]:
         """What is wrong with the parameters of a call, a sentence each; nothing where the schema
         cannot be followed: the app looks at them too.
         """
-        try:
-            return check(dict(params), normalize(self.input_schema))
-        except RemoteProtocolError:
-            return []
+        if not self._normal:
+            self._normal.append(_normalize(self.input_schema))
+        schema = self._normal[0]
+        return [] if schema is None else check(dict(params), schema)
+
+
+def _normalize(schema: Schema) -> Schema | None:
+    try:
+        return normalize(schema)
+    except RemoteProtocolError:
+        return None
 
 
 class CapabilityList(tuple[Capability, ...]):

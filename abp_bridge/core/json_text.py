@@ -43,6 +43,8 @@ def is_deeper(value: JsonValue, limit: int) -> bool:
     """Whether `value` is nested more than `limit` levels deep; a value that holds nothing is one
     level.
     """
+    if not isinstance(value, (dict, list)):
+        return limit < 1
     level = [value]
     for _ in range(limit):
         if not level:

@@ -373,6 +373,8 @@ def _errors(asked: Field, value: JsonValue | Missing) -> list[str]:
 
 def _is_text(value: JsonValue) -> bool:
     """Whether UTF-8 can carry it: strict readers take nothing else."""
+    if value is None or isinstance(value, (int, float)):
+        return True
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -73,13 +73,14 @@ def unsupported_keywords(schema: Schema) -> tuple[str, ...]:
 
     A known one is among them whose value is none of its own: `exclusiveMinimum: true`.
     """
+    inside = parts(schema)
     found = {
         "pattern" if word == "patternProperties" and isinstance(value, Mapping) else word
-        for _, part in parts(schema)
+        for _, part in inside
         for word, value in part.items()
         if not (_READABLE[word](value) if word in _READABLE else _is_annotation(word))
     }
-    formats = {as_text(part.get("format")) for _, part in parts(schema)} - {"", *FORMATS}
+    formats = {as_text(part.get("format")) for _, part in inside} - {"", *FORMATS}
     return tuple(sorted(found | {f"format {each}" for each in formats}))
 
 
@@ -89,14 +90,19 @@ def _is_annotation(word: str) -> bool:
 
 def type_of(value: JsonValue) -> str:
     """The JSON type name of a Python value, `integer` for whole numbers."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+    if isinstance(value, float) and value.is_integer():
         return "integer"
-    for kind, name in ((float, "number"), (str, "string"), (list, "array"), (dict, "object")):
-        if isinstance(value, kind):
-            return name
-    return "null"
+    return _TYPES.get(type(value), "null")
+
+
+_TYPES: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
 
 
 def json_equal(a: JsonValue, b: JsonValue) -> bool:

@@ -10,6 +10,8 @@ import asyncio
 import selectors
 import time
 
+JUST_NOW = 0.0005  # seconds: so long may what comes wait while other work is done
+
 
 class _Selector(selectors.DefaultSelector):
     """Knows when it last looked, and for how long nobody had looked before that."""
@@ -20,8 +22,12 @@ class _Selector(selectors.DefaultSelector):
     def select(  # type: ignore[explicit-any]
         self, timeout: float | None = None
     ) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait as the base does, and note the time (seconds of the monotonic clock)."""
+        """Wait as the base does, and note the time (seconds of the monotonic clock). Not at all
+        where there is work, and was a look just now: a message takes several turns of the loop.
+        """
         self.unwatched = time.monotonic() - self.looked
+        if timeout == 0 and self.unwatched < JUST_NOW:
+            return []
         found = super().select(timeout)
         self.looked = time.monotonic()
         return found

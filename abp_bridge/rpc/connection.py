@@ -515,7 +515,8 @@ class JsonRpcConnection:
     def _wake_later(self) -> None:
         def wake() -> None:
             self._timer = None
-            self._work.set()
+            if self._outbox:  # nothing took it along
+                self._flush_now()
 
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DEFERRAL, wake)

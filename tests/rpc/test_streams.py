@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from abp_bridge.rpc.arrival import OPTIONS
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, accept, listen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]
@@ -45,6 +46,28 @@ async def test_a_pipe_is_read_to_its_end() -> None:
     os.close(writing)
     assert await everything(source) == b""
     source.close()
+
+
+def test_what_comes_is_read_by_a_loop_that_always_has_other_work() -> None:
+    async def read_at_work() -> bytes:
+        reading, writing = os.pipe()
+        source, read = StreamReader(reading), list[bytes]()
+
+        async def read_on() -> None:
+            read.append(await source.receive())
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read_on)
+                await anyio.wait_all_tasks_blocked()
+                os.write(writing, b"hello")
+                while not read:  # noqa: ASYNC110 (a loop that always has work)
+                    await asyncio.sleep(0)
+        os.close(writing)
+        source.close()
+        return read[0]
+
+    assert anyio.run(read_at_work, backend_options=OPTIONS) == b"hello"
 
 
 async def test_a_pipe_that_somebody_made_unblocking_is_waited_for() -> None:

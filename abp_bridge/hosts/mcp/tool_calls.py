@@ -40,6 +40,7 @@ from abp_bridge.protocols.mcp.modern import (
     encode_round,
 )
 from abp_bridge.protocols.mcp.results import encode_result, encode_text
+from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.errors import RpcError
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ class ToolCalls:
             parked.pending_progress = None
         self._deadlines.pop(parked.call.id, None)
         timeout = self._timeout_of(request)
-        timeout.left -= anyio.current_time() - request.began
+        timeout.left -= now() - request.began
         try:
             while parked.ended is None:
                 if not parked.has_rounds:
@@ -324,7 +325,7 @@ class ToolCalls:
             self._delivered[id] = None
         while len(self._delivered) > MAX_DELIVERED:
             self._forget(next(iter(self._delivered)))
-        self._deadlines[id] = anyio.current_time() + self._limit
+        self._deadlines[id] = now() + self._limit
         if not self._expiring:
             self._expiring = True
             self._tasks.start_soon(self._expire)
@@ -378,9 +379,9 @@ async def _watch(parked: ParkedCall, timeout: ToolTimeout) -> None:
     ):  # what only the model was told is no question that stops a clock
         await parked.changed()
         return
-    started = anyio.current_time()
+    started = now()
     await parked.changed(timeout.left)
-    timeout.left -= anyio.current_time() - started
+    timeout.left -= now() - started
 
 
 def _encode_unfinished(parked: ParkedCall, request: ToolRequest) -> JsonObject:

@@ -10,6 +10,7 @@ import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class ToolRequest:
         self.id = id
         self.client = client
         self.scope = anyio.CancelScope()
-        self.began = anyio.current_time()
+        self.began = now()
         self.arrived = arrived
         self.token: JsonValue = None
         self.progress: Progress | None = None

@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from abp_bridge.rpc.private_files import PlaceError, find_problem, private_folder
@@ -64,10 +65,16 @@ def state_folder() -> Path:
     Raises:
         PlaceError: This user has no home.
     """
-    try:
-        return Path.home() / ".local" / "state" / "abp-bridge"
-    except RuntimeError as problem:
-        raise PlaceError(str(problem)) from None
+    home = os.path.expanduser("~")
+    if home == "~":
+        raise PlaceError("this user has no home")
+    return _state_folder(home)
+
+
+@lru_cache(maxsize=1)
+def _state_folder(home: str) -> Path:
+    """Made once: a bridge looks there after each question."""
+    return Path(home, ".local", "state", "abp-bridge")
 
 
 def socket_path(folder: Path) -> Path:

@@ -7,6 +7,7 @@ answers anything.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -126,7 +127,8 @@ class Register:
 
         del self._open[asked.id]
         _asked.set(asked.around)
-        history.add(event.question, event.answer)
+        # It may wait for a file, and who asked waits for the answer.
+        asyncio.get_running_loop().call_soon(history.add, event.question, event.answer)
 
     # --- what is asked of it ---
 
