@@ -23,7 +23,7 @@ async def test_apps_of_one_name_can_be_told_apart_by_their_questions() -> None:
         asked.append(question)
         return Answer(Outcome.DECLINED, AnsweredBy.PERSON)
 
-    session: Json = SimpleNamespace(ask=ask)
+    session: Json = SimpleNamespace(ask=ask, host=SimpleNamespace(name="a host"))
     app: Json = SimpleNamespace(origin="python app.py")
     question = Question("q", Kind.SAMPLING, "task", (), app.origin)
     one, two = (AppConnection(session, f"python {each}/app.py", app) for each in "ab")
