@@ -225,7 +225,7 @@ def question(scene: Scene) -> Seen:
 def _drawn(shown: Shown) -> str:
     """The question as it stands there, line by line; of a page, nothing."""
     *_, drawn = shown.words.rpartition("asks:")
-    lines = [" ".join(line.split()) for line in drawn.splitlines()]
+    lines = [" ".join(line.replace("─", " ").split()) for line in drawn.splitlines()]
     return "" if "<html" in shown.words else f": “{' / '.join(filter(None, lines))}”"
 
 
