@@ -159,7 +159,7 @@ class ToolCall:
         """The result; None where the time is to begin anew, as a person had a part of it."""
         assert self._invocation is not None
         invocation, dialogs = self._invocation, self._page.dialogs.count
-        hint = invocation.hint
+        hint, silent = invocation.hint, False
         quiet = NEXT_PAGE_LIMIT if invocation.has_left else QUIET_LIMIT
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look_for_need)
@@ -171,6 +171,7 @@ class ToolCall:
                     or (self._needs_hand and self._may_hand)
                 ):
                     await invocation.wait_news()
+            silent = waiting.cancelled_caught
             tasks.cancel_scope.cancel()
         if self._stopped:
             return unsent("the form was no longer what had been read")
@@ -179,7 +180,7 @@ class ToolCall:
         if invocation.gone:
             return self._nobody_knows(invocation.gone, sent)
         asked = self._page.dialogs.is_open or self._page.dialogs.count != dialogs
-        if asked or not waiting.cancelled_caught:
+        if asked or not silent:
             return None
         late = f"the page did not answer within {self._limit:g} s"
         return self._nobody_knows(hint or late, sent)
