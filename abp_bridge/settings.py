@@ -265,6 +265,21 @@ class Settings:
         repeated=True,
         help="a private host on which the model may connect apps. May be repeated",
     )
+    frames: tuple[str, ...] = _setting(
+        (),
+        variable="ABP_FRAMES",
+        flag="--frames",
+        metavar="ORIGIN",
+        read=_read_list(" "),
+        separator=" ",
+        repeated=True,
+        commands=(*TRYING, "check"),
+        private=True,
+        help=(
+            "an origin whose frames offer their WebMCP tools too, in pages that let them. May be"
+            " repeated"
+        ),
+    )
     output_dir: str | None = _setting(
         None,
         variable="ABP_OUTPUT_DIR",
@@ -942,6 +957,15 @@ def _check_hosts(settings: Settings) -> Iterator[str]:
             )
 
 
+def _check_frames(settings: Settings) -> Iterator[str]:
+    for origin in settings.frames:
+        if not (origin.startswith("http") and _ORIGIN.fullmatch(origin)):
+            yield (
+                f"--frames {_quoted(origin)} is no origin: it must be as browsers write it, such as"
+                " https://pay.example"
+            )
+
+
 def _check_confirm(settings: Settings) -> Iterator[str]:
     """A word that is misspelt would have nobody asked."""
     for name in settings.confirm:
@@ -1016,6 +1040,7 @@ _CHECKS = (
     _check_budget,
     _check_apps,
     _check_hosts,
+    _check_frames,
     _check_confirm,
     _check_roots,
     _check_password,

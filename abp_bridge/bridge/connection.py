@@ -226,14 +226,15 @@ class AppConnection:
         call = self._find_call(question.call) or self._only_call()
         calls = (call.id,) if call else tuple(reversed(self.calls))
         tools = tuple(self.calls[each].capability for each in calls)
+        own = question.origin == self.app.origin  # a frame of another's has neither
         question = replace(
             question,
             connection=self._number,
             calls=calls,
             tools=tools,
-            app=label(self.name),
+            app=label(self.name) if own else "",
             agent=label(self._session.host.name),  # as the elicitor has it, which copies it else
-            icon="" if self._opened is None else self._opened.icon,
+            icon=self._opened.icon if own and self._opened is not None else "",
         )
         self._questions[question.id] = question
         running = list(self.calls.values()) if call is None else [call]

@@ -30,11 +30,12 @@ class Obstacles:
         """What stands there now is none."""
         with suppress(CallRefusedError):
             given = {"frameId": self._frame, "worldName": WORLD}
-            world = await self._session.send("Page.createIsolatedWorld", given)
+            world = await self._session.send("Page.createIsolatedWorld", given, frame=self._frame)
             script = SCRIPT.read_text(encoding="utf-8")
             found = await self._session.send(
                 "Runtime.evaluate",
                 {"expression": f"({script})()", "contextId": world["executionContextId"]},
+                frame=self._frame,
             )
             self._before = str(found["result"].get("objectId", ""))
 
@@ -48,7 +49,8 @@ class Obstacles:
                 "objectId": self._before,
                 "returnByValue": True,
             }
-            answer = await self._session.send("Runtime.callFunctionOn", given)
+            frame = self._frame
+            answer = await self._session.send("Runtime.callFunctionOn", given, frame=frame)
             said = json_text.parse(as_text(answer["result"].get("value")))
         except (CallRefusedError, ValueError):
             return ""

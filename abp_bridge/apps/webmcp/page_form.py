@@ -57,7 +57,9 @@ class PageForm:
         """
         control = await self._call("control", place, by_value=False)
         await self._session.send(
-            "DOM.setFileInputFiles", {"files": [path], "objectId": str(control)}
+            "DOM.setFileInputFiles",
+            {"files": [path], "objectId": str(control)},
+            frame=self._tool.frame,
         )
 
     async def submit(self) -> bool:
@@ -98,6 +100,7 @@ class PageForm:
                 "arguments": [{"value": work}, {"value": given}],
                 "returnByValue": by_value,
             },
+            frame=self._tool.frame,
         )
         if "exceptionDetails" in answer:
             thrown = answer["exceptionDetails"].get("exception", {}).get("description", "")
@@ -109,13 +112,15 @@ class PageForm:
         """The form in our own world."""
         if not self._object:
             given = {"frameId": self._tool.frame, "worldName": WORLD}
-            world = await self._session.send("Page.createIsolatedWorld", given)
+            frame = self._tool.frame
+            world = await self._session.send("Page.createIsolatedWorld", given, frame=frame)
             found = await self._session.send(
                 "DOM.resolveNode",
                 {
                     "backendNodeId": self._tool.node,
                     "executionContextId": world["executionContextId"],
                 },
+                frame=frame,
             )
             self._object = str(found["object"]["objectId"])
         return self._object

@@ -1,8 +1,9 @@
 """What the browser says of a page's tools: which there are, and what becomes of each call.
 
-One session of the browser's own protocol. A tool is known until the browser takes it away or its
-frame shows something else, of which the browser says nothing. Of a frame that is not of the page's
-origin no tool is kept.
+A session of the browser's own protocol for the page, and one for each frame that another process
+shows and that may be heard (`frames.py`). A tool is known until the browser takes it away or its
+frame shows something else, of which the browser says nothing. Of a frame of another origin no tool
+is offered, but where the person named that origin.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -20,6 +22,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.apps.webmcp.frames import FrameSessions
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.known_texts import KnownTexts
 from abp_bridge.core.sanitize import label
@@ -100,20 +103,28 @@ class ToolSession:
     Args:
         page: The page.
         on_change: Is called when there are others.
+        allowed: Other origins, whose frames' tools are offered too.
 
     Attributes:
-        tools: Those of the page's own origin, by what no two share.
-        frames: The origin of each frame of this session, by its id, in the page's order.
+        tools: Those of the page's own origin and of allowed ones, by what no two share.
+        frames: The origin of each frame, by its id, in the page's order.
+        strangers: Of how many origins there were frames that are not heard.
         secrets: What the page was given as one, which is in no result of any later call.
         knows_secrets: Whether it was given any.
     """
 
-    def __init__(self, page: AppPage, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, page: AppPage, on_change: Callable[[], None], allowed: Collection[str] = ()
+    ) -> None:
         self.tools: dict[Key, Tool] = {}
         self.frames: dict[str, str] = {}
         self._page = page
         self._on_change = on_change
         self._cdp: CDPSession | None = None
+        self._allowed = allowed
+        self._others = FrameSessions(page, allowed, self._connect, self._on_gone, self._on_stranger)
+        self.strangers = 0
+        self._owners: dict[str, CDPSession] = {}  # of frames, by their ids
         self._open: dict[str, Invocation] = {}
         self._early: deque[JsonObject] = deque(maxlen=MAX_EARLY)
         self._foreign: dict[Key, Tool] = {}
@@ -128,30 +139,40 @@ class ToolSession:
         Raises:
             PlaywrightError: The page is gone.
         """
-        self._cdp = cdp = await self._page.new_session()
-        cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"]))
-        cdp.on("Page.frameDetached", self._on_detached)
+        self._cdp = await self._page.new_session()
+        await self._connect(self._cdp)
+        self._others.start()
+
+    async def _connect(self, cdp: CDPSession) -> str:
+        """Hear of all that a session has; the id of its outermost frame."""
+        cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"], cdp))
+        cdp.on("Page.frameDetached", lambda event: self._on_detached(event, cdp))
         cdp.on("WebMCP.toolsAdded", self._on_added)
         cdp.on("WebMCP.toolsRemoved", self._on_removed)
         cdp.on("WebMCP.toolResponded", self._on_responded)
         await cdp.send("Page.enable")
-        self._know((await cdp.send("Page.getFrameTree"))["frameTree"])
+        tree = (await cdp.send("Page.getFrameTree"))["frameTree"]
+        self._know(tree, cdp)
         with suppress(PlaywrightError):  # a browser that knows no WebMCP
             await cdp.send("WebMCP.enable")
+        return str(tree["frame"]["id"])
 
-    def _know(self, tree: Mapping[str, Any]) -> None:
-        self.frames[tree["frame"]["id"]] = site(tree["frame"].get("securityOrigin", ""))
+    def _know(self, tree: Mapping[str, Any], cdp: CDPSession) -> None:
+        frame = tree["frame"]
+        self.frames[frame["id"]] = site(frame.get("securityOrigin", ""))
+        self._owners[frame["id"]] = cdp
         for each in tree.get("childFrames", ()):
-            self._know(each)
+            self._know(each, cdp)
 
     # --- what there is ---
 
     def _on_added(self, event: JsonValue) -> None:
         for each in decode_tools(event):
-            own = self._page.is_own_site(self.frames.get(each.frame, ""))
-            known = self.tools if own else self._foreign
+            place = self.frames.get(each.frame, "")
+            own = self._page.is_own_site(place)
+            known = self.tools if own or place in self._allowed else self._foreign
             if each.key in known or len(known) < MAX_TOOLS:
-                known[each.key] = each
+                known[each.key] = each if own else replace(each, origin=place)
             else:
                 self._left_out += 1
         self._on_change()
@@ -166,22 +187,37 @@ class ToolSession:
                     each.tell()
         self._on_change()
 
-    def _on_navigated(self, frame: Mapping[str, Any]) -> None:
+    def _on_navigated(self, frame: Mapping[str, Any], cdp: CDPSession) -> None:
         self.frames[frame["id"]] = site(frame.get("securityOrigin", ""))
-        self._forget(frame["id"])
-        for each in self._calls_of(frame["id"]):
+        self._owners[frame["id"]] = cdp
+        self._on_left(frame["id"])
+
+    def _on_left(self, frame: str) -> None:
+        """A frame shows something else."""
+        self._forget(frame)
+        for each in self._calls_of(frame):
             each.has_left, each.hint = True, "its page went on to another"
             each.tell()
 
-    def _on_detached(self, event: Mapping[str, Any]) -> None:
-        if event.get("reason") == "swap":  # another process shows it now
-            return
+    def _on_detached(self, event: Mapping[str, Any], cdp: CDPSession) -> None:
         frame = event["frameId"]
+        if event.get("reason") != "swap":
+            self._on_gone(frame)
+        elif self._owners.get(frame) is cdp:  # another process shows it now
+            self.frames[frame] = ""
+            self._on_left(frame)
+
+    def _on_gone(self, frame: str) -> None:
         self.frames.pop(frame, None)
+        self._owners.pop(frame, None)
         self._forget(frame)
         for each in self._calls_of(frame):
             each.gone = "its frame was taken away"
             each.tell()
+
+    def _on_stranger(self) -> None:
+        self.strangers += 1
+        self._on_change()
 
     def _forget(self, frame: str) -> None:
         gone = [key for key in (*self.tools, *self._foreign) if key[0] == frame]
@@ -196,7 +232,8 @@ class ToolSession:
         places = {self.frames.get(each.frame, "") for each in self._foreign.values()}
         with anyio.move_on_after(PAGE_LIMIT):
             for frame in self._page.shown.frames[1:]:
-                if self._page.is_own_site(frame.url) or site(frame.url) in places:
+                known = site(frame.url) in (*places, *self._allowed)
+                if known or self._page.is_own_site(frame.url):
                     continue
                 with suppress(PlaywrightError):
                     allowed = await (await frame.frame_element()).get_attribute("allow")
@@ -204,6 +241,7 @@ class ToolSession:
         named = sorted(label(each, 80) for each in places)
         warned = [
             f"tools of its frame of {each or 'no origin'} are not offered: it has another origin"
+            + (f" (if you trust that: --frames {each})" if each else "")
             for each in named[:MAX_WARNED]
         ]
         if self._left_out:
@@ -235,7 +273,7 @@ class ToolSession:
         if tool.node is not None and any([not await self.cancel(each) for each in same]):
             raise CallRefusedError("An earlier call of this form still runs in the page.")
         given: JsonObject = {"frameId": tool.frame, "toolName": tool.name, "input": dict(params)}
-        answer = await self.send("WebMCP.invokeTool", given, limit)
+        answer = await self.send("WebMCP.invokeTool", given, limit, frame=tool.frame)
         begun = Invocation(str(answer["invocationId"]), tool.key)
         self._open[begun.id] = begun
         for each in self._early:
@@ -261,7 +299,9 @@ class ToolSession:
         with anyio.move_on_after(limit):
             try:
                 if not invocation.is_over and invocation.id:
-                    await self.send("WebMCP.cancelInvocation", {"invocationId": invocation.id})
+                    named: JsonObject = {"invocationId": invocation.id}
+                    frame = invocation.key[0]
+                    await self.send("WebMCP.cancelInvocation", named, frame=frame)
                     await invocation.wait_over()
             except CallRefusedError as problem:  # the browser knows it no more
                 invocation.gone = invocation.gone or str(problem)
@@ -273,16 +313,17 @@ class ToolSession:
             self._open.pop(invocation.id, None)
 
     async def send(
-        self, method: str, given: JsonObject, limit: float = PAGE_LIMIT
+        self, method: str, given: JsonObject, limit: float = PAGE_LIMIT, *, frame: str
     ) -> Mapping[str, Any]:
-        """One command of the browser's protocol.
+        """One command of the browser's protocol, for the frame of that id.
 
         Raises:
             CallRefusedError: The browser refused, or the page is gone.
             PageSilentError: There is no answer for `limit` seconds in which no dialog is open.
         """
         assert self._cdp is not None, "it was started"
-        sending = asyncio.ensure_future(self._cdp.send(method, dict(given)))
+        cdp = self._owners.get(frame, self._cdp)
+        sending = asyncio.ensure_future(cdp.send(method, dict(given)))
         try:
             while not sending.done():
                 dialogs, count = self._page.dialogs, self._page.dialogs.count

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import anyio
 
+from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage
 from abp_bridge.apps.webmcp.call import ToolCall
 from abp_bridge.apps.webmcp.form_call import FormCall
@@ -52,12 +53,13 @@ class WebMcpTools:
         self._ended = anyio.Event()  # a call has
         self._changed = anyio.Event()
         self._told: dict[Key, Tool] | None = None  # what was listed last
+        self._warned = 0  # of how many origins of frames that was
 
     async def attach(self, page: AppPage, settings: Settings) -> None:
         """Hear of the tools of `page` (`PageTools.attach`)."""
         self._page = page
         self._limit = settings.call_timeout * SHARE
-        self._session = ToolSession(page, self._on_change)
+        self._session = ToolSession(page, self._on_change, set(map(site, settings.frames)))
         await self._session.start()
         page.tasks.start_soon(self._tell_changes)
 
@@ -90,6 +92,7 @@ class WebMcpTools:
         session = self._session
         assert session is not None
         tools, self._told = list(session.tools.values()), dict(session.tools)
+        self._warned = session.strangers
         self._names = name_tools(tools, taken, self._names, list(session.frames))
         problems = [*await session.warnings()]
         offered: list[tuple[Tool, str, Collection[str]]] = []
@@ -171,7 +174,7 @@ class WebMcpTools:
             self._session,
             self._page,
             tool,
-            origin=self._page.origin,
+            origin=tool.origin or self._page.origin,
             call=call,
             limit=self._limit,
         )
@@ -211,7 +214,8 @@ class WebMcpTools:
                 with anyio.move_on_after(QUIET) as waiting:
                     await self._changed.wait()
                 late = waiting.cancelled_caught
-            is_news = self._told is not None and self._told != self._session.tools
+            now = (self._session.tools, self._session.strangers)
+            is_news = self._told is not None and (self._told, self._warned) != now
             if is_news and self._page.listener is not None and not self._page.lost:
                 kind = NoticeKind.CAPABILITIES_CHANGED
                 self._page.listener.on_notice(Notice(kind, _CHANGED))

@@ -45,6 +45,7 @@ class Tool:
         read_only: Whether the page says that it changes nothing.
         consequential: Whether the page says that a person should approve each call.
         untrusted: Whether the page says that its results hold others' words.
+        origin: Of its frame, where that is not the page's own.
     """
 
     frame: str
@@ -56,6 +57,7 @@ class Tool:
     read_only: bool = False
     consequential: bool = False
     untrusted: bool = False
+    origin: str = ""
 
     @property
     def key(self) -> Key:
@@ -105,7 +107,8 @@ def decode_keys(raw: JsonValue) -> list[Key]:
 def name_tools(
     tools: Iterable[Tool], taken: Collection[str], known: Mapping[Key, str], frames: Sequence[str]
 ) -> dict[Key, str]:
-    """What each tool is called here: as the page calls it, unless that is taken.
+    """What each tool is called here: as the page calls it, unless that is taken, or its frame is of
+    another origin.
 
     Args:
         tools: The tools.
@@ -121,7 +124,7 @@ def name_tools(
             continue
         number = frames.index(each.frame) + 1 if each.frame in frames else 0
         name = each.name
-        if name in used:
+        if name in used or each.origin:
             name = f"frame{number}.{each.name}" if number > 1 else f"webmcp.{each.name}"
         while name in used:
             name = f"{name}_"
@@ -148,16 +151,20 @@ def _entry(tool: Tool, name: str, withheld: Collection[str]) -> JsonObject:
     schema = clean_schema(tool.schema or _NOTHING, withheld)
     if tool.waits:  # what the model does not know is the person's to fill in
         schema = {word: value for word, value in schema.items() if word != "required"}
-    description = _with_wait(tool.description) if tool.waits else tool.description
+    said = (
+        f"In a frame of {tool.origin}." if tool.origin else "",
+        WAITS if tool.waits else "",
+    )
+    description = _describe_tool(tool.description, " ".join(filter(None, said)))
     hints: dict[str, JsonValue] = {"readOnlyHint": True} if tool.read_only else {}
     hints |= {"openWorldHint": True} if tool.untrusted else {}
     return {"name": name, "description": description, "inputSchema": schema, "annotations": hints}
 
 
-def _with_wait(words: str) -> str:
-    """What a page says, ended as a sentence, and that its form waits."""
-    end = "." if words[-1:].isalnum() else ""
-    return f"{words}{end} {WAITS}".strip()
+def _describe_tool(words: str, more: str) -> str:
+    """What a page says, ended as a sentence where there is more."""
+    end = "." if more and words[-1:].isalnum() else ""
+    return f"{words}{end} {more}".strip()
 
 
 def _describe(capability: Capability, tool: Tool) -> Capability:
@@ -171,6 +178,7 @@ def _describe(capability: Capability, tool: Tool) -> Capability:
         presumed=destructive and not tool.consequential,
         harmless=tool.read_only,
         needs_approval=tool.needs_approval,
+        origin=tool.origin,
     )
 
 

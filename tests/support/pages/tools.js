@@ -47,10 +47,12 @@ const WORK = {
   rewrite: () =>
     $('table').addEventListener('change', () => ($('table').shop.value = '99'), { once: true }),
   more: () => void tool('later', 'Came later', () => 'late', { annotations: { readOnlyHint: true } }),
-  frame: (source) => {
+  bare: (source) => WORK.frame(source, ''),
+  elsewhere: (source) => (document.querySelector('iframe').src = source),
+  frame: (source, allow = 'tools') => {
     const frame = document.createElement('iframe');
     frame.src = source;
-    frame.allow = 'tools';
+    frame.allow = allow;
     document.body.append(frame);
   },
 };
