@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -107,12 +107,34 @@ NOBODY_READS = 141  # as others end whom SIGPIPE ends
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Errors are one line on stderr that says what to do, and the answer to what a
-    host asks that launched it.
+    """Run a command, in a process that goes on afterwards with its signals as they were. Errors are
+    one line on stderr that says what to do, and the answer to what a host asks that launched it.
+
+    Args:
+        arguments: The command and what follows it; of the process, where none are given.
 
     Returns:
         The exit code.
     """
+    with _kept_signals():
+        return _main(arguments)
+
+
+@contextlib.contextmanager
+def _kept_signals() -> Iterator[None]:
+    """Afterwards SIGINT does what it did, and is blocked or not as it was."""
+    handler = signal.getsignal(signal.SIGINT)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if os.name == "posix" else set()
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if os.name == "posix":
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, the last of its process (`main`)."""
     # Until a command takes over, Ctrl-C just ends us, without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     whole = _mend_streams()
@@ -198,7 +220,7 @@ def entry() -> None:
     """The `abp-bridge` script: ends at once, so that no finaliser can hold up a host that waits for
     us to go.
     """
-    code = main()
+    code = _main()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

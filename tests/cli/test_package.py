@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ from support.harness import PATIENCE
 from support.mcp_proxy import SERVER
 
 import abp_bridge
-from abp_bridge.cli.main import COMMANDS
+from abp_bridge.cli.main import COMMANDS, main
 
 
 def test_importing_the_package_loads_nothing_else() -> None:
@@ -39,6 +40,13 @@ def test_the_version_is_said_before_any_command_is_loaded() -> None:
     assert version == f"abp-bridge {abp_bridge.VERSION}"
     commands = {f"abp_bridge.cli.{module}" for module in COMMANDS.values()}
     assert not commands.intersection(loaded.split())
+
+
+def test_a_program_that_runs_a_command_has_its_signals_as_they_were() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert main(["check", "stdio:/nowhere/program"]) == 1
+    after = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert after == before
 
 
 @pytest.mark.parametrize("name", abp_bridge.__all__)
