@@ -121,7 +121,8 @@ class AgentSurface:
         self._find_obstacle = find_obstacle
         self._interval = interval
         self._spending = Spending(budget)
-        self._turns = anyio.Semaphore(AT_ONCE)
+        # What a turn took is known at its end: with a budget none begins before that.
+        self._turns = anyio.Semaphore(AT_ONCE if budget is None else 1)
         self._allowed: set[tuple[str, str]] = set()  # the apps all of whose requests are approved
         self._approvals: dict[tuple[str, str], set[anyio.CancelScope]] = {}  # open ones, by app
         self._rooms: dict[tuple[str, str], anyio.Semaphore] = {}  # for open ones, by app

@@ -456,6 +456,23 @@ async def test_a_budget_is_kept_and_what_is_spent_is_said() -> None:
     assert asking.place == f"cli:claude: {spent}"
 
 
+async def test_who_asks_many_times_at_once_has_no_more_than_the_budget() -> None:
+    model, left = Model(), list[str]()
+    asking = surface(model, Person("send-all"), budget=Budget(0.5, "USD"))
+
+    async def ask_once() -> None:
+        try:
+            await asking.ask(task(), AGENT)
+        except SurfaceUnsupportedError as problem:
+            left.append(str(problem))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(ask_once)
+    assert (len(model.sent), len(left)) == (1, 9)
+    assert {"is spent" in each for each in left} == {True}
+
+
 @pytest.mark.parametrize("cost", [Cost(-1, "USD"), Cost(1, "\x1b[2J"), Cost(1e30, "USD")])
 async def test_of_what_is_no_price_nobody_is_told(cost: Cost) -> None:
     model = Model(AgentResponse("yes", usage=Usage("turn", 3, 4, cost)))
