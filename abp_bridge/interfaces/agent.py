@@ -100,10 +100,7 @@ class AgentProtocol(Protocol):
     What has a body here is what holds for an agent that is derived from this and says no more.
     """
 
-    @property
-    def transport_type(self) -> Transport:
-        """Whether it is a program here or a model behind an API."""
-        ...
+    transport_type: Transport  # a program here, or a model behind an API
 
     async def available(self) -> Availability:
         """Whether it can be had here, for which no session is begun: yes, where it needs nothing.
