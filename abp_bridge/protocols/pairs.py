@@ -18,9 +18,11 @@ from abp_bridge.protocols.abp.agent_questions import encode_request
 from abp_bridge.protocols.acp.permission import decode_permission
 from abp_bridge.protocols.mcp.sampling import decode_sampling
 from abp_bridge.protocols.mcp.server_elicitation import decode_question as decode_elicitation
+from abp_bridge.protocols.webmcp.form import decode_page_form, make_question
 
 ABP, MCP, ACP = "an ABP app", "an MCP server", "an ACP agent"
 PRESUMED = "an MCP server whose tool may destroy, or an ACP agent's form"
+WEBMCP = "a page's WebMCP form that waits"
 
 _WORDS = "Which one?"
 _LETTERS: list[JsonValue] = ["a", "b", "c", "d", "e", "f"]
@@ -51,6 +53,16 @@ def _from_model() -> Question:
     return decode_sampling({"messages": [said]}, id="question-1", origin="app")
 
 
+def _from_page(*controls: JsonObject) -> Question:
+    form = decode_page_form(make_page_form(*controls))
+    return make_question(form, id="question-1", origin="app", description=_WORDS, call="call-1")
+
+
+def make_page_form(*controls: JsonObject) -> JsonObject:
+    """A form that waits, as a page is read."""
+    return {"active": True, "controls": list(controls), "submit": {"text": "Send"}}
+
+
 def _leave(*kinds: str) -> Question:
     options = [{"optionId": kind, "name": kind, "kind": kind} for kind in kinds]
     return decode_permission({"options": options}, _WORDS, id="question-1", origin="app")
@@ -68,6 +80,30 @@ _FORMS: Mapping[str, JsonObject] = {
     "a lone choice of several": {"sizes": {"type": "array", "items": {"enum": _LETTERS}}},
     "several fields": _FORM,
     "a secret": {"password": _TEXT},
+}
+
+PAGE_FORMS: Mapping[str, tuple[JsonObject, ...]] = {
+    # what is asked: its controls, as a page is read
+    "a text": ({"type": "text", "name": "name"},),
+    "a number": ({"type": "number", "name": "count", "step": "any"},),
+    "a lone yes or no": ({"type": "checkbox", "name": "ok", "value": "on"},),
+    "a lone choice": (
+        {
+            "type": "select-one",
+            "name": "size",
+            "options": [{"value": each, "label": each} for each in _LETTERS],
+        },
+    ),
+    "several fields": (
+        {"type": "text", "name": "name", "required": True},
+        {
+            "type": "select-one",
+            "name": "size",
+            "options": [{"value": each, "label": each} for each in _LETTERS],
+        },
+    ),
+    "a secret": ({"type": "password", "name": "password"},),
+    "nothing that can be changed": ({"type": "hidden", "name": "x", "value": "1", "fixed": True},),
 }
 
 QUESTIONS: Mapping[tuple[str, str], Callable[[], Question]] = {
@@ -98,6 +134,7 @@ QUESTIONS: Mapping[tuple[str, str], Callable[[], Question]] = {
     },
     (MCP, "an address (url)"): _by_url,
     (MCP, "sampling/createMessage"): _from_model,
+    **{(WEBMCP, what): partial(_from_page, *controls) for what, controls in PAGE_FORMS.items()},
     (ACP, "a permission of four options"): partial(_leave, *_LEAVE),
     (ACP, "a permission of six options"): partial(_leave, *_LEAVE, "other", "another"),
 }

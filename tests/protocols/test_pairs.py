@@ -13,13 +13,31 @@ from support.pair_answers import MEANT
 
 from abp_bridge.core.matrix import MATRIX, Cell, Support, Surface, SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, yes_or_no
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+    validate_answer,
+)
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
 from abp_bridge.protocols.acp.permission import encode_permission
 from abp_bridge.protocols.acp.v1 import encode_form as encode_acp_form
 from abp_bridge.protocols.mcp import elicitation, model_messages, sampling, server_elicitation
-from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, find_pair
+from abp_bridge.protocols.pairs import (
+    ABP,
+    ACP,
+    MCP,
+    PAGE_FORMS,
+    QUESTIONS,
+    WEBMCP,
+    find_pair,
+    make_page_form,
+)
+from abp_bridge.protocols.webmcp.form import answered_states, decode_page_form
 
 Json = Any
 
@@ -37,6 +55,8 @@ def on_form(question: Question, meant: Json, version: str) -> Json:
         if each.name not in properties:
             names = iter(properties)
             content |= {next(names): choice.value in value for choice in each.choices}
+        elif each.type is FieldType.CHOICE:
+            content[each.name] = next(one.key for one in each.choices if one.value == value)
         elif properties[each.name]["type"] == "string" and value is True:
             content[each.name] = yes_or_no(question)[-1].label
         elif properties[each.name]["type"] == "string" and not isinstance(value, str):
@@ -98,8 +118,11 @@ ANSWER: Mapping[Surface, Callable[[Question, Json, str], Json]] = dict.fromkeys(
 }
 
 
-def told(who: str, question: Question, answer: Answer) -> Json:
+def told(who: str, what: str, question: Question, answer: Answer) -> Json:
     """What the asking side gets."""
+    if who is WEBMCP:
+        form = decode_page_form(make_page_form(*PAGE_FORMS[what]))
+        return answered_states(form, answer.content)
     if who is ACP:
         return encode_permission(question, answer)
     if who is ABP:
@@ -126,7 +149,7 @@ def test_each_pair_does_what_the_table_says(surface: Surface, version: str) -> N
             answered, problems = validate_answer(question, answered)
             assert not problems, pair
         got, wanted = (
-            told(pair[0], question, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, each))
+            told(*pair, question, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, each))
             for each in (answered, meant)
         )
         assert got == wanted, pair

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosedOK
 
 from abp_bridge.apps import websocket
 from abp_bridge.apps.browser import app as browser
-from abp_bridge.apps.browser.manifest import Manifest
+from abp_bridge.apps.browser.manifest import Manifest, NoManifestError
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.protocols import pairs
 from abp_bridge.rpc import subprocess
@@ -282,6 +282,120 @@ def _elicitation(question: Question) -> Json:
     return {"mode": "form", "message": question.message, "requestedSchema": schema}
 
 
+class ToolsPage(PageAsker):
+    """A page whose WebMCP form waits for its person: the browser's protocol as `apps/webmcp` speaks
+    it, and what form.js reads and does. What it got is what it was sent with, or that it was reset.
+    """
+
+    target = "http://127.0.0.1:1/tools"
+    asks = (pairs.WEBMCP,)
+    _CALL = "invocation-1"
+
+    @classmethod
+    def asks_for(cls, pair: tuple[str, str]) -> bool:
+        """All but a lone box, which is a choice of two there: who takes the first is not told from
+        a program that always does. The codecs' table has it.
+        """
+        return super().asks_for(pair) and pair[1] != "a lone yes or no"
+
+    def __init__(self, rng: Random, question: Question) -> None:
+        super().__init__(rng, question)
+        self._words = question.message
+        self._form = next(
+            pairs.make_page_form(*controls)
+            for what, controls in pairs.PAGE_FORMS.items()
+            if pairs.QUESTIONS[pairs.WEBMCP, what]().fields == question.fields
+        )
+        self._held = json.loads(json.dumps({**self._form, "active": False}))
+        self._listeners: dict[str, list[Json]] = {}
+        self.frames = [self]
+
+    @contextmanager
+    def reachable(self) -> Iterator[None]:
+        async def discover(address: str, guard: Json) -> Manifest:
+            raise NoManifestError(f"{address} has none", address)
+
+        with super().reachable(), patch.object(browser, "discover", discover):
+            yield
+
+    def withdraw(self) -> None:
+        """The page takes its form away."""
+        self._held["active"] = False
+        self._respond("Canceled")
+
+    def on(self, event: str, listener: Json) -> None:
+        self._listeners.setdefault(event, []).append(listener)
+
+    async def goto(self, url: str, **options: Json) -> None:
+        schema = {"type": "object", "properties": {}}
+        tool = {**WORK, "frameId": "1", "backendNodeId": 1, "inputSchema": schema}
+        self._tell("WebMCP.toolsAdded", {"tools": [{**tool, "description": self._words}]})
+
+    async def title(self) -> str:
+        return "Simulated"
+
+    async def evaluate(self, expression: str, given: Json = None) -> Json:
+        return "modelContext" in expression
+
+    async def send(self, method: str, params: Json = None) -> Json:
+        given = params or {}
+        match method:
+            case "WebMCP.invokeTool":
+                self.call, self._held["active"] = given, True
+                return {"invocationId": self._CALL}
+            case "WebMCP.cancelInvocation":
+                self._respond("Canceled")
+            case "Page.createIsolatedWorld":
+                return {"executionContextId": 1}
+            case "DOM.resolveNode":
+                return {"object": {"objectId": "form"}}
+            case "Runtime.callFunctionOn":
+                work, value = (each["value"] for each in given["arguments"])
+                return {"result": {"value": self._do_work(work, value)}}
+        return await super().send(method, params)
+
+    def _do_work(self, work: str, given: Json) -> Json:
+        if work == "send":
+            if given != json.dumps(self._held):
+                return "changed"
+            self._get({each["name"]: _state(each) for each in self._held["controls"]})
+            self._respond("Completed", output={})
+            return "sent"
+        if work == "reset":
+            self._get("reset")
+        for place, state in given if work == "set" else ():
+            _set(self._held["controls"][place], state)
+        return json.dumps(self._held)
+
+    def _get(self, what: Json) -> None:
+        self.got.append({"result": {"form": what}})
+        self.over.set()
+
+    def _respond(self, status: str, **more: Json) -> None:
+        said = {"invocationId": self._CALL, "status": status, **more}
+        self._tell("WebMCP.toolResponded", said)
+
+    def _tell(self, event: str, said: Json) -> None:
+        for each in self._listeners.get(event, ()):
+            each(said)
+
+
+def _state(control: Json) -> Json:
+    if "options" in control:
+        return [each["value"] for each in control["options"] if each.get("selected")]
+    return control.get("checked", False) if control["type"] == "checkbox" else control.get("value")
+
+
+def _set(control: Json, state: Json) -> None:
+    if isinstance(state, bool):
+        control["checked"] = state
+    elif isinstance(state, list):
+        for each in control["options"]:
+            each["selected"] = each["value"] in state
+    else:
+        control["value"] = state
+
+
 class LegacyServer(Asker):
     """An MCP server up to 2025-11-25."""
 
@@ -372,6 +486,7 @@ ASKERS: dict[str, type[Asker]] = {
     "ABP on a pipe": Asker,
     "ABP over a WebSocket": SocketAsker,
     "ABP page": PageAsker,
+    "WebMCP page": ToolsPage,
     "MCP server, legacy": LegacyServer,
     "MCP server, modern": ModernServer,
     "ACP agent": Agent,

@@ -22,7 +22,7 @@ from support.paths import TESTS
 
 from abp_bridge.core.matrix import Cell, Surface
 from abp_bridge.core.question import AnsweredBy, Kind, Question
-from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, find_pair
+from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, WEBMCP, find_pair
 
 from .answering_sides import SIDES, WISHES, AbpAgent, Side, SocketAgent
 from .asking_sides import ASKERS, Agent, Asker, ModernServer, PageAsker, SocketAsker
@@ -41,6 +41,8 @@ DIFFERENT = (  # one question of each kind whose other ends differ
     (MCP, "an address (url)"),
     (MCP, "sampling/createMessage"),
     (ACP, "a permission of six options"),
+    (WEBMCP, "several fields"),
+    (WEBMCP, "nothing that can be changed"),
 )
 OTHER_BYTES = (SocketAsker, PageAsker, SocketAgent)
 CODES = {  # what an ABP app is told
@@ -63,6 +65,9 @@ REAL = {
     ),
     ("ABP page", "MCP form, modern"): (
         "hosts/mcp/test_modern.py::test_a_page_that_asks_together_is_answered_together"
+    ),
+    ("WebMCP page", "ACP form"): (
+        "apps/webmcp/test_hosts.py::test_each_kind_of_tool_does_what_the_mapping_says"
     ),
     ("ABP over a WebSocket", "MCP form, modern"): (
         "apps/test_websocket_apps.py::test_what_an_app_asks_over_a_websocket_is_asked_and_answered"
@@ -113,11 +118,11 @@ TAKEN_BACK = {"code": -32800, "message": "the request was taken back"}
 
 def _cells(asker: type[Asker], side: Side, *, whole: bool) -> Iterator[tuple[tuple[str, str], str]]:
     """Each question of a pair, and how it ends; `whole` for every end of every question."""
-    is_same = issubclass(asker, OTHER_BYTES) or issubclass(side.host, OTHER_BYTES)
+    is_same = asker in OTHER_BYTES or issubclass(side.host, OTHER_BYTES)
     for pair in QUESTIONS:
         if not asker.asks_for(pair) or (is_same and pair not in DIFFERENT):
             continue
-        if issubclass(asker, OTHER_BYTES) and pair != CHOICE:
+        if asker in OTHER_BYTES and pair != CHOICE:
             continue
         yield pair, "accepted"
         if (whole or pair in DIFFERENT) and find_pair(QUESTIONS[pair](), side.variant).asks:
@@ -280,6 +285,9 @@ def _wanted(
     question = QUESTIONS[pair]()
     if pair[0] == ABP:
         return [_for_abp(question, outcome, data)]
+    if pair[0] == WEBMCP:
+        is_sent = data is not None and data != {"send": False}
+        return [{"form": _sent(pair[1], data) if is_sent else "reset"}]
     if question.kind is Kind.SAMPLING:
         return _for_sampling(asker, outcome, data, session)
     if outcome == "withdrawn":
@@ -294,6 +302,14 @@ def _wanted(
         is_no = outcome in ("accepted", "declined")
         return [{"action": "decline" if is_no else "cancel"}]
     return [{"action": "accept", **({} if question.link else {"content": data})}]
+
+
+def _sent(what: str, data: Json) -> Json:
+    """What a form has to hold that was accepted so."""
+    texts = {name: [value] if name == "size" else value for name, value in data.items()}
+    return {"nothing that can be changed": {"x": "1"}, "a number": {"count": "1.5"}}.get(
+        what, texts
+    )
 
 
 def _for_abp(question: Question, outcome: str, data: Json) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from abp_bridge.protocols.pairs import ABP, ACP, MCP, PRESUMED
+from abp_bridge.protocols.pairs import ABP, ACP, MCP, PRESUMED, WEBMCP
 
 Json = Any
 
@@ -36,6 +36,12 @@ MEANT: Mapping[tuple[str, str], Json] = {
     (ABP, "elicitation/resource"): {"file": FILE},
     (ABP, "sampling/create"): {"result": "That one."},
     **{(who, what): meant for who in (MCP, PRESUMED) for what, meant in _FORMS.items()},
+    **{
+        (WEBMCP, what): _FORMS[what]
+        for what in ("a text", "a number", "a lone choice", "several fields", "a secret")
+    },
+    (WEBMCP, "a lone yes or no"): {"ok": True},
+    (WEBMCP, "nothing that can be changed"): {"send": True},
     (MCP, "an address (url)"): {"confirmed": True},
     (MCP, "sampling/createMessage"): {"result": "That one."},
     (ACP, "a permission of four options"): {"answer": "allow_always"},
