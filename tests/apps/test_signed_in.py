@@ -79,6 +79,29 @@ async def test_who_signed_in_once_is_signed_in_for_the_app(site: Members, tmp_pa
     assert site.signed_in == 1
 
 
+async def test_a_form_of_a_page_behind_a_login_is_sent_as_who_signed_in(
+    site: Members, tmp_path: Path
+) -> None:
+    profile = tmp_path / "profile"
+    sign_in(site, profile, tmp_path)
+    desk = ["--app", f"{site.here}/desk"]
+    shown: list[str] = []
+
+    def person(params: Json) -> Json:
+        shown.append(params.message)
+        return accept(name="Bob")(params)
+
+    async with hosted(*desk, "--profile", str(profile), answer=person) as bridge:
+        booked = text(await bridge.call("book", name="Ann"))
+        assert json.loads(booked) == {"name": "Bob", "by": "Ada"}
+    [words] = shown
+    assert words.startswith(f"{site.here} asks: Book a table")
+    async with hosted(*desk, answer=person) as bridge:  # who is not signed in has no form
+        refused = text(await bridge.client.call_tool("abp_connect", {}))
+        assert "tools by WebMCP: no script of it registered one" in refused
+    assert len(shown) == 1
+
+
 WRONG: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a file": ("no folder", lambda folder: folder.write_text("x")),
     "a browser's own": ("profile of another browser", lambda folder: _fill(folder, "Local State")),

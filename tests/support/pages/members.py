@@ -1,8 +1,8 @@
 """A site of the tests' own that shows its app to those who are signed in, and to others a page that
 signs in whoever comes: it posts what they would type.
 
-`/?open` is the app for anybody. Its cookie has no date, as most sites' have none, and no script
-reads it.
+`/?open` is the app for anybody, `/desk` a page with a WebMCP form instead of an ABP app. Its cookie
+has no date, as most sites' have none, and no script reads it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,19 @@ _APP = """<!doctype html><title>Members</title>
     listCapabilities: async () => capabilities,
     call: async () => ({ success: true, data: (await (await fetch('/who')).text()) }),
   };
+</script>"""
+# A form that is sent as whoever is signed in.
+_DESK = """<!doctype html><title>Desk</title>
+<form toolname="book" tooldescription="Book a table">
+  <label>Name <input name="name" required></label>
+  <button>Book</button>
+</form>
+<script>
+  document.forms[0].addEventListener('submit', (event) => {
+    event.preventDefault();
+    const book = async (name) => ({ name, by: await (await fetch('/who')).text() });
+    event.respondWith(book(new FormData(event.target).get('name')));
+  });
 </script>"""
 # Who signed in closes the window too, as `login` asks them to; or stays, and sees the app.
 _SIGN_IN = """<!doctype html><title>Sign in</title>
@@ -56,6 +69,8 @@ class Members:
             return Reply(_SIGN_IN.encode(), "text/html")
         if not is_member and request.parts.query != "open":
             return Reply(status=302, headers={"Location": "/sign-in-page"})
+        if request.parts.path == "/desk":
+            return Reply(_DESK.encode(), "text/html")
         self.shown += request.parts.path == "/"
         return Reply(_APP.encode(), "text/html")
 
