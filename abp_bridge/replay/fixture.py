@@ -63,6 +63,9 @@ _RECORDED = re.compile(
     r"\[(?:cut [0-9]+ characters|(?:link|state) [0-9]+|tmp|cwd|folder|output|python)\]"
 )
 
+# What the bridge says of a page's form that waits: an app on a pipe, which plays it, has none.
+_ABOUT_FORM = re.compile(r"\n\nIf you accept, the form is sent.*", re.DOTALL)
+
 # What a replay brings along: a terminal, and a free port.
 _HERE = {"ABP_TTY": "{tty}", "ABP_QUESTIONS_API": "{port}"}
 
@@ -348,6 +351,7 @@ class _Names:
         """What a bridge says, with names, and without times and places of its own."""
         words = _TIME_IN_TEXT.sub(rf"\1{NUMBER}", self._with_names(words))
         words = _TEMPORARY.sub(ANY, _POLICY.sub(rf"\1{NUMBER} ms", words))
+        words = _ABOUT_FORM.sub(ANY, words)
         for origin, instead in self._origins:
             words = origin.sub(instead.replace("\\", r"\\"), words)
         return words

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 from abp_bridge import VERSION
@@ -24,6 +25,7 @@ from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question
 from abp_bridge.interfaces.app import App, AppListener
 from abp_bridge.interfaces.surface import Ending, PageQuestion, PageServer, SurfaceResponse
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.agent_questions import encode_request
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page.buttons import confirms
@@ -130,12 +132,15 @@ class _RecordedListener:
     async def ask(self, question: Question) -> Answer:
         """Pass a question on, and write it and its answer down (`AppListener.ask`)."""
         self._serial += 1
-        id, params = f"q{self._serial}", dict(question.request)
+        id = f"q{self._serial}"
+        method, params = question.kind.value, dict(question.request)
+        if not params:  # no app of ABP's asks it: a page's form, in ABP's words
+            method, params = encode_request(replace(question, note=""), plain=True)
         if question.timeout is not None:
             params["timeout"] = round(question.timeout * 1000)
         if question.call is not None:
             params["operationId"] = question.call
-        self._pipe.read(id=id, method=question.kind.value, params=params)
+        self._pipe.read(id=id, method=method, params=params)
         answer = await self._listener.ask(question)
         self._pipe.write(id=id, result=abp.encode_answer(question, answer))
         return answer

@@ -49,6 +49,7 @@ class Case:
     app: tuple[str, ...] = ()  # in place of the scripted one: what it speaks, and as a server
     server: tuple[str, ...] = ()  # behind the bridge: a program of the tests' apps, its arguments
     call: Json = field(default_factory=lambda: PLAN)
+    prompt: str = "/plan"  # the same, as an ACP client's person says it
     version: str = "2025-11-25"
     capabilities: Json = field(default_factory=dict)
     person: Person = never
@@ -411,6 +412,7 @@ def _apps() -> Iterator[Case]:
             capabilities=row["capabilities"],
             person=always(row["answers"]) if "answers" in row else never,
             app=tuple(row.get("app", ())),
+            prompt=row.get("prompt", "/plan"),
             model=row.get("model", {}),
             patience=row.get("patience"),
             files=row.get("files", {}),

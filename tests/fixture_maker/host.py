@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from support.abp_agent import EnvelopePeer
+from support.pages.server import web
 from support.paths import APPS, ROOT
 from support.puppets import trip
 
@@ -52,7 +53,10 @@ class Bridge(EnvelopePeer):
         kept["PATH"] = f"{programs}:{kept['PATH']}"
         self.speaks_envelopes = case.protocol == "envelope"
         app = trip(folder, case.steps)
-        if case.app:
+        if case.app[:1] == ("page",):
+            app = f"{self._ends.enter_context(web()).here}/{case.app[1]}"
+            kept["ABP_CHROME_SANDBOX"] = "0"  # for who makes them in a container
+        elif case.app:
             scheme, program, *arguments = case.app
             app = f"{scheme}:{shlex.join([sys.executable, str(APPS / program), *arguments])}"
         role = ["serve", "--app", app]
@@ -246,7 +250,7 @@ def _answers(case: Case, asked: Json) -> Json:
 
 def _acp(bridge: Bridge, case: Case) -> None:
     _open(bridge, case)
-    for words in ("/connect", "/plan", *case.typed):
+    for words in ("/connect", case.prompt, *case.typed):
         _prompt(bridge, words)
 
 

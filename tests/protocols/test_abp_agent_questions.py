@@ -27,6 +27,7 @@ from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import AgentAnswer, decode_response, encode_request
 from abp_bridge.protocols.mcp.sampling import decode_sampling
 from abp_bridge.protocols.mcp.server_elicitation import decode_question as decode_elicitation
+from abp_bridge.protocols.pairs import QUESTIONS, WEBMCP
 
 Json = Any
 
@@ -168,6 +169,12 @@ def test_what_has_to_be_said_besides_stands_where_its_words_did() -> None:
     }
     task = asked("sampling/create", task="Sum up.")
     assert encode_request(task, named=True) == ("sampling/create", {"task": "Sum up."})
+
+
+def test_where_it_is_played_nobody_speaks_but_who_asks() -> None:
+    page = replace(QUESTIONS[WEBMCP, "a text"](), note="The bridge's own words.")
+    method, params = encode_request(page, plain=True)
+    assert (method, params["prompt"]) == ("elicitation/input", "Which one?")
 
 
 def test_a_form_of_which_one_field_is_asked_again_is_another_question() -> None:

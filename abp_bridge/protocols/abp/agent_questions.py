@@ -35,7 +35,12 @@ PROMPTS = ("prompt", "message", "question", "title")  # the first of these is wh
 
 
 def encode_request(
-    question: Question, *, call: str = "", problem: str = "", named: bool = False
+    question: Question,
+    *,
+    call: str = "",
+    problem: str = "",
+    named: bool = False,
+    plain: bool = False,
 ) -> tuple[str, dict[str, JsonValue]]:
     """A question -> (method, params).
 
@@ -44,8 +49,9 @@ def encode_request(
         call: The agent's own id of the call that it belongs to; empty for none.
         problem: What was wrong with the answer before, when this asks again.
         named: Whether an ABP app's own words need to say who asks, as the others' do.
+        plain: Whether nobody's words are to be said but those of who asks.
     """
-    words = message_of(question, problem)
+    words = question.message if plain else message_of(question, problem)
     if (own := _find_own(question)) is not None:
         method, params = own
         if (problem or question.note or named) and method is not Kind.SAMPLING:
