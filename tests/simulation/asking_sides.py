@@ -347,6 +347,10 @@ class ToolsPage(PageAsker):
                 self._respond("Canceled")
             case "Page.createIsolatedWorld":
                 return {"executionContextId": 1}
+            case "Browser.getVersion":
+                return {"userAgent": "HeadlessChrome"}  # it has no window
+            case "Runtime.evaluate":
+                return {"result": {}}
             case "DOM.resolveNode":
                 return {"object": {"objectId": "form"}}
             case "Runtime.callFunctionOn":
