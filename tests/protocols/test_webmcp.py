@@ -250,6 +250,12 @@ def test_what_cannot_be_changed_is_said_and_no_secret_of_the_page() -> None:
     )
 
 
+def test_what_a_button_sends_with_it_is_said() -> None:
+    shown = form(control(), submit={"text": "Buy", "name": "how", "value": "now"})
+    assert 'with its button "Buy"' in asked(shown).note
+    assert 'how "now"' in asked(shown).note
+
+
 def test_a_lone_yes_or_no_cannot_be_taken_for_one_to_the_sending() -> None:
     [field] = asked(form(control("checkbox", "terms", value="on", label="Terms"))).fields
     assert [each.label for each in field.choices] == ["Send with: Terms", "Send without: Terms"]

@@ -129,6 +129,17 @@ async def test_that_it_is_done_is_no_success_where_the_page_says_nothing(
         assert "The page has not answered yet" in person.asked[1]
 
 
+async def test_a_page_that_leaves_for_a_bank_in_their_hands_is_no_success(
+    site: Web, screen: Display
+) -> None:
+    person = Person([pressing(screen, PAY)])
+    async with window(site, screen, "bank", person) as host:
+        result = await host.call("pay", name="Ann")
+        assert result.is_error
+        assert "OUTCOME_UNKNOWN" in text(result)
+        assert f"its page went to {site.elsewhere}" in text(result)
+
+
 async def test_what_they_drop_is_not_sent_and_taken_out_of_the_form(
     site: Web, screen: Display
 ) -> None:

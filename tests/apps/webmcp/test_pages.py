@@ -274,6 +274,21 @@ async def test_tools_that_come_and_go_are_told(browser: Browser, site: Web) -> N
         assert (await running.call("later")).data == "late"
 
 
+async def test_a_tool_that_takes_itself_away_still_answers(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        assert (await running.call("once")).data == "answered"
+        await running.person.until(lambda: running.person.notices)
+        assert "once" not in {each.name for each in await running.app.capabilities()}
+
+
+async def test_many_tools_that_come_at_once_are_told_together(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/tools.html") as running:
+        await running.work("many")
+        await running.offers("tool299")
+        assert (await running.call("tool299")).data == 299
+        assert len(running.person.notices) < 30
+
+
 async def test_a_frame_of_another_origin_is_named_and_its_tools_are_not_offered(
     browser: Browser, site: Web
 ) -> None:

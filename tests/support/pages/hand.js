@@ -22,7 +22,7 @@ customElements.define('own-made', class extends HTMLElement {
   }
 });
 
-const template = document.getElementById(kind);
+const template = document.getElementById(kind === 'bank' ? 'card' : kind);
 if (template) document.body.append(template.content.cloneNode(true));
 const form = document.querySelector('form');
 const button = form?.querySelector('button');
@@ -43,6 +43,13 @@ const KINDS = {
     const human = area(make('div', 'I am no robot'), '#c000c0');
     human.addEventListener('click', () => ((button.disabled = false), human.remove()));
     document.body.append(human);
+  },
+  bank: () => {
+    KINDS.card();
+    button.addEventListener('click', (event) => {
+      event.preventDefault();
+      location.assign(`//localhost:${location.port}/empty.html`);
+    });
   },
   own: () => {
     const card = form.querySelector('own-made');

@@ -13,8 +13,9 @@ for (const id of ['table', 'account', 'photo', 'odd', 'search'])
     event.respondWith?.(Promise.resolve({ sent: sent(event), agent: event.agentInvoked }));
   });
 
-const tool = (name, description, execute, more = {}) =>
-  document.modelContext.registerTool({ name, description, execute, ...more });
+const once = new AbortController();
+const tool = (name, description, execute, { options, ...more } = {}) =>
+  document.modelContext.registerTool({ name, description, execute, ...more }, options);
 
 const PAIR = { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a'] };
 tool('add', 'Adds two numbers', ({ a, b = 0 }) => ({ sum: a + b }), {
@@ -38,6 +39,12 @@ tool('login', 'Takes a secret', ({ user, pin }) => ({ user, said: `pin ${pin}` }
 });
 tool('hang', 'Never answers', () => new Promise(() => {}));
 
+const QUIET = { annotations: { readOnlyHint: true } };
+tool('once', 'Takes itself away and answers then', async () => {
+  once.abort();
+  return 'answered';
+}, { ...QUIET, options: { signal: once.signal } });
+
 // What a test has the page do to itself.
 const WORK = {
   remove: () => $('table').remove(),
@@ -47,6 +54,9 @@ const WORK = {
   rewrite: () =>
     $('table').addEventListener('change', () => ($('table').shop.value = '99'), { once: true }),
   more: () => void tool('later', 'Came later', () => 'late', { annotations: { readOnlyHint: true } }),
+  many: () => {
+    for (let at = 0; at < 300; at++) tool(`tool${at}`, 'One of many', () => at, QUIET);
+  },
   bare: (source) => WORK.frame(source, ''),
   elsewhere: (source) => (document.querySelector('iframe').src = source),
   frame: (source, allow = 'tools') => {
