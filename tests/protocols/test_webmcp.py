@@ -127,6 +127,15 @@ def test_a_functions_declared_secrets_are_asked_for_apart() -> None:
 # --- forms ----------------------------------------------------------------------------------------
 
 
+def test_what_its_button_sends_is_named_and_is_part_of_a_form() -> None:
+    button: Json = {"text": "Pay", "name": "how", "value": "once"}
+    read = form(control(), submit=button)
+    assert 'how "once"' in asked(read).note
+    for changed in ({"name": "what"}, {"value": "monthly"}):
+        assert form(control(), submit={**button, **changed}).shape != read.shape
+    assert "cannot be changed" not in asked(form(control(), submit={"text": "Pay"})).note
+
+
 def test_limits_are_read_as_people_write_them() -> None:
     read = form(control("number", min="1", max="8"), control("range", "y", min="0.5", step="0.5"))
     schemas = [str(each.schema) for each in asked(read).fields]
