@@ -118,7 +118,9 @@ async def spawn(
                 with anyio.CancelScope(shield=True):
                     await _end(child)
                 tasks.cancel_scope.cancel()
-                await child.process.aclose()
+                # Else a wait for its end would be cancelled too, and what went wrong be lost.
+                with anyio.CancelScope(shield=True):
+                    await child.process.aclose()
 
 
 async def _start(

@@ -227,3 +227,13 @@ async def test_what_goes_wrong_meanwhile_is_raised_and_the_child_ends() -> None:
         await fail()
     assert isinstance(caught.value.exceptions[0], KeyError)
     assert children[0].process.returncode == 0
+
+
+async def test_what_went_wrong_is_known_however_late_the_child_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process_module, "GRACE", 0.0)  # by then nobody has seen it end
+    with pytest.RaisesGroup(ZeroDivisionError):
+        async with spawn(python(DEAF)) as child:
+            assert await line(child) == "ready"
+            raise ZeroDivisionError
