@@ -72,13 +72,15 @@ POSIX_ONLY = (
 )
 
 DESCRIPTION = """\
-Carries the questions of web apps that speak ABP (the Agentic Browser Protocol,
-agenticbrowserprotocol.io) to the person behind an agent host, and the answers back.
+What works for you through an agent has to ask you: an MCP server before it deletes, a web page
+that speaks ABP (agenticbrowserprotocol.io) or WebMCP, an ACP agent. This brings each question to
+you, in your host, on a page or at a terminal, and your answer back.
 """
 
 EPILOG = """\
 An app is named by TARGET:
-  https://app.example        a web page that speaks ABP, in a headless Chromium (extra 'browser')
+  https://app.example        a web page that speaks ABP or WebMCP, in a headless Chromium (extra
+                             'browser')
   ./my-extension             the folder of a Chrome extension that speaks ABP
   wss://app.example/abp      an app that speaks ABP over a WebSocket; ws:// on this machine
   stdio:COMMAND              a program that speaks ABP on its stdin and stdout
