@@ -77,7 +77,15 @@ class McpSession(McpSurfaces):
             key=None if field is None else ("state", app, str(field)),
         )
         if field is not None:
-            self._connection.subscriptions.updated(state_uri(app, field))
+            self._tell_updated(state_uri(app, field))
+
+    def _tell_updated(self, uri: str) -> None:
+        """Tell those who subscribed to it, unless it is a field too many to be a resource."""
+        subscriptions = self._connection.subscriptions
+        if subscriptions.wants_updates(uri) and any(
+            each.uri == uri for each in self._api.resources()
+        ):
+            subscriptions.updated(uri)
 
     def on_capabilities_changed(self) -> None:
         """Tell those who listen that the tools are others (`Host.on_capabilities_changed`), unless

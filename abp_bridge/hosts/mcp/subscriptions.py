@@ -67,6 +67,10 @@ class Subscriptions:
         """Whether a stream wants to hear of this resource."""
         return any(uri in as_list(each.get(UPDATES)) for each in self._listens.values())
 
+    def wants_updates(self, uri: str) -> bool:
+        """Whether anybody hears of it when this resource changes."""
+        return (self.initialized and uri in self.subscribed) or self.watches(uri)
+
     def start_logging(self, id: Id, level: str) -> None:
         """A request that runs wants to hear of logs, until `stop_logging`."""
         if level in LOG_LEVELS:

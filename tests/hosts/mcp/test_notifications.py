@@ -14,6 +14,7 @@ from support.harness import RawHost
 from support.puppets import puppets, scripted
 
 from abp_bridge.bridge.call import MAX_SUMMARY_LINES
+from abp_bridge.bridge.connection import MAX_STATE_FIELDS
 from abp_bridge.rpc.connection import MAX_NOTIFICATIONS
 
 Json = Any
@@ -21,6 +22,7 @@ Json = Any
 PROGRESS = "notifications/progress"
 GO_ON = {"need": {"method": "elicitation/confirm", "params": {"message": "Go on?"}}}
 STATE = "notifications/state/changed"
+UPDATED = "notifications/resources/updated"
 OWN = ("abp_connect", "abp_disconnect", "abp_status", "abp_call", "abp_wait", "abp_ask")
 BURST, RUN = 5_000, 20
 
@@ -305,3 +307,21 @@ def test_what_a_later_list_has_that_cannot_be_called_is_told_too(tmp_path: Path)
 def status(host: RawHost) -> Json:
     told = host.result("tools/call", {"name": "abp_status", "arguments": {}})
     return json.loads(told["content"][0]["text"])
+
+
+def test_a_state_field_too_many_to_be_a_resource_is_not_said_to_be_one_that_changed(
+    tmp_path: Path,
+) -> None:
+    def told(field: str) -> Json:
+        return {"tell": STATE, "params": {"field": field, "newValue": 1}}
+
+    fields = [told(f"field{number}") for number in range(MAX_STATE_FIELDS)]
+    steps = [*fields, GO_ON, told("too-many"), told("field0"), {"return": "done"}]
+    with Listener(tmp_path, run=steps) as host:
+        host.call("run")
+        for field in ("too-many", "field0"):
+            host.result("resources/subscribe", {"uri": f"abp://site/state/{field}"})
+        host.go_on()
+        updated = host.until(lambda message: message.get("method") == UPDATED)["params"]["uri"]
+        assert updated == "abp://site/state/field0"
+        assert host.result("resources/read", {"uri": updated})["contents"]
