@@ -18,7 +18,8 @@ from abp_bridge.protocols.abp.agent_questions import encode_request
 from abp_bridge.protocols.acp.permission import decode_permission
 from abp_bridge.protocols.mcp.sampling import decode_sampling
 from abp_bridge.protocols.mcp.server_elicitation import decode_question as decode_elicitation
-from abp_bridge.protocols.webmcp.form import decode_page_form, make_question
+from abp_bridge.protocols.webmcp.form import decode_page_form
+from abp_bridge.protocols.webmcp.form_question import make_question
 
 ABP, MCP, ACP = "an ABP app", "an MCP server", "an ACP agent"
 PRESUMED = "an MCP server whose tool may destroy, or an ACP agent's form"

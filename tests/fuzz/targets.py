@@ -48,7 +48,8 @@ from abp_bridge.protocols.mcp.tools import encode_tool
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
 from abp_bridge.protocols.offer import decode_offer
 from abp_bridge.protocols.webmcp import results as tool_results
-from abp_bridge.protocols.webmcp.form import decode_page_form, make_question
+from abp_bridge.protocols.webmcp.form import decode_page_form
+from abp_bridge.protocols.webmcp.form_question import make_question
 from abp_bridge.protocols.webmcp.tools import decode_keys, decode_tools, describe_tools
 from abp_bridge.proxies import byte_edit, response_id
 from abp_bridge.proxies.mcp import handshake

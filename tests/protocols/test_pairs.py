@@ -37,7 +37,8 @@ from abp_bridge.protocols.pairs import (
     find_pair,
     make_page_form,
 )
-from abp_bridge.protocols.webmcp.form import answered_states, decode_page_form
+from abp_bridge.protocols.webmcp.form import decode_page_form
+from abp_bridge.protocols.webmcp.form_answer import answered_states
 
 Json = Any
 

@@ -11,7 +11,7 @@ from abp_bridge.core.question import MISSING, Answer, AnsweredBy, FieldType, Kin
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import MAX_FIELDS
 from abp_bridge.protocols.webmcp import form as forms
-from abp_bridge.protocols.webmcp import hand, results
+from abp_bridge.protocols.webmcp import form_answer, form_question, hand, results
 from abp_bridge.protocols.webmcp import tools as webmcp
 
 Json = Any
@@ -32,7 +32,7 @@ def control(type: str = "text", name: str = "x", **more: Json) -> Json:
 
 def asked(read: forms.Form, **more: Json) -> Any:
     given = {"id": "q", "origin": "https://a.example", "description": "D", "call": "c", **more}
-    return forms.make_question(read, **given)
+    return form_question.make_question(read, **given)
 
 
 # --- tools ----------------------------------------------------------------------------------------
@@ -206,10 +206,10 @@ def test_each_control_is_asked_for_as_what_it_is(kind: str) -> None:
     field = asked(read).fields[0]
     assert (field.type, field.default) == (type, default)
     content = {} if default is MISSING else {"x": default}
-    states = forms.answered_states(read, content)
-    assert forms.changed_places(read, states) == []
+    states = form_answer.answered_states(read, content)
+    assert form_answer.changed_places(read, states) == []
     takes: Json = {"properties": {"x": {}}}
-    assert forms.make_arguments(read, states, takes).get("x") == argument
+    assert form_answer.make_arguments(read, states, takes).get("x") == argument
 
 
 def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
@@ -224,7 +224,7 @@ def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
         control("hidden", "h", value="1", fixed=True),
         control("file", "f"),
     )
-    states = forms.answered_states(read, {"r": "b", "m": ["b"], "n": 2})
+    states = form_answer.answered_states(read, {"r": "b", "m": ["b"], "n": 2})
     assert states == {
         0: "",
         1: False,
@@ -236,9 +236,9 @@ def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
         7: "1",
         8: "",
     }
-    assert forms.changed_places(read, states) == [0, 1, 2, 3, 4]
-    assert forms.emptied(read, {"r": "b", "n": 2}) == ["x", "c"]
-    assert forms.answered_states(read, {"p": "new", "x": "y"})[6] == "new"
+    assert form_answer.changed_places(read, states) == [0, 1, 2, 3, 4]
+    assert form_answer.emptied(read, {"r": "b", "n": 2}) == ["x", "c"]
+    assert form_answer.answered_states(read, {"p": "new", "x": "y"})[6] == "new"
 
 
 def test_what_cannot_be_changed_is_said_and_no_secret_of_the_page() -> None:
@@ -283,18 +283,19 @@ def test_a_secret_is_one_by_what_its_control_is() -> None:
     assert not third.secret
     assert forms.withheld_controls(read) == {"p", "card"}
     assert read.problems == ["p: does not fit", "x: Fill in."]
-    assert forms.show_sent(read) == {"password": "", "x": ""}
+    assert form_answer.show_sent(read) == {"password": "", "x": ""}
 
 
 def test_a_file_is_given_where_it_is_needed_or_wanted() -> None:
     needed = form(control("file", "a", required=True), control("file", "b"))
-    assert [each.key for each in forms.files_wanted(needed, {})] == ["a"]
-    assert [each.key for each in forms.files_wanted(needed, {"b": True})] == ["a", "b"]
+    assert [each.key for each in form_answer.files_wanted(needed, {})] == ["a"]
+    assert [each.key for each in form_answer.files_wanted(needed, {"b": True})] == ["a", "b"]
     assert "needs one" in asked(needed).fields[0].description
-    assert forms.make_arguments(needed, {0: "", 1: ""}, {"properties": {"a": {}}}) == {}
-    assert forms.read_file({"file": {"content": "aGk=", "encoding": "base64"}}) == ("file", b"hi")
+    assert form_answer.make_arguments(needed, {0: "", 1: ""}, {"properties": {"a": {}}}) == {}
+    bare = {"file": {"content": "aGk=", "encoding": "base64"}}
+    assert form_answer.read_file(bare) == ("file", b"hi")
     given = {"file": {"content": "hi", "filename": "..\\..\\.x.txt"}}
-    assert forms.read_file(given) == ("x.txt", b"hi")
+    assert form_answer.read_file(given) == ("x.txt", b"hi")
 
 
 def test_a_default_that_does_not_fit_is_said() -> None:
@@ -316,8 +317,8 @@ def test_an_answer_that_left_something_out_is_said_again() -> None:
         control("checkbox", "g", value="2", label="Two"),
         control("select-one", "s", options=[{"value": "a", "label": "A", "selected": True}]),
     )
-    states = forms.answered_states(read, {"c": True, "g": ["2"], "s": "a"})
-    confirm = forms.make_confirm(asked(read), read, states)
+    states = form_answer.answered_states(read, {"c": True, "g": ["2"], "s": "a"})
+    confirm = form_question.make_confirm(asked(read), read, states)
     assert confirm.kind is Kind.CONFIRM
     assert confirm.message.splitlines()[2:] == [
         *("It would be sent with:", "x: (nothing)", 'C: "yes"', 'One: "Two"', 's: "A"')

@@ -4,7 +4,6 @@ at once more, and sent; or not.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,65 +14,40 @@ import anyio
 import anyio.to_thread
 
 from abp_bridge.apps.browser.window import NEXT_STEP
-from abp_bridge.apps.webmcp.call import GONE, QUIET_LIMIT, ToolCall, pause
+from abp_bridge.apps.webmcp.call import GONE, pause
+from abp_bridge.apps.webmcp.form_by_hand import CallEndedError, FormByHand, HandNeededError
 from abp_bridge.apps.webmcp.page_form import PageForm
-from abp_bridge.apps.webmcp.tool_session import CANCEL_LIMIT, CallRefusedError, Invocation
+from abp_bridge.apps.webmcp.tool_session import CANCEL_LIMIT, CallRefusedError
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.webmcp.form import (
-    SEND,
-    Entry,
-    Form,
+from abp_bridge.protocols.webmcp.form import Entry, Form, withheld_controls
+from abp_bridge.protocols.webmcp.form_answer import (
     answered_states,
     changed_places,
     emptied,
     files_wanted,
     make_arguments,
-    make_confirm,
-    make_question,
     read_file,
     show_sent,
-    withheld_controls,
 )
-from abp_bridge.protocols.webmcp.hand import (
-    end_hand,
-    find_need,
-    needs_window,
-    says_done,
-    unknown_after_hand,
-)
+from abp_bridge.protocols.webmcp.form_question import SEND, make_confirm, make_question
+from abp_bridge.protocols.webmcp.hand import find_need, needs_window
 from abp_bridge.protocols.webmcp.results import decode_response, refused, unsent
 from abp_bridge.rpc.temporary import make_folder, remove_folder
 
 logger = logging.getLogger(__name__)
 
 MAX_ASKED = 3  # times that one form is put to its person
-MAX_HANDED = 3  # times that they are asked whether its button can be pressed now
 FILL_LIMIT = 5.0  # seconds for the browser to fill a form in
 CHANGED = "The page has changed its form since you accepted it. Please look at it again."
 
 
-class _EndedError(Exception):
-    """The call is over, as `result` says."""
-
-    def __init__(self, result: CallResult) -> None:
-        super().__init__()
-        self.result = result
-
-
-class _HandNeededError(Exception):
-    """Only a hand in the page can finish the form, and there is a window; `str(error)` says why."""
-
-
-class FormCall(ToolCall):
+class FormCall(FormByHand):
     """A call of a form (`ToolCall`)."""
-
-    _form: PageForm | None = None
-    _sent = False
 
     async def _make(self, params: JsonObject) -> CallResult:
         self._form = form = PageForm(self._session, self.tool)
@@ -91,9 +65,9 @@ class FormCall(ToolCall):
             waiting = await self._until_waiting()
             try:
                 return await self._put_to_person(waiting)
-            except _HandNeededError as need:
+            except HandNeededError as need:
                 return await self._finish_by_hand(waiting, str(need))
-        except _EndedError as ended:
+        except CallEndedError as ended:
             return ended.result
 
     def _silent(self, why: str, params: JsonObject) -> CallResult:
@@ -121,7 +95,7 @@ class FormCall(ToolCall):
         """The form, filled in.
 
         Raises:
-            _EndedError: The page has answered already, or does not fill it in.
+            CallEndedError: The page has answered already, or does not fill it in.
         """
         assert self._form is not None
         assert self._invocation is not None
@@ -131,7 +105,7 @@ class FormCall(ToolCall):
                 if form is not None and form.active:
                     return form
                 await pause()
-        raise _EndedError(self._describe_end("the page did not fill its form in"))
+        raise CallEndedError(self._describe_end("the page did not fill its form in"))
 
     def _describe_end(self, otherwise: str) -> CallResult:
         """How a call ended that nobody sent here."""
@@ -150,8 +124,8 @@ class FormCall(ToolCall):
         """Ask until what they accepted is what would be sent, and the form takes it.
 
         Raises:
-            _HandNeededError: They have to do it in the page.
-            _EndedError: It ended otherwise.
+            HandNeededError: They have to do it in the page.
+            CallEndedError: It ended otherwise.
         """
         note = await self._describe_need(form)
         for _ in range(MAX_ASKED):
@@ -174,21 +148,21 @@ class FormCall(ToolCall):
             f"after {MAX_ASKED} times the form is still not as it was accepted: {note.rstrip('.')}"
         )
         if await self._page.window.exists():
-            raise _HandNeededError(why)
+            raise HandNeededError(why)
         return unsent(f"{why}. By hand it may go. {NEXT_STEP}")
 
     async def _describe_need(self, form: Form) -> str:
         """What is said with the question of a form of which a part takes a hand.
 
         Raises:
-            _HandNeededError: There is a window for that.
-            _EndedError: There is none, and the form cannot be sent without.
+            HandNeededError: There is a window for that.
+            CallEndedError: There is none, and the form cannot be sent without.
         """
         need = find_need(form)
         if need and await self._page.window.exists():
-            raise _HandNeededError(need)
+            raise HandNeededError(need)
         if form.stuck:
-            raise _EndedError(needs_window(need, NEXT_STEP))
+            raise CallEndedError(needs_window(need, NEXT_STEP))
         return f"But {need}. {NEXT_STEP}." if need else ""
 
     async def _make_question(self, form: Form, note: str) -> Question:
@@ -204,106 +178,27 @@ class FormCall(ToolCall):
             )
         except RemoteProtocolError as problem:
             if await self._page.window.exists():
-                raise _HandNeededError(str(problem)) from None
-            raise _EndedError(needs_window(str(problem), NEXT_STEP)) from None
+                raise HandNeededError(str(problem)) from None
+            raise CallEndedError(needs_window(str(problem), NEXT_STEP)) from None
 
     async def _accepted(self, question: Question) -> JsonObject:
         """What the person accepted.
 
         Raises:
-            _EndedError: They did not, or the page did not wait.
+            CallEndedError: They did not, or the page did not wait.
         """
         answer = await self._ask(question)
         if self._invocation is not None and self._invocation.is_lost:
-            raise _EndedError(self._describe_end("the page ended the call"))
+            raise CallEndedError(self._describe_end("the page ended the call"))
         unasked = answer.outcome is Outcome.UNSUPPORTED and question.secret
         if unasked and await self._page.window.exists():
-            raise _HandNeededError("nothing that you are asked on takes a secret")
+            raise HandNeededError("nothing that you are asked on takes a secret")
         said_no = answer.content.get(SEND) is False and question.fields[0].name == SEND
         if answer.outcome is not Outcome.ACCEPTED or said_no:
-            raise _EndedError(refused(answer))
+            raise CallEndedError(refused(answer))
         secret = {each.name for each in question.fields if each.secret}
         self._hide([value for name, value in answer.content.items() if name in secret])
         return answer.content
-
-    # --- by hand ---
-
-    async def _have_made_ready(self) -> None:
-        """Have the person do what the page wants before any button of its form can be pressed.
-
-        Raises:
-            _EndedError: They did not, or it is of no use.
-        """
-        why = "none of the form's buttons can be pressed yet"
-        await self._check_window(why)
-        wanted = (
-            "Do there what the page wants before its button can be pressed, and do not press that:"
-            " you are asked next what is to be sent."
-        )
-        with self._session.watch(self.tool) as self._invocation:
-            try:
-                ready = await self._ask_until_ready(self._invocation, why, wanted)
-            except CallRefusedError as problem:
-                raise _EndedError(unknown_after_hand(str(problem))) from None
-        self._invocation = None
-        if not ready:
-            raise _EndedError(unknown_after_hand(why))
-
-    async def _ask_until_ready(self, watched: Invocation, why: str, wanted: str) -> bool:
-        """Whether a button can be pressed at last. Raises as `_have_made_ready`."""
-        assert self._form is not None
-        async with self._hand():
-            for _ in range(MAX_HANDED):
-                answer = await self._ask_hand(why, wanted)
-                if watched.is_lost:
-                    raise _EndedError(unknown_after_hand(watched.gone or watched.hint))
-                if not says_done(answer):
-                    raise _EndedError(end_hand(answer))
-                if (await self._form.read()).ready:
-                    return True
-        return False
-
-    async def _finish_by_hand(self, form: Form, why: str) -> CallResult:
-        """The person looks over the form in its window, and sends it there."""
-        assert self._invocation is not None
-        await self._check_window(why)
-        button = f"its button {json.dumps(form.button, ensure_ascii=False)}"
-        wanted = (
-            "Look over there what is filled in, add what is missing, and press"
-            f" {button if form.button else 'its button'}."
-        )
-        async with self._hand():
-            for limit in (QUIET_LIMIT, self._limit):
-                answer = await self._ask_hand(why, wanted)
-                if self._invocation.is_lost:
-                    return await self._end_by_page()
-                if not says_done(answer):
-                    return end_hand(answer)
-                self._sent = True
-                self._report("the page is in its person's hands, who say that it is done")
-                with anyio.move_on_after(limit):
-                    await self._invocation.wait_lost()
-                    return await self._end_by_page()
-                wanted = "The page has not answered yet: press its button if you have not."
-        return unknown_after_hand(f"the page did not answer within {self._limit:g} s")
-
-    async def _end_by_page(self) -> CallResult:
-        """What the page made of what its person did there."""
-        assert self._invocation is not None
-        self._sent = True
-        with anyio.move_on_after(QUIET_LIMIT):
-            await self._invocation.wait_over()
-        if self._invocation.response is not None:
-            return decode_response(self._invocation.response)
-        return unknown_after_hand(self._invocation.gone or self._invocation.hint)
-
-    async def _check_window(self, why: str) -> None:
-        """Raises _EndedError where nobody can have the page in hand."""
-        if not await self._page.window.exists():
-            raise _EndedError(needs_window(why, NEXT_STEP))
-        if self._page.window.in_hand:
-            words = "its person has the page in hand for another call"
-            raise _EndedError(unsent(words, "RATE_LIMITED", retryable=True))
 
     # --- looking again ---
 
@@ -320,7 +215,7 @@ class FormCall(ToolCall):
         assert self._form is not None
         form = await self._unless_over(self._form.read())
         if form is None:
-            raise _EndedError(self._describe_end("the page ended the call"))
+            raise CallEndedError(self._describe_end("the page ended the call"))
         return form
 
     # --- filling in ---
@@ -348,9 +243,9 @@ class FormCall(ToolCall):
         """
         assert self._invocation is not None
         if not await self._session.cancel(self._invocation):
-            raise _EndedError(unsent("the page does not let go of the call before"))
+            raise CallEndedError(unsent("the page does not let go of the call before"))
         if self._invocation.gone:
-            raise _EndedError(self._describe_end(GONE))
+            raise CallEndedError(self._describe_end(GONE))
         self._session.release(self._invocation)
         await self._invoke(make_arguments(form, states, self.tool.schema))
         return await self._until_waiting()

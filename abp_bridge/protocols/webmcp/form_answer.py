@@ -1,0 +1,145 @@
+"""A person's answer to a form's question -> what each control has to hold, which files are still to
+be given, the call that fills it in, and what is told of what was sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+
+from abp_bridge.core import sanitize
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.question import MISSING
+from abp_bridge.protocols.abp.questions import FILE
+from abp_bridge.protocols.webmcp.form import (
+    CHOSEN,
+    MARKED,
+    NUMBERS,
+    Control,
+    Entry,
+    Form,
+    parse_number,
+)
+
+
+def answered_states(form: Form, content: JsonObject) -> dict[int, JsonValue]:
+    """What each control has to hold when the form is sent as it was answered.
+
+    What was left empty is empty then; a secret or a file that was, stays as it is.
+    """
+    states: dict[int, JsonValue] = {at: each.state for at, each in enumerate(form.controls)}
+    for entry in form.entries():
+        kept = entry.is_fixed or entry.is_file
+        kept = kept or (entry.first.secret and entry.key not in content)
+        if not kept:
+            states |= _states(entry, content.get(entry.key))
+    return states
+
+
+def _states(entry: Entry, value: JsonValue) -> dict[int, JsonValue]:
+    first = entry.first
+    if first.type == "radio":
+        if value is None:  # no button can be taken back
+            return {}
+        marks = [each.value == value for each in entry.controls]
+        return dict(zip(entry.places, marks, strict=True))
+    if first.type == "checkbox":
+        given = as_list(value) if entry.is_group else ([first.value] if value is True else [])
+        marks = [each.value in given for each in entry.controls]
+        return dict(zip(entry.places, marks, strict=True))
+    [place] = entry.places
+    if first.type in CHOSEN:
+        wanted = list(as_list(value)) if first.type == "select-multiple" else [value]
+        return {place: [each.value for each in first.options if each.value in wanted]}
+    if value is None:
+        return {place: ""}
+    return {place: value if isinstance(value, str) else json.dumps(value)}
+
+
+def emptied(form: Form, content: JsonObject) -> list[str]:
+    """What stood in the form and an answer left out, by its title: some hosts leave out what was
+    not touched, and others what was taken out.
+    """
+    return [
+        each.first.title
+        for each in form.entries()
+        if not (each.is_fixed or each.is_file or each.first.secret)
+        and each.first.type != "radio"
+        and each.key not in content
+        and any(control.state not in ("", [], False) for control in each.controls)
+    ]
+
+
+def files_wanted(form: Form, content: JsonObject) -> list[Entry]:
+    """The entries for which a file is to be asked."""
+    wanted = [each for each in form.entries() if each.is_file and not each.is_fixed]
+    return [each for each in wanted if content.get(each.key) is True or each.first.required]
+
+
+def read_file(content: JsonObject) -> tuple[str, bytes]:
+    """The name and the bytes of a file that was given: a name that leads nowhere else."""
+    given = as_object(content.get(FILE))
+    name = as_text(given.get("filename")).replace("\\", "/").rpartition("/")[2]
+    name = sanitize.label(name, 120).lstrip(".") or "file"
+    text = as_text(given.get("content"))
+    return name, base64.b64decode(text) if "encoding" in given else text.encode()
+
+
+def changed_places(form: Form, states: Mapping[int, JsonValue]) -> list[int]:
+    """The controls that do not hold what they have to, by their place."""
+    return [
+        at
+        for at, each in enumerate(form.controls)
+        if each.type != "file" and at in states and not _is_same(each, states[at])
+    ]
+
+
+def _is_same(control: Control, state: JsonValue) -> bool:
+    if control.type in NUMBERS and isinstance(state, str):
+        return parse_number(control.value) == parse_number(state)
+    return control.state == state
+
+
+def make_arguments(
+    form: Form, states: Mapping[int, JsonValue], schema: JsonObject
+) -> dict[str, JsonValue]:
+    """What the tool is called with to hold `states`, as far as it takes that: nothing that is
+    empty, fixed or a secret.
+    """
+    takes = as_object(schema.get("properties"))
+    made: dict[str, JsonValue] = {}
+    for entry in form.entries():
+        first, place = entry.first, entry.places[0]
+        if entry.first.name not in takes or entry.is_fixed or first.secret or entry.is_file:
+            continue
+        value = _argument(entry, {at: states[at] for at in entry.places}, states[place])
+        if value not in (None, ""):
+            made[first.name] = value
+    return made
+
+
+def _argument(entry: Entry, states: Mapping[int, JsonValue], state: JsonValue) -> JsonValue:
+    first = entry.first
+    if first.type in MARKED:
+        pairs = zip(entry.controls, states.values(), strict=True)
+        marked: list[JsonValue] = [each.value for each, on in pairs if on is True]
+        if entry.is_group:
+            return marked
+        return state is True if first.type == "checkbox" else (marked[0] if marked else None)
+    if first.type in CHOSEN:
+        chosen = as_list(state)
+        return list(chosen) if first.type == "select-multiple" else (chosen or [None])[0]
+    number = parse_number(as_text(state)) if first.type in NUMBERS else MISSING
+    return state if number is MISSING else number
+
+
+def show_sent(form: Form) -> dict[str, JsonValue]:
+    """What a form holds, without secrets, for who has to know what was sent."""
+    return {
+        each.key: [one.value for one in each.controls if one.checked]
+        if each.first.type in MARKED
+        else each.first.state
+        for each in form.entries()
+        if not (each.first.secret or each.is_fixed or each.is_file)
+    }

@@ -1,0 +1,285 @@
+"""A page's form -> the question to the person who has to send it: whether, and with what.
+
+Each thing to fill in is a field with the form's own constraints and what it holds as the default.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from abp_bridge.core import sanitize
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_count,
+    as_list,
+    as_number,
+    as_text,
+)
+from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
+from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.protocols.schema_fields import MAX_FIELDS, decode_field
+from abp_bridge.protocols.webmcp.form import (
+    CHOSEN,
+    MARKED,
+    NUMBERS,
+    OWN_MADE,
+    Control,
+    Entry,
+    Form,
+    parse_number,
+    plain_number,
+)
+
+SEND = "send"  # the one field of a form in which nothing can be changed
+MAX_SHOWN = 200  # characters of a value that is only shown
+MAX_FIXED = 60  # characters of a hidden value; a longer one is a key of the page's, and no words
+# What the browser takes there, and how it is said.
+_PATTERNS = {
+    "time": (r"^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,3})?)?$", "as HH:MM"),
+    "month": (r"^[0-9]{4,}-(0[1-9]|1[0-2])$", "as YYYY-MM"),
+    "week": (r"^[0-9]{4,}-W[0-5][0-9]$", "as YYYY-Www"),
+    "datetime-local": (
+        r"^[0-9]{4,}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?$",
+        "as YYYY-MM-DDTHH:MM",
+    ),
+    "color": (r"^#[0-9a-f]{6}$", "as #rrggbb"),
+}
+_FORMATS = {"date": "date", "email": "email", "url": "uri"}
+
+
+def make_question(
+    form: Form, *, id: str, origin: str, description: str, call: str, note: str = ""
+) -> Question:
+    """The question whether a form is sent, and with what.
+
+    Args:
+        form: As it is now: what it holds is what is proposed.
+        id: The question's own.
+        origin: Of the form's frame.
+        description: The page's words of what the tool does.
+        call: Which call it is about.
+        note: What else the bridge has to say.
+
+    Raises:
+        RemoteProtocolError: It cannot be put to anybody.
+    """
+    fields = [_field(each) for each in form.entries() if not each.is_fixed]
+    if len(fields) == 1 and fields[0].type is FieldType.BOOLEAN:
+        fields = [_with_or_without(fields[0])]
+    nothing = Field(SEND, FieldType.BOOLEAN, {"type": "boolean"}, title="Send")
+    return Question(
+        id,
+        Kind.INPUT if fields else Kind.CONFIRM,
+        sanitize.message(description) or "Please fill this in.",
+        tuple(fields) or (nothing,),
+        origin,
+        calls=(call,),
+        wrapped=False,
+        destructive=True,
+        presumed=True,
+        note=" ".join(filter(None, (note, _describe_sending(form, origin)))),
+    )
+
+
+def make_confirm(question: Question, form: Form, states: Mapping[int, JsonValue]) -> Question:
+    """Whether a form is really sent so, where an answer left something out that stood there."""
+    lines = [
+        f"{each.first.title}: {_show(each, states)}"
+        for each in form.entries()
+        if not (each.is_fixed or each.is_file or each.first.secret)
+    ]
+    field = Field(SEND, FieldType.BOOLEAN, {"type": "boolean"}, title="Send")
+    words = "\n".join([question.message, "", "It would be sent with:", *lines])
+    return replace(
+        question, kind=Kind.CONFIRM, message=sanitize.message(words), fields=(field,), note=""
+    )
+
+
+def _describe_sending(form: Form, origin: str) -> str:
+    """What happens on a yes, and what goes with it that nobody can change, in the bridge's words
+    and the page's in quotes.
+    """
+    button = f" with its button {_quote(form.button)}" if form.button else ""
+    elsewhere = "" if form.address.startswith(f"{origin}/") else f" to {_quote(form.address)}"
+    words = f"If you accept, the form is sent{button}{elsewhere if form.address else ''}."
+    fixed = [f"{each.title} {_fixed(each)}" for each in form.controls if each.fixed]
+    fixed += [_fixed_button(*form.marked)] if form.marked else []
+    shown = ", ".join(fixed[:MAX_FIELDS])
+    return f"{words} It also sends what cannot be changed here: {shown}." if fixed else words
+
+
+def _fixed(control: Control) -> str:
+    """A value that nobody can change; a long one that is hidden is a key, and not for showing."""
+    state = control.state
+    words = state if isinstance(state, str) else json.dumps(state, ensure_ascii=False)
+    if control.secret or holds_secret(control.name):
+        return "(not shown)"
+    if control.type == OWN_MADE:
+        return "(not known)"
+    if control.type == "hidden" and len(words) > MAX_FIXED:
+        return f"({len(words)} characters, not shown)"
+    return _quote(words)
+
+
+def _fixed_button(name: str, value: str) -> str:
+    button = Control("submit", name, value, fixed=True)
+    return f"{button.title} {_fixed(button)}"
+
+
+def _quote(words: str) -> str:
+    return json.dumps(sanitize.label(words, MAX_SHOWN), ensure_ascii=False)
+
+
+def _show(entry: Entry, states: Mapping[int, JsonValue]) -> str:
+    """What an entry would be sent with, in one line."""
+    held = [(each, states[at]) for at, each in zip(entry.places, entry.controls, strict=True)]
+    if entry.first.type in MARKED:
+        marked = [each.label or each.value for each, state in held if state is True]
+        alone = entry.first.type == "checkbox" and not entry.is_group
+        words = ", ".join(["yes"] if alone and marked else marked)
+    elif entry.first.type in CHOSEN:
+        chosen = as_list(held[0][1])
+        words = ", ".join(each.label for each in entry.first.options if each.value in chosen)
+    else:
+        words = as_text(held[0][1])
+    return _quote(words) if words else "(nothing)"
+
+
+def _with_or_without(field: Field) -> Field:
+    """A lone yes or no as a choice: a no to it would be taken for a no to the sending."""
+    label = field.label
+    schema: JsonObject = {
+        "oneOf": [
+            {"const": True, "title": f"Send with: {label}"},
+            {"const": False, "title": f"Send without: {label}"},
+        ]
+    }
+    made = decode_field(field.name, schema, required=True)
+    return replace(made, title=field.title, description=field.description)
+
+
+def _field(entry: Entry) -> Field:
+    """What is asked for an entry, with what it holds as the default."""
+    first = entry.first
+    schema = _schema(entry)
+    description = [first.description, *_hints(entry)]
+    named: JsonObject = {
+        **schema,
+        "title": f"Give a file: {first.title}" if entry.is_file else _title(entry),
+        "description": " ".join(filter(None, description)),
+    }
+    if first.secret:
+        unset = first.value == ""
+        made = decode_field(entry.key, named, required=first.required and unset)
+        return replace(made, secret=True, default=MISSING)
+    proposed = _proposed(entry)
+    given: JsonObject = {} if proposed is MISSING else {"default": proposed}
+    made = decode_field(entry.key, {**named, **given}, required=_is_required(entry))
+    plain = proposed not in (MISSING, "", [], False) and made.default is MISSING
+    if plain and not made.description.endswith(")"):
+        words = f"{made.description} (It holds {_quote(str(proposed))} now.)".strip()
+        return replace(made, description=words)
+    return made
+
+
+def _title(entry: Entry) -> str:
+    """What it is called: several boxes, or buttons, by their name, as each has its own words."""
+    several = entry.is_group or entry.first.type == "radio"
+    return entry.first.name if several else entry.first.title
+
+
+def _is_required(entry: Entry) -> bool:
+    if entry.first.type == "select-one":
+        return True  # something is always chosen
+    if entry.is_group or entry.first.type == "select-multiple":
+        return False  # the browser says which of them have to be
+    return any(each.required for each in entry.controls) and not entry.is_file
+
+
+def _proposed(entry: Entry) -> JsonValue | Missing:
+    """What an entry holds, as an answer to its field; MISSING for nothing."""
+    first = entry.first
+    if entry.is_file:
+        return False
+    if first.type == "radio":
+        return next((each.value for each in entry.controls if each.checked), MISSING)
+    if entry.is_group:
+        return [each.value for each in entry.controls if each.checked]
+    if first.type == "checkbox":
+        return first.checked
+    chosen = [each.value for each in first.options if each.selected]
+    if first.type == "select-multiple":
+        return chosen
+    if first.type == "select-one":
+        return chosen[0] if chosen else MISSING
+    if first.type in NUMBERS:
+        return parse_number(first.value)
+    return first.value or MISSING
+
+
+def _schema(entry: Entry) -> dict[str, JsonValue]:
+    """What an entry takes: its form's own constraints."""
+    first = entry.first
+    if entry.is_file:
+        return {"type": "boolean"}
+    if first.type == "radio" or entry.is_group:
+        return _several([(each.value, each.label) for each in entry.controls], entry.is_group)
+    if first.type == "checkbox":
+        return {"type": "boolean", **({"const": True} if first.required else {})}
+    if first.type in CHOSEN:
+        options = [each for each in first.options if not each.disabled]
+        listed = [(each.value, each.label) for each in options if each.value or not first.required]
+        return _several(listed, first.type == "select-multiple")
+    if first.type in NUMBERS:
+        return _number_schema(first.limits)
+    schema: dict[str, JsonValue] = {"type": "string"}
+    for word in ("minLength", "maxLength"):
+        if (count := as_count(first.limits.get(word))) is not None:
+            schema[word] = count
+    if first.type in _PATTERNS:
+        schema["pattern"] = _PATTERNS[first.type][0]
+    elif first.type in _FORMATS and "," not in first.value:
+        schema["format"] = _FORMATS[first.type]
+    if pattern := as_text(first.limits.get("pattern")):
+        schema["pattern"] = f"^(?:{pattern})$"
+    return schema
+
+
+def _several(listed: Sequence[tuple[str, str]], several: bool) -> dict[str, JsonValue]:
+    options: list[JsonValue] = [
+        {"const": value, "title": label or value or "(empty)"} for value, label in listed
+    ]
+    one: dict[str, JsonValue] = {"oneOf": options} if options else {"enum": [""]}
+    return {"type": "array", "items": one, "uniqueItems": True} if several else one
+
+
+def _number_schema(limits: JsonObject) -> dict[str, JsonValue]:
+    least, most = (_limit(limits, word) for word in ("min", "max"))
+    step = as_text(limits.get("step"), "1")
+    whole = step in ("", "1") and (least is None or least.is_integer())
+    schema: dict[str, JsonValue] = {"type": "integer" if whole else "number"}
+    schema |= {} if least is None else {"minimum": plain_number(least)}
+    return schema | ({} if most is None else {"maximum": plain_number(most)})
+
+
+def _limit(limits: JsonObject, word: str) -> float | None:
+    value = parse_number(as_text(limits.get(word)))
+    return as_number(value) if isinstance(value, (int, float)) else None
+
+
+def _hints(entry: Entry) -> list[str]:
+    """What a field's schema does not say of its limits."""
+    first, limits = entry.first, entry.first.limits
+    said = [_PATTERNS[first.type][1]] if first.type in _PATTERNS else []
+    if first.type not in NUMBERS:
+        said += [f"from {limits['min']}"] if "min" in limits else []
+        said += [f"to {limits['max']}"] if "max" in limits else []
+    step = as_text(limits.get("step"))
+    said += [f"in steps of {step}"] if step not in ("", "any", "1") else []
+    if entry.is_file and first.required:
+        said.append("the form needs one")
+    words = sanitize.label(", ".join(said), MAX_SHOWN)
+    return [f"({words})"] if words else []
