@@ -54,7 +54,6 @@ def mcp_registry(identity: Identity) -> Entry:
     """`server.json`, for the MCP registry."""
     package: Entry = {
         "registryType": "pypi",
-        "registryBaseUrl": "https://pypi.org",
         "identifier": identity.package,
         "version": VERSION,
         "runtimeHint": "uvx",
