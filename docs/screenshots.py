@@ -69,7 +69,7 @@ def ask(method: str, **params: Json) -> Question:
     raw: Json = {"method": f"elicitation/{method}", "params": params, "timeout": 600_000}
     question = decode_question(raw, id="q", origin=HERE)
     return replace(
-        question, app="Travel Desk", agent="Codex 0.169", tools=("trip.book",), icon=ICON
+        question, app="Travel Desk", host_name="Codex 0.169", tools=("trip.book",), icon=ICON
     )
 
 
@@ -154,7 +154,7 @@ CALL = make_question(
 YES = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"value": "Station 5"})
 MODEL = make_approval(
     "q",
-    Question("s", Kind.SAMPLING, "task", (), HERE, tools=("trip.plan",), agent="Codex 0.169"),
+    Question("s", Kind.SAMPLING, "task", (), HERE, tools=("trip.plan",), host_name="Codex 0.169"),
     "claude -p",
     "Plan three days in Rome for two people who like to walk.",
 )

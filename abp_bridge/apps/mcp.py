@@ -40,7 +40,7 @@ OpenAddress = Callable[[str], Awaitable[bool]]
 
 LIST_LIMIT = 10.0  # seconds for all pages of a list
 MAX_PAGES = 100  # of one list: a server that pages without an end
-BEAT = 20.0  # seconds between signs of life to a server that counts its person's time
+KEEPALIVE_INTERVAL = 20.0  # seconds between reports to a server that counts its person's time
 SOON = 0.05  # seconds before a round without questions is tried again
 
 SIGN_IN = "This server wants you to sign in. Your browser comes back to the bridge."
@@ -108,7 +108,7 @@ class McpApp(ProgramApp):
             self._clock = None
             for member in self._lists:
                 self._stale[member] = anyio.Event()
-                tasks.start_soon(self._list_again, session, member)
+                tasks.start_soon(self._refresh_list, session, member)
             await self._listen(session)
             try:
                 yield opened
@@ -277,7 +277,7 @@ class McpApp(ProgramApp):
             found |= {"note": problem} if problem else {}
         return found
 
-    async def _list_again(self, session: ServerSession, member: str) -> None:
+    async def _refresh_list(self, session: ServerSession, member: str) -> None:
         """On `list_changed`: what is there now, and what of it is new."""
         while True:
             await self._stale[member].wait()
@@ -344,7 +344,7 @@ class McpApp(ProgramApp):
             return await self._answer(method, params)
         result = CANCEL
         async with anyio.create_task_group() as beating:
-            beating.start_soon(_show_life, beat)
+            beating.start_soon(_send_keepalive_progress, beat)
             result = await self._elicit(params)
             beating.cancel_scope.cancel()
         return result
@@ -443,10 +443,10 @@ async def _pages(session: ServerSession, method: str, member: str) -> tuple[list
     )
 
 
-async def _show_life(beat: Beat) -> None:
+async def _send_keepalive_progress(beat: Beat) -> None:
     beats = 0
     while True:
-        await anyio.sleep(BEAT)
+        await anyio.sleep(KEEPALIVE_INTERVAL)
         beats += 1
         await beat(beats)
 

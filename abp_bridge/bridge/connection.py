@@ -52,7 +52,7 @@ class ConnectionOwner(Protocol):
 
     def new_id(self, kind: str) -> str: ...
     def admit(self, connection: AppConnection, wanted: str) -> None: ...
-    def on_offer(self, connection: AppConnection) -> None: ...
+    def on_capabilities_changed(self, connection: AppConnection) -> None: ...
     def dismiss(self, connection: AppConnection) -> None: ...
     def can_sample(self) -> bool: ...
     async def ask(self, question: Question) -> Answer: ...
@@ -125,7 +125,7 @@ class AppConnection:
                 task_status.started()
                 logger.info("%s is open: %s", self.id, self.app.origin)
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._list_again)
+                    tasks.start_soon(self._refresh_capabilities)
                     await self.close_requested.wait()
                     tasks.cancel_scope.cancel()
                 self._end_calls()
@@ -233,7 +233,9 @@ class AppConnection:
             calls=calls,
             tools=tools,
             app=label(self.name) if own else "",
-            agent=label(self._session.host.name),  # as the elicitor has it, which copies it else
+            host_name=label(
+                self._session.host.name
+            ),  # as the elicitor has it, which copies it else
             icon=self._opened.icon if own and self._opened is not None else "",
         )
         self._questions[question.id] = question
@@ -356,7 +358,7 @@ class AppConnection:
     def _set_capabilities(self, capabilities: Sequence[Capability]) -> None:
         self.capabilities = {capability.name: capability for capability in capabilities}
 
-    async def _list_again(self) -> None:
+    async def _refresh_capabilities(self) -> None:
         """On `capabilities/list_changed`: ask the app what it offers now, and tell the host (B4).
 
         An empty answer wipes nothing (X12).
@@ -373,7 +375,7 @@ class AppConnection:
             }
             if merged != self.capabilities:
                 self._set_capabilities(list(merged.values()))
-                self._session.on_offer(self)
+                self._session.on_capabilities_changed(self)
 
     def _end_calls(self) -> None:
         self._session.withdraw(list(self._questions.values()), self._reason)

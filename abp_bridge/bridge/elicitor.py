@@ -71,7 +71,7 @@ class Elicitor:
         min_human_latency: float,
         observe: Observer = no_observer,
         files: FileAccess | None = None,
-        agent: Callable[[], str] = str,
+        host_name: Callable[[], str] = str,
     ) -> None:
         """Ask by `providers`.
 
@@ -81,13 +81,13 @@ class Elicitor:
             min_human_latency: Seconds that a person needs to read anything (`AnswerAttribution`).
             observe: Is told what happens to each question.
             files: Looks at the files that apps name; without it none is read.
-            agent: What the host calls itself, of which it may say more as it goes.
+            host_name: What the host calls itself, of which it may say more as it goes.
         """
         self.ledger = Ledger()
         self._providers = providers
         self._files = files
         self._observe = observe
-        self._agent = agent
+        self._host_name = host_name
         self._limit = limit
         self._attribution = AnswerAttribution(min_human_latency)
         self._scopes: dict[str, anyio.CancelScope] = {}
@@ -104,13 +104,13 @@ class Elicitor:
                 AnsweredBy.NOBODY,
                 reason=f"{MAX_OPEN} questions are open already",
             )
-        if question.agent != (agent := label(self._agent())):
-            question = replace(question, agent=agent)
-        limit = min(question.timeout or self._limit, MAX_TIME)
+        if question.host_name != (host_name := label(self._host_name())):
+            question = replace(question, host_name=host_name)
+        timeout = min(question.timeout or self._limit, MAX_TIME)
         entry = self.ledger.add(question, now())
         self._observe(InputRequestEvent(entry.since, question))
-        self._scopes[question.id] = scope = anyio.CancelScope(deadline=entry.since + limit)
-        own_bound = None if question.timeout else _PersonTime(scope, limit, person_time.get())
+        self._scopes[question.id] = scope = anyio.CancelScope(deadline=entry.since + timeout)
+        own_bound = None if question.timeout else _PersonTime(scope, timeout, person_time.get())
         token = person_time.set(own_bound)
         try:
             with waiting() as waits, scope:
@@ -144,10 +144,10 @@ class Elicitor:
     async def _answer(self, entry: Entry) -> Answer:
         try:
             if entry.question.kind is not Kind.RESOURCE or self._files is None:
-                return await self._find(entry)
+                return await self._retry_on_route_change(entry)
             request = await self._files.look(entry.question)
             entry.question = request.question
-            return await request.complete(await self._find(entry))
+            return await request.complete(await self._retry_on_route_change(entry))
         except HostDisconnectedError as gone:
             return _unanswered(entry, gone.outcome, str(gone))
         except HostTimeoutError as away:
@@ -155,15 +155,15 @@ class Elicitor:
         except SurfaceFailedError as failed:
             return _unanswered(entry, Outcome.INVALID, str(failed))
 
-    async def _find(self, entry: Entry) -> Answer:
-        """Try the routes, and all of them again when the host can be asked elsewhere meanwhile."""
+    async def _retry_on_route_change(self, entry: Entry) -> Answer:
+        """Try the surfaces, and all of them again whenever one has to be asked another way."""
         while True:
             try:
-                return await self._try_routes(entry)
+                return await self._try_surfaces(entry)
             except RouteChangedError:
                 await anyio.lowlevel.checkpoint()
 
-    async def _try_routes(self, entry: Entry) -> Answer:
+    async def _try_surfaces(self, entry: Entry) -> Answer:
         question = entry.question
         routing = Routing(question, self._providers.variants(question.calls))
         for attempt in routing.attempts():

@@ -65,7 +65,7 @@ class Providers:
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The surfaces that a question of one of `calls` can be asked on, best first."""
-        return [column for _, column in self.variants_by_owner(calls)]
+        return [variant for _, variant in self.variants_by_owner(calls)]
 
     def variants_by_owner(self, calls: Sequence[str] = ()) -> list[tuple[str, SurfaceVariant]]:
         """The surfaces, best first, each with whose it is: the host's, or the name it was set up
@@ -75,11 +75,13 @@ class Providers:
         found: list[tuple[str, SurfaceVariant]] = []
         for name in self._order:
             if name == HOST:
-                found += [(HOST, column) for column in hosts if column.surface is not Surface.MODEL]
+                found += [
+                    (HOST, variant) for variant in hosts if variant.surface is not Surface.MODEL
+                ]
             elif name == _MODEL:
-                found += [(name, column) for column in hosts if column.surface is Surface.MODEL]
+                found += [(name, variant) for variant in hosts if variant.surface is Surface.MODEL]
             elif (provider := self._own.get(name)) is not None:
-                found += [(name, column) for column in provider.variants(calls)]
+                found += [(name, variant) for variant in provider.variants(calls)]
         return found
 
     def ways(self, question: Question) -> Sequence[str]:

@@ -110,7 +110,7 @@ class Bridge:
             min_human_latency=settings.min_human_latency,
             observe=observe,
             files=FileAccess(self._roots),
-            agent=lambda: host.name,
+            host_name=lambda: host.name,
         )
         self._results = ResultStore(settings.output_dir, host.on_resources_changed)
 
@@ -399,9 +399,9 @@ class Bridge:
         connection.id = id
         self._apps[id] = connection
         self._seen.add(connection.target)
-        self.on_offer(connection)
+        self.on_capabilities_changed(connection)
 
-    def on_offer(self, connection: AppConnection) -> None:
+    def on_capabilities_changed(self, connection: AppConnection) -> None:
         """What an app offers is new, or has changed: the host is told, and it is remembered where
         the person named the app. An empty list wipes nothing (X12).
         """

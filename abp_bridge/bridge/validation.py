@@ -63,7 +63,7 @@ class AnswerAttribution:
         self._before: deque[Observation] = deque(maxlen=SIMILAR - 1)
         self._answered = -inf  # when the last of them came, by the loop's clock in seconds
 
-    def judge(
+    def attribute(
         self, question: Question, variant: SurfaceVariant, response: SurfaceResponse, asked: float
     ) -> Verdict:
         """Who gave `response` to `question` on `variant`, which was `asked` then (seconds of the
@@ -137,7 +137,7 @@ async def ask_on(
     started = now()
     response, route = await _Exchange(provider, observe).ask(question, attempt)
     variant = response.variant or attempt.variant
-    verdict = attribution.judge(question, variant, response, started)
+    verdict = attribution.attribute(question, variant, response, started)
     answer = Answer(
         response.outcome,
         verdict.answered_by,

@@ -181,7 +181,7 @@ class Composition:
 
         elicitor = Elicitor(
             self._make_providers(host, ask, on_progress),
-            agent=lambda: host.name,
+            host_name=lambda: host.name,
             limit=self.settings.question_timeout,
             min_human_latency=self.settings.min_human_latency,
             observe=self._observe_session(host),

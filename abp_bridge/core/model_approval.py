@@ -131,5 +131,5 @@ def _make(id: str, asked: Question, kind: Kind, whole: str, field: Field) -> Que
         permits=Permission.SAMPLING,
         uncut="" if shown == whole else whole,
         app=asked.app,
-        agent=asked.agent,
+        host_name=asked.host_name,
     )

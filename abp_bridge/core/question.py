@@ -147,7 +147,7 @@ class Question:
         note: A remark of the bridge's own, to be shown with it.
         request: The method's own parameters as they came, for what is no form (resource, sampling).
         app: What the app calls itself, safe to show; empty where it does not say, or is no app.
-        agent: Through which host it is asked, as that calls itself, safe to show.
+        host_name: Through which host it is asked, as that calls itself, safe to show.
         icon: The app's own picture, as a `data:` address of a small PNG; empty where it has none.
         uncut: The whole message, where `message` is only the beginning of one that a person has to
             have before them; surfaces that cannot show it do not ask.
@@ -173,7 +173,7 @@ class Question:
     request: JsonObject = field(default_factory=dict)
     uncut: str = ""
     app: str = ""
-    agent: str = ""
+    host_name: str = ""
     icon: str = field(default="", repr=False)
 
     def in_full(self) -> Question:

@@ -182,7 +182,7 @@ class PageQuestion(Protocol):
         ...
 
 
-class QuestionPage(Protocol):
+class QuestionDisplay(Protocol):
     """The bridge's own page, in the person's browser."""
 
     def show(self, question: Question) -> AbstractAsyncContextManager[PageQuestion]:
@@ -193,7 +193,7 @@ class QuestionPage(Protocol):
         ...
 
 
-class Page(QuestionPage, Protocol):
+class Page(QuestionDisplay, Protocol):
     """A page that a host can send its person to."""
 
     async def ask(

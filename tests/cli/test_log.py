@@ -256,7 +256,7 @@ ROOMS: dict[str, Room] = {
     ),
 }
 
-SERVERS = "abp_bridge.proxies.mcp.heartbeat:Heartbeat.ask"
+SERVERS = "abp_bridge.proxies.mcp.keepalive:KeepaliveElicitor.ask"
 LISTENER = "abp_bridge.cli.listen.listener:Listener._show_page"
 
 # What an app in Chromium needs a real page for: (where the bug is, its page, what is called)

@@ -77,9 +77,9 @@ def _swap_answers(self: JsonRpcConnection, event: IncomingMessage) -> None:
 
 async def _race(self: ParkedCall, *args: Json) -> Json:
     """Two questions that are asked in one turn get one number."""
-    asked = self.asked
+    asked = self.input_requests
     await anyio.lowlevel.checkpoint()
-    self.asked = asked
+    self.input_requests = asked
     return await _ask(self, *args)
 
 

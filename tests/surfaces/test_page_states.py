@@ -71,7 +71,7 @@ async def test_axe_finds_nothing_in_any_state_light_or_dark(browser: Browser) ->
 def ask(**params: Json) -> Question:
     raw: Json = {"method": "elicitation/input", "params": params}
     asked = decode_question(raw, id="q", origin="https://app.example")
-    return replace(asked, timeout=600.0, app="https://bank.example", agent="Codex 1 (MCP 2)")
+    return replace(asked, timeout=600.0, app="https://bank.example", host_name="Codex 1 (MCP 2)")
 
 
 @asynccontextmanager

@@ -139,7 +139,7 @@ class ClientSurfaces:
         problem: str = "",
         observe: Observer = no_observer,
         *,
-        call: str | None = None,
+        tool_call_id: str | None = None,
     ) -> SurfaceResponse:
         """Ask while a prompt runs: by a form, by a link to the bridge's own page, by a walk of
         permissions, or in the chat.
@@ -149,8 +149,8 @@ class ClientSurfaces:
             variant: The surface to ask on, one of `variants`.
             problem: What was wrong with the answer before, or nothing.
             observe: Is told of each step and choice of a walk.
-            call: The tool call to show a form on, if the client knows one; else, and for the other
-                surfaces, the question has a card of its own.
+            tool_call_id: The tool call to show a form on, if the client knows one; else, and for
+                the other surfaces, the question has a card of its own.
 
         Returns:
             What the client answered, not validated.
@@ -163,7 +163,9 @@ class ClientSurfaces:
         """
         if variant.surface is Surface.ACP_CHAT:
             return await self.chat.ask(question, problem)
-        return await self.turns.within(lambda: self._ask(question, variant, problem, observe, call))
+        return await self.turns.within(
+            lambda: self._ask(question, variant, problem, observe, tool_call_id)
+        )
 
     async def _ask(
         self,
@@ -171,11 +173,11 @@ class ClientSurfaces:
         variant: SurfaceVariant,
         problem: str,
         observe: Observer,
-        call: str | None,
+        tool_call_id: str | None,
     ) -> SurfaceResponse:
         try:
-            if call is not None and variant.surface is Surface.ACP_FORM:
-                return await self._ask_on(question, variant, _Card(call), problem, observe)
+            if tool_call_id is not None and variant.surface is Surface.ACP_FORM:
+                return await self._ask_on(question, variant, _Card(tool_call_id), problem, observe)
             card = self._make_card(question)
             try:
                 response = await self._ask_on(question, variant, card, problem, observe)

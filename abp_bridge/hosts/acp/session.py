@@ -142,7 +142,7 @@ class AcpSession:
         (`Host.ask`).
         """
         card = question.call and f"abp:{question.call}"
-        return await self._surfaces.ask(question, variant, problem, observe, call=card)
+        return await self._surfaces.ask(question, variant, problem, observe, tool_call_id=card)
 
     async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
         """Show the person a link on a card, while a prompt runs (`Host.send_link`)."""
@@ -162,7 +162,7 @@ class AcpSession:
             notice.kind in (NoticeKind.STARTED, NoticeKind.COMPLETED)
             and notice.operation is not None
         ):
-            self._operate(f"{app}/{notice.operation}", notice)
+            self._on_operation(f"{app}/{notice.operation}", notice)
         if self._surfaces.capabilities.notices:
             field = notice.data.get("field") if notice.kind is NoticeKind.STATE_CHANGED else None
             self._surfaces.update(
@@ -171,7 +171,7 @@ class AcpSession:
                 topic=notice.name,
             )
 
-    def _operate(self, operation: str, notice: Notice) -> None:
+    def _on_operation(self, operation: str, notice: Notice) -> None:
         running = self._running is not None and self._capability == notice.data.get(
             "capability"
         )  # it speaks of the call itself
@@ -244,7 +244,7 @@ class AcpSession:
         if self._surfaces.chat.is_open:
             reply = chat.decode_reply(prompt)
             if reply.meaning is chat.Meaning.COMMAND:
-                self._say(await self._obey_meanwhile(reply.text))
+                self._say(await self._handle_command_while_asking(reply.text))
                 return
             self._surfaces.chat.take(reply, self._connection.arrived)
             turn = self._go_on()
@@ -277,19 +277,19 @@ class AcpSession:
         if self._running is not None:
             self._say(_STILL_OPEN if is_command else "")
         elif running is None or is_command:
-            self._say(await self._obey(text))
+            self._say(await self._handle_command(text))
 
-    async def _obey(self, text: str) -> str:
+    async def _handle_command(self, text: str) -> str:
         try:
             return await self._run_command(text) if text.startswith("/") else HELP
         except SessionError as problem:
             return f"{problem.code}: {problem}"
 
-    async def _obey_meanwhile(self, line: str) -> str:
+    async def _handle_command_while_asking(self, line: str) -> str:
         """What a command comes to while a question is open, which stays so."""
         if line[1:].split(maxsplit=1)[:1] not in ([name] for name in _OWN_COMMANDS):
             return _STILL_OPEN
-        return await self._obey(line)
+        return await self._handle_command(line)
 
     async def _run_command(self, line: str) -> str:
         name, rest = (*line[1:].split(maxsplit=1), "", "")[:2]

@@ -106,7 +106,7 @@ class ParkedCall:
         waiters: The requests that wait for it now, the newest last.
         pending: The questions that wait to be taken to the host, by key.
         pending_progress: The newest report, where it came while nobody waited.
-        ended: What makes its result for a request, once it is over.
+        encode_result: What makes its result for a request, once it is over.
     """
 
     def __init__(self, call: ParkableCall, request: ToolRequest, *, has_wait: bool = True) -> None:
@@ -117,10 +117,10 @@ class ParkedCall:
         self.pending_progress: Progress | None = None
         self.model_messages: dict[str, ModelMessage] = {}  # by question
         self.links: dict[str, Callable[[], str]] = {}  # how their pages are, by question
-        self.asking = 0  # questions that are in front of the person, however they got there
-        self.asked = 0  # questions that were ever to go with a round
-        self.ended: EncodeResult | None = None
-        self.promised = False  # the host was told how to come back
+        self.open_prompts = 0  # questions that are in front of the person, however they got there
+        self.input_requests = 0  # questions that were ever to go with a round
+        self.encode_result: EncodeResult | None = None
+        self.resumable = False  # the host was told how to come back
         self.abandoned = False  # nobody wants it any more
         self._newest = request
         self._gone: Exception | None = None  # why nobody can be asked any more
@@ -179,9 +179,9 @@ class ParkedCall:
 
     # --- the app ---
 
-    def end(self, ended: EncodeResult) -> None:
+    def end(self, encode_result: EncodeResult) -> None:
         """The call is over: what is still asked goes nowhere."""
-        self.ended = ended
+        self.encode_result = encode_result
         self.fail_questions(RouteChangedError())
 
     def reroute_questions(self) -> None:
@@ -212,8 +212,8 @@ class ParkedCall:
         """
         if self._gone is not None:
             raise self._gone
-        self.asked += 1
-        key = f"q{self.asked}"
+        self.input_requests += 1
+        key = f"q{self.input_requests}"
         self.pending[key] = pending = Pending({"method": method, "params": params}, need)
         self.change()
         try:
@@ -268,12 +268,12 @@ class ParkedCall:
     @contextmanager
     def ask_person(self) -> Iterator[None]:
         """For as long as this lasts, a question is in front of the person."""
-        self.asking += 1
+        self.open_prompts += 1
         self.change()
         try:
             yield
         finally:
-            self.asking -= 1
+            self.open_prompts -= 1
             self.change()
 
     def change(self) -> None:

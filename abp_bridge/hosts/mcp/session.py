@@ -91,7 +91,7 @@ class McpSession(McpSurfaces):
         """Tell those who listen that the tools are others (`Host.on_capabilities_changed`), unless
         they are those that were expected.
         """
-        if not self._toolbox.is_as_listed():
+        if not self._toolbox.is_as_shown():
             self._connection.subscriptions.tools_changed()
 
     def on_resources_changed(self) -> None:
@@ -133,7 +133,7 @@ class McpSession(McpSurfaces):
             raise RpcError(INVALID_PARAMS, "the arguments of a tool must be an object")
         request.tool, request.arguments = name, arguments or {}
         request.token = as_object(params.get("_meta")).get("progressToken")
-        request.promised = self._connection.tools.promise_of(name, request.client.version)
+        request.output_schema = self._connection.tools.promise_of(name, request.client.version)
         state, answers = decode_retry(params) if request.client.modern else (None, {})
         try:
             if state is not None:

@@ -90,11 +90,11 @@ class McpSurfaces:
 
         A modern one declares them with each request.
         """
-        delivery = self._find_delivery(calls)
+        context = self._find_context(calls)
         declared = {
-            delivery.variant(Surface.MCP_FORM): delivery.capabilities.form,
-            delivery.variant(Surface.MCP_URL): delivery.capabilities.url,
-            SurfaceVariant(Surface.MCP_SAMPLING): delivery.capabilities.sampling,
+            context.variant(Surface.MCP_FORM): context.capabilities.form,
+            context.variant(Surface.MCP_URL): context.capabilities.url,
+            SurfaceVariant(Surface.MCP_SAMPLING): context.capabilities.sampling,
             SurfaceVariant(Surface.MODEL): self._ask_model,
         }
         return [
@@ -105,7 +105,7 @@ class McpSurfaces:
 
     def ways(self, question: Question) -> Sequence[str]:
         """What its person can do in this host to be asked (`Advising.ways`)."""
-        return list(self._find_delivery(question.calls).profile.find_ways(question))
+        return list(self._find_context(question.calls).profile.find_ways(question))
 
     async def ask(
         self,
@@ -115,14 +115,14 @@ class McpSurfaces:
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """Ask by a form, by a link to the page, or through the model (`InputProvider.ask`)."""
-        delivery = self._find_delivery(question.calls)
+        context = self._find_context(question.calls)
         if variant.surface is Surface.MODEL:
-            return await _ask_through_model(delivery.parked, question, problem)
-        with delivery.asking():
+            return await _ask_through_model(context.parked, question, problem)
+        with context.asking():
             if variant.surface is Surface.MCP_URL:
-                return await self._ask_by_url(delivery, question)
+                return await self._ask_by_url(context, question)
             reply = await self._request(
-                delivery, _NEEDED[variant.surface], *_encode(question, variant, delivery, problem)
+                context, _NEEDED[variant.surface], *_encode(question, variant, context, problem)
             )
             if variant.surface is Surface.MCP_SAMPLING:
                 own = sampling.is_servers_own(question.request)
@@ -131,35 +131,35 @@ class McpSurfaces:
                 return SurfaceResponse(Outcome.ACCEPTED, content, reply.seconds, reply.exact)
             return _decode_response(reply, question)
 
-    async def _ask_by_url(self, delivery: _Delivery, question: Question) -> SurfaceResponse:
+    async def _ask_by_url(self, context: _HostContext, question: Question) -> SurfaceResponse:
         """By the address that the question itself has; by one of our page for any other."""
         if not question.link:
-            return await self._ask_on_page(delivery, question)
+            return await self._ask_on_page(context, question)
         named = as_text(question.request.get("elicitationId")) or f"abp-{question.id}"
         params = elicitation.encode_url(question, question.link, named)
-        reply = await self._request(delivery, URL, "elicitation/create", params)
+        reply = await self._request(context, URL, "elicitation/create", params)
         response = _decode_response(reply, question)
         return replace(response, content={field.name: True for field in question.fields})
 
-    async def _ask_on_page(self, delivery: _Delivery, question: Question) -> SurfaceResponse:
+    async def _ask_on_page(self, context: _HostContext, question: Question) -> SurfaceResponse:
         elicitation_id = f"abp-{question.id}"
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
             params = elicitation.encode_url(
                 question.with_note(page.directions), page.url, elicitation_id
             )
-            reply = await self._request(delivery, URL, "elicitation/create", params)
+            reply = await self._request(context, URL, "elicitation/create", params)
             response = _decode_response(reply, question)
-            if response.outcome is Outcome.ACCEPTED and delivery.parked is not None:
-                delivery.parked.note_link(question.id, partial(_describe_link, question, page))
+            if response.outcome is Outcome.ACCEPTED and context.parked is not None:
+                context.parked.note_link(question.id, partial(_describe_link, question, page))
             return response
 
         try:
             return await self._page.ask(question, send_link)
         finally:
-            if delivery.parked is not None:
-                delivery.parked.forget_link(question.id)
-            if delivery.client.version == V2025_11_25:  # it alone has a word for it
+            if context.parked is not None:
+                context.parked.forget_link(question.id)
+            if context.client.version == V2025_11_25:  # it alone has a word for it
                 self._connection.rpc.notify(
                     "notifications/elicitation/complete", {"elicitationId": elicitation_id}
                 )
@@ -168,32 +168,32 @@ class McpSurfaces:
         """Show the link by a form without fields; or its address alone with the result of the call,
         of which the model then tells its user (`Host.send_link`).
         """
-        delivery = self._find_delivery(question.calls)
-        if not delivery.capabilities.form or FORM in self._not_supported:
-            return await _send_address_through_model(delivery.parked, question, link)
-        params = model_messages.encode_link(question, link.url, modes=delivery.capabilities.modes)
-        with delivery.asking():
-            reply = await self._request(delivery, FORM, "elicitation/create", params)
+        context = self._find_context(question.calls)
+        if not context.capabilities.form or FORM in self._not_supported:
+            return await _send_address_through_model(context.parked, question, link)
+        params = model_messages.encode_link(question, link.url, modes=context.capabilities.modes)
+        with context.asking():
+            reply = await self._request(context, FORM, "elicitation/create", params)
             response = _decode_response(reply, question)
-            return replace(response, variant=delivery.variant(Surface.MCP_FORM))
+            return replace(response, variant=context.variant(Surface.MCP_FORM))
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """Ask the host for the folders it grants, for at most `ROOTS_LIMIT` seconds; none where it
         does not say (`Host.roots`).
         """
-        delivery = self._find_delivery(calls)
-        if not delivery.capabilities.roots:
+        context = self._find_context(calls)
+        if not context.capabilities.roots:
             return ()
         try:
             with anyio.fail_after(ROOTS_LIMIT):
-                return decode_roots((await self._request(delivery, ROOTS, "roots/list", {})).result)
+                return decode_roots((await self._request(context, ROOTS, "roots/list", {})).result)
         except (TimeoutError, AbpBridgeError):  # it does not say, whyever
             return ()
 
-    def _find_delivery(self, calls: Sequence[str]) -> _Delivery:
+    def _find_context(self, calls: Sequence[str]) -> _HostContext:
         parked = self._find_parked(calls)
         client = self._connection.client if parked is None else parked.client
-        return _Delivery(
+        return _HostContext(
             parked,
             client,
             decode_capabilities(client.capabilities, client.version),
@@ -201,20 +201,20 @@ class McpSurfaces:
         )
 
     async def _request(
-        self, delivery: _Delivery, need: str, method: str, params: JsonObject
+        self, context: _HostContext, need: str, method: str, params: JsonObject
     ) -> Reply:
         """What the host answers, and its own time for it."""
         # With a handshake the question is a request of ours. Without one it is the result of the
         # tools/call that waits (`ToolCalls._attend`), and the retry brings the answer
         # (`ToolCalls.resume`).
-        if not delivery.client.modern:
+        if not context.client.modern:
             return await self._request_legacy(need, method, params)
-        if delivery.parked is None:
+        if context.parked is None:
             raise SurfaceUnsupportedError(
                 "this host (MCP 2026-07-28) can be asked only while it waits for a tool call",
                 lasting=False,
             )
-        return await delivery.parked.ask(method, params, need)
+        return await context.parked.ask(method, params, need)
 
     async def _request_legacy(self, need: str, method: str, params: JsonObject) -> Reply:
         try:
@@ -234,7 +234,7 @@ class McpSurfaces:
 
 
 @dataclass(frozen=True, slots=True)
-class _Delivery:
+class _HostContext:
     """How a question gets to the host: with a call that takes it along, if there is one, to the
     host as it showed itself there.
     """
@@ -312,7 +312,7 @@ async def _send_address_through_model(
 
 
 def _encode(
-    question: Question, variant: SurfaceVariant, delivery: _Delivery, problem: str
+    question: Question, variant: SurfaceVariant, context: _HostContext, problem: str
 ) -> tuple[str, JsonObject]:
     """A question as a request: its method and parameters."""
     if variant.surface is Surface.MCP_SAMPLING:
@@ -320,7 +320,7 @@ def _encode(
     return "elicitation/create", elicitation.encode_form(
         question,
         variant.version,
-        modes=delivery.capabilities.modes,
+        modes=context.capabilities.modes,
         plain=variant.plain,
         titles=variant.titles,
         problem=problem,

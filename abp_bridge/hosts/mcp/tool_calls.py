@@ -140,7 +140,7 @@ class ToolCalls:
             for call in calls
             if (parked := self._parked.get(call)) is not None
             and parked.has_rounds
-            and parked.ended is None
+            and parked.encode_result is None
             and not parked.abandoned
         ]
         return next((parked for parked in found if parked.waiters), next(iter(found), None))
@@ -226,7 +226,7 @@ class ToolCalls:
                 " needed",
             )
         request.round = found.round
-        parked.deliver(answers, request.arrived)
+        parked.deliver(answers, request.first_byte_at)
         return await self._attend(parked, request)
 
     async def wait(self, request: ToolRequest, call: str) -> JsonObject:
@@ -246,7 +246,7 @@ class ToolCalls:
                 f"There is no call {call[:80]!r} to come back to; there are"
                 f" {', '.join(known) or 'none'}.",
             )
-        parked.promised = True
+        parked.resumable = True
         return await self._attend(parked, request)
 
     async def answer(self, request: ToolRequest, question: str) -> JsonObject:
@@ -257,7 +257,7 @@ class ToolCalls:
         """
         for parked in list(self._parked.values()):
             if parked.deliver_model_answer(question, request.arguments):
-                parked.promised = True
+                parked.resumable = True
                 return await self._attend(parked, request)
         raise SessionError(
             "UNKNOWN_QUESTION",
@@ -276,14 +276,14 @@ class ToolCalls:
             parked.pending_progress = None
         self._deadlines.pop(parked.call.id, None)
         timeout = self._timeout_of(request)
-        timeout.left -= now() - request.began
+        timeout.left -= now() - request.received_at
         try:
-            while parked.ended is None:
+            while parked.encode_result is None:
                 if not parked.has_rounds:
                     parked.reroute_questions()
                 if request.client.modern and parked.pending:
                     await _gather_round(parked)
-                    if parked.pending and parked.ended is None:
+                    if parked.pending and parked.encode_result is None:
                         return self._ask_round(parked, request)
                 elif timeout.left <= 0 or parked.has_unsent_messages:
                     return _encode_unfinished(parked, request)
@@ -295,13 +295,13 @@ class ToolCalls:
         finally:
             parked.waiters.remove(request)
             self._release(parked)
-        return parked.ended(request)
+        return parked.encode_result(request)
 
     def _ask_round(self, parked: ParkedCall, request: ToolRequest) -> JsonObject:
         """What is asked, as far as one round takes it."""
         if request.round >= MAX_ROUNDS:
             return _encode_unfinished(parked, request)
-        parked.promised = True
+        parked.resumable = True
         asked = dict(list(parked.pending.items())[:MAX_ASKED])
         request.on_sent = partial(_note_shown, [*asked.values()])
         state = RequestState(
@@ -318,10 +318,10 @@ class ToolCalls:
         id = parked.call.id
         if parked.waiters or id not in self._parked:
             return
-        if parked.abandoned or (parked.ended is not None and not parked.promised):
+        if parked.abandoned or (parked.encode_result is not None and not parked.resumable):
             self._forget(id)
             return
-        if parked.ended is not None:
+        if parked.encode_result is not None:
             self._delivered[id] = None
         while len(self._delivered) > MAX_DELIVERED:
             self._forget(next(iter(self._delivered)))
@@ -347,7 +347,7 @@ class ToolCalls:
         """Nobody came back: the app is told so, by its question first, and then by the end of its
         call.
         """
-        if parked.ended is None:
+        if parked.encode_result is None:
             reason = f"the host did not come back within {self._limit:g} s"
             parked.fail_questions(HostTimeoutError(reason))
             await anyio.sleep(GRACE)
@@ -364,17 +364,17 @@ async def _gather_round(parked: ParkedCall) -> None:
     round takes.
     """
     for _ in range(MAX_ASKED):
-        asked = parked.asked
+        asked = parked.input_requests
         await parked.call.wait_idle()
         for _ in range(LOOP_TURNS):
             await anyio.lowlevel.checkpoint()
-        if parked.asked == asked:
+        if parked.input_requests == asked:
             break
 
 
 async def _watch(parked: ParkedCall, timeout: ToolTimeout) -> None:
     """Until something happens to the call, or the host's patience is over."""
-    if timeout.paused_while_asking and parked.asking > len(
+    if timeout.paused_while_asking and parked.open_prompts > len(
         parked.model_messages
     ):  # what only the model was told is no question that stops a clock
         await parked.changed()
@@ -385,8 +385,8 @@ async def _watch(parked: ParkedCall, timeout: ToolTimeout) -> None:
 
 
 def _encode_unfinished(parked: ParkedCall, request: ToolRequest) -> JsonObject:
-    parked.promised = True
-    state = "waits for an answer of the person's" if parked.asking else "is still running"
+    parked.resumable = True
+    state = "waits for an answer of the person's" if parked.open_prompts else "is still running"
     messages = list(parked.model_messages.values())
     for each in messages:
         each.sent = True
@@ -398,7 +398,7 @@ def _encode_unfinished(parked: ParkedCall, request: ToolRequest) -> JsonObject:
     links = [describe() for describe in parked.links.values()]
     words = "\n\n".join([*(each.text for each in messages), *links, goes_on])
     note: JsonObject = {"message": words, "call": parked.call.id}
-    return encode_text(words, note=None if request.promised is None else note)
+    return encode_text(words, note=None if request.output_schema is None else note)
 
 
 def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
@@ -416,7 +416,7 @@ def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
         files=ended.files,
         unasked=ended.unasked,
         version=request.client.version,
-        promised=request.promised,
+        promised=request.output_schema,
     )
 
 

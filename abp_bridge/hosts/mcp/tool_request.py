@@ -33,8 +33,8 @@ class ToolRequest:
 
     Attributes:
         scope: Cancelled when the host takes the request back.
-        began: When it came, by the loop's clock in seconds.
-        arrived: When its first byte came, at the earliest, by the same clock.
+        received_at: When it came, by the loop's clock in seconds.
+        first_byte_at: When its first byte came, at the earliest, by the same clock.
         token: Its `progressToken`, as it came.
         progress: What was last told on it.
         tool: The name of the tool that it asks for.
@@ -42,16 +42,16 @@ class ToolRequest:
         round: How many results asked for input before it.
         parked: The call, once there is one.
         on_sent: Is told when its result has left (`OnSent`).
-        promised: What the host was promised of the tool's results.
+        output_schema: What the host was promised of the tool's results.
         state: What it brings back of an earlier round, where that was made here.
     """
 
-    def __init__(self, id: Id, client: McpClientInfo, arrived: float) -> None:
+    def __init__(self, id: Id, client: McpClientInfo, first_byte_at: float) -> None:
         self.id = id
         self.client = client
         self.scope = anyio.CancelScope()
-        self.began = now()
-        self.arrived = arrived
+        self.received_at = now()
+        self.first_byte_at = first_byte_at
         self.token: JsonValue = None
         self.progress: Progress | None = None
         self.tool = ""
@@ -60,7 +60,7 @@ class ToolRequest:
         self.parked: Abandonable | None = None
         self.on_sent: OnSent | None = None
         self.state: RequestState | None = None
-        self.promised: Promise | None = None
+        self.output_schema: Promise | None = None
 
     def cancel(self, reason: str) -> None:
         """The host cancelled: the call ends now, and nothing that the same read brings can still

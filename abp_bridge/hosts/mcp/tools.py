@@ -51,7 +51,7 @@ class McpTools:
         offers, expected = self._api.capabilities(), self._api.expected()
         return self._tools.show(version, offers, expected, renders=self._api.renders)
 
-    def is_as_listed(self) -> bool:
+    def is_as_shown(self) -> bool:
         """Whether the host was shown these tools when no app was connected yet."""
         offers, expected = self._api.capabilities(), self._api.expected()
         return self._tools.is_as_shown(offers, expected, renders=self._api.renders)

@@ -97,7 +97,7 @@ class Router:
         downgrades = not capabilities.form and params.get("protocolVersion") == acp.VERSION
         if downgrades:
             self._questions.modes = ("form",) if capabilities.url else ("form", "url")
-        self._expect(id, self._on_initialized)
+        self._expect(id, self._on_initialize_result)
         if self._endpoints is None and not downgrades:
             self._needles = ()  # nothing of ours is to be found in what passes
             return line
@@ -110,7 +110,7 @@ class Router:
         )
         return byte_edit.put(line, FORMS, {}) if downgrades else line
 
-    async def _on_initialized(self, response: JsonObject) -> None:
+    async def _on_initialize_result(self, response: JsonObject) -> None:
         result = as_object(response.get("result"))
         info = as_object(result.get("agentInfo"))
         names = (

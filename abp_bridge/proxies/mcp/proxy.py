@@ -22,10 +22,10 @@ from abp_bridge.proxies.elicitor import LazyElicitor
 from abp_bridge.proxies.mcp import handshake
 from abp_bridge.proxies.mcp.approval import Approval
 from abp_bridge.proxies.mcp.calls import Calls
-from abp_bridge.proxies.mcp.heartbeat import Heartbeat
+from abp_bridge.proxies.mcp.keepalive import KeepaliveElicitor
 from abp_bridge.proxies.mcp.router import Router
 from abp_bridge.proxies.mcp.server_questions import ServerQuestions
-from abp_bridge.proxies.mcp.visits import Visits
+from abp_bridge.proxies.mcp.url_elicitations import UrlElicitations
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
@@ -102,11 +102,12 @@ def _make_router(
 ) -> tuple[Router, ServerQuestions]:
     """Who reads the lines of both sides, and who asks what the server asks among them."""
     connection = McpConnection(host_rpc.connection, tasks)
-    elicitor = Heartbeat(
-        LazyElicitor(lambda: make_elicitor(connection, elicitor.on_model_progress)),
-        connection,
-        tasks,
-    )
+
+    def make_asker() -> ElicitorApi:
+        """Who asks, made with the first question; what it says of a model goes to the host."""
+        return make_elicitor(connection, elicitor.on_model_progress)
+
+    elicitor = KeepaliveElicitor(LazyElicitor(make_asker), connection, tasks)
     calls, origin = Calls(), cache(policy.origin)
     questions = ServerQuestions(
         server_rpc.connection, to_server, elicitor=elicitor, calls=calls, tasks=tasks, origin=origin
@@ -118,8 +119,8 @@ def _make_router(
         calls=calls,
         questions=questions,
         approval=Approval(elicitor, policy.confirm, origin, tasks),
-        heartbeat=elicitor,
-        visits=Visits(elicitor, tasks, origin),
+        keepalive=elicitor,
+        url_elicitations=UrlElicitations(elicitor, tasks, origin),
         policy=policy,
     )
     return router, questions

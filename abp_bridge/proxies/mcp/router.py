@@ -4,7 +4,8 @@ Two tables at the foot name a handler for a method: `_FROM_HOST` for what the ho
 
 Both sides speak the legacy era here: `eras.py` stands before one that does not. The router itself
 asks nobody: a question goes to `ServerQuestions`, a call before it is made to `Approval`, an
-address that the person has to visit to `Visits`; what is known of tools and calls is in `Calls`.
+address that the person has to visit to `UrlElicitations`; what is known of tools and calls is in
+`Calls`.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.profiles import Profile
     from abp_bridge.proxies.mcp.approval import Approval
     from abp_bridge.proxies.mcp.calls import Calls, OpenCall
-    from abp_bridge.proxies.mcp.heartbeat import Heartbeat
+    from abp_bridge.proxies.mcp.keepalive import KeepaliveElicitor
     from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.proxies.mcp.server_questions import ServerQuestions
-    from abp_bridge.proxies.mcp.visits import Visits
+    from abp_bridge.proxies.mcp.url_elicitations import UrlElicitations
     from abp_bridge.proxies.multiplex import InjectedConnection
     from abp_bridge.rpc.connection import JsonRpcConnection
 
@@ -83,8 +84,8 @@ class Router:
         calls: What is known of its tools, and of the host's calls.
         questions: Who asks the server's questions.
         approval: Who asks for approval before a call.
-        heartbeat: What the host hears of a call while its person is asked.
-        visits: Who sends the person to the addresses that an error names.
+        keepalive: What the host hears of a call while its person is asked.
+        url_elicitations: Who sends the person to the addresses that an error names.
         policy: What the person has set.
     """
 
@@ -97,8 +98,8 @@ class Router:
         calls: Calls,
         questions: ServerQuestions,
         approval: Approval,
-        heartbeat: Heartbeat,
-        visits: Visits,
+        keepalive: KeepaliveElicitor,
+        url_elicitations: UrlElicitations,
         policy: Policy,
     ) -> None:
         self.from_host = LineFilter(
@@ -114,12 +115,12 @@ class Router:
         self._calls = calls
         self._questions = questions
         self._approval = approval
-        self._heartbeat = heartbeat
-        self._visits = visits
+        self._keepalive = keepalive
+        self._url_elicitations = url_elicitations
         self._policy = policy
         self._serves_roots = False
         self._samples = False  # whether a model of the person's answers the server
-        self._refusal = _NOT_BEGUN  # why the server is not begun
+        self._handshake_problem = _NOT_BEGUN  # why only the handshake passes; empty once it did
         self._marks = (b"tools", b'"initialize"', b"/discover", injected.mark, b"cancelled")
         self._answerable: dict[Id, None] = {}  # the server's requests that the host has got
         # The host's open requests, with who looks at their response before it passes.
@@ -134,11 +135,11 @@ class Router:
 
     def _is_relevant_from_host(self, data: bytes) -> bool:
         # What is mostly there comes first: the others look through all of it.
-        return (b'"method"' in data and b'"id"' in data) or self._matters(data)
+        return (b'"method"' in data and b'"id"' in data) or self._needs_parsing(data)
 
-    def _matters(self, data: bytes) -> bool:
+    def _needs_parsing(self, data: bytes) -> bool:
         """Whether more than a request's id is of interest in what the host says."""
-        if self._refusal:
+        if self._handshake_problem:
             return True
         for mark in self._marks:
             if mark in data:
@@ -146,7 +147,7 @@ class Router:
         return may_respond(data) or (self._approval.is_on and not are_objects(data))
 
     async def _rewrite_from_host(self, line: bytes) -> bytes:
-        if not self._matters(line):
+        if not self._needs_parsing(line):
             self._open_all(line)
             return line
         message = byte_edit.read_broken(line)
@@ -159,13 +160,13 @@ class Router:
         method, id = message.get("method"), message.get("id")
         if not isinstance(method, str):
             return line if self._accept_response(message) else b""
-        if self._names_ours(message):
+        if self._is_about_our_request(message):
             return b""
         if problem := _find_ambiguity(message):
             return self._reject(id, problem)
         handle = _FROM_HOST.get(method)
-        if self._refusal and method != "initialize":
-            if self._refusal is _NOT_BEGUN and method in _BEFORE_INITIALIZE:
+        if self._handshake_problem and method != "initialize":
+            if self._handshake_problem is _NOT_BEGUN and method in _BEFORE_INITIALIZE:
                 passed = line if handle is None else handle(self, line, id, {})
                 self._open(id if passed else None)
                 return passed
@@ -196,7 +197,7 @@ class Router:
 
     def _pass_unread(self, line: bytes) -> bytes:
         """A line that is no message to us; where that matters, it may be one to the server."""
-        matters = self._refusal or self._approval.is_on or may_respond(line)
+        matters = self._handshake_problem or self._approval.is_on or may_respond(line)
         if not line.strip(_WHITE) or not matters:
             return line
         self._respond_error(None, PARSE_ERROR, "abp-bridge cannot read this, and does not pass it")
@@ -215,7 +216,7 @@ class Router:
         return line if len(left) == len(messages) else dump(left) if left else b""
 
     async def _intercept_from_host(self, message: JsonObject) -> bool:
-        if await self._injected.take_response(b"", message) or self._names_ours(message):
+        if await self._injected.take_response(b"", message) or self._is_about_our_request(message):
             return True
         method, id = message.get("method"), message.get("id")
         if not isinstance(method, str):
@@ -227,24 +228,24 @@ class Router:
         asks = _NO_BATCH if needs_approval else ""
         if is_id(id) and id in self._calls.open:
             asks = _OPEN
-        if refused := problem or begins or self._refusal or asks:
+        if refused := problem or begins or self._handshake_problem or asks:
             self._reject(id, refused)
         elif method == "tools/call" and is_id(id):
             self._begin(id, as_object(message.get("params")))
         elif method == "notifications/cancelled":
-            return not self._cancel(b"-", id, as_object(message.get("params")))
+            return not self._give_up(as_object(message.get("params")))
         else:
             self._open(id)
         return bool(refused)
 
-    def _names_ours(self, message: JsonObject) -> bool:
-        """Whether it is a notification about a request of ours, which the server knows not."""
+    def _is_about_our_request(self, message: JsonObject) -> bool:
+        """Whether it is a notification about a request of ours, which the server never saw."""
         request = as_object(message.get("params")).get("requestId")
         return "id" not in message and self._injected.is_ours(request)
 
     def _refuse_all(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         if is_id(id):
-            self._respond_error(id, INTERNAL_ERROR, self._refusal)
+            self._respond_error(id, INTERNAL_ERROR, self._handshake_problem)
         return b""
 
     def _initialize(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
@@ -255,18 +256,18 @@ class Router:
         )
         can_be_asked = handshake.can_be_asked(self._host.client)
         why = self._policy.obstacle(self._host.client.name, can_be_asked)
-        self._refusal = handshake.refusal(why) if why else ""
-        if self._refusal:
-            logger.error("%s", self._refusal)
+        self._handshake_problem = handshake.refusal(why) if why else ""
+        if self._handshake_problem:
+            logger.error("%s", self._handshake_problem)
             return self._refuse_all(line, id, params)
         self._serves_roots = bool(self._policy.roots) and not handshake.declares_roots(params)
-        self._expect(id, self._on_initialized)
+        self._expect(id, self._on_initialize_result)
         self._samples = self._policy.can_sample and not handshake.declares_sampling(params)
         return handshake.announce(
             line, params, has_roots=bool(self._policy.roots), can_sample=self._policy.can_sample
         )
 
-    def _on_initialized(self, line: bytes, response: JsonObject) -> bytes:
+    def _on_initialize_result(self, line: bytes, response: JsonObject) -> bytes:
         version = as_object(response.get("result")).get("protocolVersion")
         client = self._host.client
         self._host.client = McpClientInfo(
@@ -314,20 +315,20 @@ class Router:
             self._begin(id, params)
             self._server.send_line(line)
 
-        self._heartbeat.begin(id, params)
+        self._keepalive.begin(id, params)
         self._open(id)
         self._approval.ask(id, tool, params, on_allowed, partial(self._fail_call, id))
         return b""
 
     def _begin(self, id: Id, params: JsonObject) -> None:
         self._calls.begin(id, params)
-        self._heartbeat.begin(id, params)
+        self._keepalive.begin(id, params)
         self._expect(id, partial(self._on_result, id))
 
     def _fail_call(self, id: Id, words: str) -> None:
         from abp_bridge.protocols.mcp.results import encode_text  # once needed
 
-        self._heartbeat.end(id)
+        self._keepalive.end(id)
         self._on_response.pop(id, None)
         result = encode_text(words, error=True)
         self._injected.connection.send_line(dump({"jsonrpc": "2.0", "id": id, "result": result}))
@@ -350,27 +351,31 @@ class Router:
     def _end_call(self, id: Id) -> OpenCall | None:
         """A call has its result: what may still be asked for it, and for no other, is cancelled."""
         call = self._calls.open.pop(id, None)
-        self._heartbeat.end(id)
+        self._keepalive.end(id)
         if self._questions.is_asking:
             self._questions.withdraw_call(str(id))
         return call
 
     def _cancel(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
+        return line if self._give_up(params) else b""
+
+    def _give_up(self, params: JsonObject) -> bool:
+        """The host gives a request of its up: whether the server has to hear of that."""
         request = params.get("requestId")
         if not is_id(request):
-            return line
-        self._heartbeat.end(request)
+            return True
+        self._keepalive.end(request)
         if self._on_response.get(request) is None:
             self._on_response.pop(request, None)
         if self._approval.withdraw(request):  # the server never heard of that call
-            return b""
-        if self._visits.withdraw(request):  # it has answered that one
+            return False
+        if self._url_elicitations.withdraw(request):  # it has answered that one
             self._end_call(request)
-            return b""
+            return False
         if self._calls.give_up(request):
             self._on_response.pop(request, None)
             self._questions.withdraw_call(str(request))
-        return line
+        return True
 
     def _expect(self, id: JsonValue, on_response: Callable[[bytes, JsonObject], bytes]) -> None:
         if is_id(id):
@@ -404,7 +409,7 @@ class Router:
             return True
         if b'"method"' in data and b'"id"' in data:  # a request, which the host may answer
             return True
-        if _may_ask(data):
+        if _may_contain_question(data):
             return True
         if self._serves_roots and b"roots" in data:
             return True
@@ -412,10 +417,10 @@ class Router:
             return True
         if self._questions.is_asking and b"cancelled" in data:
             return True
-        return self._heartbeat.is_on and b"notifications/progress" in data
+        return self._keepalive.is_on and b"notifications/progress" in data
 
     async def _rewrite_from_server(self, line: bytes) -> bytes:
-        if not _may_ask(line) and self._end_call_unread(line):
+        if not _may_contain_question(line) and self._end_call_unread(line):
             return line
         message = byte_edit.read_broken(line)
         if not isinstance(message, (dict, list)) and not line.lstrip(_WHITE).startswith(b"{"):
@@ -506,7 +511,7 @@ class Router:
         self._on_response[id] = None
         call = self._calls.open.get(id)
         tools = [] if call is None else [call.tool]
-        self._visits.begin(id, urls_required(error), tools, partial(self._end_visit, id))
+        self._url_elicitations.begin(id, urls_required(error), tools, partial(self._end_visit, id))
         return True
 
     def _end_visit(self, id: Id, words: str) -> None:
@@ -548,13 +553,13 @@ class Router:
         return is_id(request) and self._questions.withdraw(request)
 
     async def _learn_progress(self, id: JsonValue, params: JsonObject) -> bool:
-        self._heartbeat.learn(params)
+        self._keepalive.learn(params)
         return False
 
     async def _complete(self, id: JsonValue, params: JsonObject) -> bool:
         done = as_text(params.get("elicitationId"))
         self._questions.complete(done)
-        self._visits.complete(done)
+        self._url_elicitations.complete(done)
         return False
 
 
@@ -562,7 +567,7 @@ def _encode_error(id: Id | None, code: int, message: str) -> bytes:
     return dump({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
 
-def _may_ask(data: bytes) -> bool:
+def _may_contain_question(data: bytes) -> bool:
     """Whether somebody may find a question in these lines."""
     return b"elicitation" in data or not are_objects(data) or is_escaped(data)
 

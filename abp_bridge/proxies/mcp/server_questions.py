@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_OPEN = 100  # questions of the server's at once: each holds a task and a card
-BEAT = 20.0  # seconds between signs of life to a server that counts its person's time
+KEEPALIVE_INTERVAL = 20.0  # seconds between reports to a server that counts its person's time
 
 ELICITATION, SAMPLING = "elicitation/create", "sampling/createMessage"
 
@@ -62,7 +62,7 @@ class ServerQuestions:
         calls: What a question may belong to.
         tasks: Where each question is asked; it must outlive this.
         origin: Makes what the server is called in front of a person.
-        beat: Seconds between signs of life.
+        keepalive_interval: Seconds between reports to a server that gave a progress token.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ServerQuestions:
         calls: Calls,
         tasks: TaskGroup,
         origin: Callable[[], str],
-        beat: float = BEAT,
+        keepalive_interval: float = KEEPALIVE_INTERVAL,
     ) -> None:
         self._connection = connection
         self._writer = writer
@@ -82,7 +82,7 @@ class ServerQuestions:
         self._calls = calls
         self._tasks = tasks
         self._origin = origin
-        self._beat = beat
+        self._keepalive_interval = keepalive_interval
         self._open: dict[Id, _OpenQuestion] = {}
         self._serial = 0
         self._ended = False
@@ -160,17 +160,17 @@ class ServerQuestions:
 
     async def _handle(self, id: Id, params: JsonObject, asked: _OpenQuestion) -> None:
         response = _ended(asked.method, "the question was taken back, or asking it failed")
-        beating: anyio.CancelScope | None = None
+        keepalive: anyio.CancelScope | None = None
         if is_id(token := as_object(params.get("_meta")).get("progressToken")):
-            beating = anyio.CancelScope()
-            self._tasks.start_soon(self._show_life, token, beating)
+            keepalive = anyio.CancelScope()
+            self._tasks.start_soon(self._send_keepalive_progress, token, keepalive)
         try:
             with asked.scope:
                 response = await self._ask(params, asked)
         except Exception:
             logger.exception("a question of the server's is cancelled: asking it failed")
-        if beating is not None:
-            beating.cancel()
+        if keepalive is not None:
+            keepalive.cancel()
         if self._open.get(id) is asked:  # else it was taken back, or all has ended
             del self._open[id]
             self._answer(id, response)
@@ -216,11 +216,11 @@ class ServerQuestions:
             words = _tell(method, answer.reason or "What came back did not fit.")
             self._calls.note("\n".join([words, *describe_unasked(_unasked(question, answer))]))
 
-    async def _show_life(self, token: Id, beating: anyio.CancelScope) -> None:
-        with beating:
-            for beats in count(1):
-                await anyio.sleep(self._beat)
-                params: JsonObject = {"progressToken": token, "progress": beats}
+    async def _send_keepalive_progress(self, token: Id, keepalive: anyio.CancelScope) -> None:
+        with keepalive:
+            for reports in count(1):
+                await anyio.sleep(self._keepalive_interval)
+                params: JsonObject = {"progressToken": token, "progress": reports}
                 self._connection.notify("notifications/progress", params, key=("progress", token))
 
 

@@ -173,7 +173,7 @@ class _ListedPage:
 
     @asynccontextmanager
     async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
-        """Show the question on the page (`QuestionPage.show`)."""
+        """Show the question on the page (`QuestionDisplay.show`)."""
         asked = _asked.get()
         async with self._page.show(question) as shown:
             if asked is not None:

@@ -202,7 +202,7 @@ def _who(question: Question, words: Words) -> Sequence[Markup]:
     said = []
     if question.app and question.app != question.origin and not question.permits:
         said.append(words.html("who.name", name=question.app))
-    host = _PROTOCOL.sub("", question.agent)
+    host = _PROTOCOL.sub("", question.host_name)
     agent = {"agent": host} if host else {}
     with_agent = "" if agent else "_only"
     if len(question.tools) == 1 and question.permits is not Permission.CALL:

@@ -58,7 +58,7 @@ GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
 
 
 class PageSite:
-    """The page of one process (`QuestionPage`).
+    """The page of one process (`QuestionDisplay`).
 
     Its server begins with the first question, and lives in `tasks`; at `port`, or any that is free.
     """
@@ -83,7 +83,7 @@ class PageSite:
 
     @asynccontextmanager
     async def show(self, question: Question) -> AsyncIterator[OpenForm]:
-        """Put the question on the page for as long as the block lasts (`QuestionPage.show`).
+        """Put the question on the page for as long as the block lasts (`QuestionDisplay.show`).
 
         Raises:
             OSError: There is no port to be served at.

@@ -30,7 +30,7 @@ from abp_bridge.interfaces.surface import (
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.interfaces.surface import QuestionPage
+    from abp_bridge.interfaces.surface import QuestionDisplay
     from abp_bridge.surfaces.opencode.server import QuestionsServer
     from abp_bridge.surfaces.page.site import PageSite
 
@@ -215,7 +215,7 @@ async def _leave_to_page(shown: PageQuestion) -> SurfaceResponse:
 
 
 async def ask_by_link(
-    page: QuestionPage,
+    page: QuestionDisplay,
     question: Question,
     send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
 ) -> SurfaceResponse:

@@ -125,7 +125,7 @@ class Play:
         await wait_all_tasks_blocked()
 
     async def end(self) -> None:
-        if self.parked.ended is None:
+        if self.parked.encode_result is None:
             self.parked.end(partial(encode_outcome, DONE))
         await wait_all_tasks_blocked()
 
@@ -137,7 +137,7 @@ class Play:
             )
         waiting = set(self.asked) - set(self.answers)
         assert waiting == set(self.parked.pending)
-        assert not waiting or self.parked.ended is None, "a question outlived its call"
+        assert not waiting or self.parked.encode_result is None, "a question outlived its call"
         assert not (waiting and self.parked.waiters), (
             "the host waits, and is not told what is asked"
         )
@@ -251,7 +251,7 @@ def test_an_app_that_never_stops_asking_is_heard_all_the_same() -> None:
             play = Play(tasks)
 
             async def wait_idle() -> None:
-                tasks.start_soon(play._ask, f"q{play.parked.asked + 1}")
+                tasks.start_soon(play._ask, f"q{play.parked.input_requests + 1}")
 
             play.app.wait_idle = wait_idle  # type: ignore[method-assign]
             await play.begin()

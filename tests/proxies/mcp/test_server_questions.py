@@ -84,7 +84,7 @@ async def started(tasks: Any, calls: Calls, person: Person, **more: Json) -> tup
 async def test_a_server_that_counts_gets_signs_of_life_until_it_has_its_answer() -> None:
     person = Person()
     async with anyio.create_task_group() as tasks:
-        questions, sink = await started(tasks, Calls(), person, beat=0.001)
+        questions, sink = await started(tasks, Calls(), person, keepalive_interval=0.001)
         await questions.take(7, ELICITATION, {**FORM, "_meta": {"progressToken": 0}})
         beats = await sink.until(3)
         assert [each["method"] for each in beats[:3]] == ["notifications/progress"] * 3
@@ -102,7 +102,7 @@ async def test_a_server_that_counts_gets_signs_of_life_until_it_has_its_answer()
 async def test_who_counts_nothing_hears_nothing(token: Json) -> None:
     person = Person()
     async with anyio.create_task_group() as tasks:
-        questions, sink = await started(tasks, Calls(), person, beat=0)
+        questions, sink = await started(tasks, Calls(), person, keepalive_interval=0)
         await questions.take(7, ELICITATION, {**FORM, "_meta": {"progressToken": token}})
         while not person.asked:
             await anyio.lowlevel.checkpoint()

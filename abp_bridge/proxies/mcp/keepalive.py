@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.elicitor import ElicitorApi
 
 INTERVAL = 15.0  # seconds between reports: hosts give up after 30 at the soonest
-_HAIR = 1e-9  # of the last value, or of one: no server that counts on is overtaken by it
+_EPSILON = 1e-9  # of the last value, or of one: no server that counts on is overtaken by it
 _PROGRESS = "notifications/progress"
 _WAITS = "abp-bridge: waiting for the answer of who is asked"
 
@@ -37,7 +37,7 @@ class _Reported:
     progress: Progress
 
 
-class Heartbeat:
+class KeepaliveElicitor:
     """An elicitor that tells the host, while it asks, that the calls concerned still run.
 
     Args:
@@ -112,6 +112,8 @@ class Heartbeat:
                 await anyio.sleep(self._interval)
                 for call in self._concerned(calls):
                     value = call.progress.value
-                    call.progress = replace(call.progress, value=value + _HAIR * max(1, abs(value)))
+                    call.progress = replace(
+                        call.progress, value=value + _EPSILON * max(1, abs(value))
+                    )
                     params = encode_progress(call.token, call.progress, self._host.client.version)
                     self._host.rpc.notify(_PROGRESS, params, key=("progress", call.token))

@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
-from abp_bridge.proxies.mcp.heartbeat import Heartbeat
+from abp_bridge.proxies.mcp.keepalive import KeepaliveElicitor
 
 Json = Any
 
@@ -56,7 +56,7 @@ async def until(heard: list[Json], count: int) -> list[Json]:
 async def test_reports_rise_above_the_servers_own_until_there_is_an_answer() -> None:
     host, person = Host(), Person()
     async with anyio.create_task_group() as tasks:
-        beats = Heartbeat(person, host, tasks, interval=0)  # type: ignore[arg-type]
+        beats = KeepaliveElicitor(person, host, tasks, interval=0)  # type: ignore[arg-type]
         beats.begin(1, TOKEN)
         beats.begin(2, {"_meta": {"progressToken": "other"}})
         beats.learn({"progressToken": "t", "progress": 3, "total": 10})
@@ -86,7 +86,7 @@ async def test_reports_rise_above_the_servers_own_until_there_is_an_answer() -> 
 async def test_how_far_a_model_is_is_told_as_long_as_it_answers() -> None:
     host, person = Host(), Person()
     async with anyio.create_task_group() as tasks:
-        beats = Heartbeat(person, host, tasks, interval=0)  # type: ignore[arg-type]
+        beats = KeepaliveElicitor(person, host, tasks, interval=0)  # type: ignore[arg-type]
         beats.begin(1, TOKEN)
         tasks.start_soon(beats.ask, asked("1"))
         await until(host.heard, 1)
@@ -112,7 +112,7 @@ async def test_how_far_a_model_is_is_told_as_long_as_it_answers() -> None:
 async def test_a_call_that_ended_is_reported_no_more_and_old_revisions_get_no_words() -> None:
     host, person = Host("2024-11-05"), Person()
     async with anyio.create_task_group() as tasks:
-        beats = Heartbeat(person, host, tasks, interval=0)  # type: ignore[arg-type]
+        beats = KeepaliveElicitor(person, host, tasks, interval=0)  # type: ignore[arg-type]
         beats.begin(1, TOKEN)
         beats.begin(2, {"_meta": {"progressToken": True}})
         tasks.start_soon(beats.ask, asked("1", "2"))

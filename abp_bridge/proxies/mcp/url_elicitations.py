@@ -34,7 +34,7 @@ _WENT = (
 _STAYED = "abp-bridge: this server wants its user at an address first, and they did not go there."
 
 
-class Visits:
+class UrlElicitations:
     """The addresses of one server.
 
     Args:
