@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
+from typing import Protocol, runtime_checkable
 
 import anyio
 
@@ -55,8 +56,8 @@ async def gather(
     collector = FactCollector(facts)
     tap = partial(observe_stream, read=collector.read, written=collector.written)
     app = make_app(target, True, settings, tap)
-    if facts.kind is Kind.PAGE:
-        app.overhear = collector.add  # type: ignore[attr-defined]
+    if isinstance(app, _Overheard):
+        app.overhear = collector.add
     try:
         async with (
             only_error(AbpBridgeError),
@@ -103,6 +104,13 @@ async def _call(
             collector.facts.failures[stage] = str(result.failure)
     if waiting.cancelled_caught:
         collector.facts.unanswered[stage] = limit
+
+
+@runtime_checkable
+class _Overheard(Protocol):
+    """An app that tells what crosses between it and the bridge: it is a page, and has no pipe."""
+
+    overhear: Callable[[str, JsonValue, bool], None]
 
 
 def _kind(target: str) -> Kind:

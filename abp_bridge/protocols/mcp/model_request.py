@@ -24,6 +24,7 @@ from abp_bridge.core.agent_turn import (
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
+    as_integer,
     as_list,
     as_number,
     as_object,
@@ -161,14 +162,14 @@ def _decode_image(block: JsonObject) -> Image:
 
 
 def _decode_settings(params: JsonObject) -> ModelSettings:
-    tokens, temperature = params.get("maxTokens"), params.get("temperature")
-    whole = isinstance(tokens, int) and not isinstance(tokens, bool)
-    if tokens is not None and not (whole and 0 < tokens <= MAX_TOKENS):  # type: ignore[operator]
+    temperature = params.get("temperature")
+    tokens = as_integer(params.get("maxTokens"))
+    if params.get("maxTokens") is not None and not (tokens and 0 < tokens <= MAX_TOKENS):
         raise RemoteProtocolError(f"maxTokens must be a whole number from 1 to {MAX_TOKENS}")
     if temperature is not None and as_number(temperature) is None:
         raise RemoteProtocolError("temperature must be a number")
     return ModelSettings(
-        tokens if isinstance(tokens, int) else None,
+        tokens,
         as_number(temperature),
         _decode_stops(params.get("stopSequences") or []),
     )

@@ -95,7 +95,9 @@ class _Parser:
         """Behind blanks and comments."""
         text = self._text
         while True:
-            at = _BLANKS.match(text, at).end()  # type: ignore[union-attr]  # none is a match too
+            blanks = _BLANKS.match(text, at)
+            assert blanks is not None, "it matches nothing, too"
+            at = blanks.end()
             if not text.startswith("/", at):
                 return at
             found = _COMMENT.match(text, at)
