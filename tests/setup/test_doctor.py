@@ -18,7 +18,7 @@ import pytest
 from support.peer import PATIENCE
 
 from abp_bridge.cli.doctor.ask import judge as judge_answer
-from abp_bridge.cli.install import run as install
+from abp_bridge.cli.install import entry as install
 from abp_bridge.cli.install.place import find_place
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.setup.doctor.environment import environment, patience

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from support.screen import ENTER, Screen
 
-from abp_bridge.cli.install import run as install
+from abp_bridge.cli.install import entry as install
+from abp_bridge.cli.install import run as install_command
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.main import main
 from abp_bridge.setup.entries import Launch, own_arguments, wrapped_command
@@ -386,7 +387,7 @@ def test_the_lines_around_are_not_shown(bridge: Bridge) -> None:
 
 def test_on_a_terminal_the_person_is_asked(home: Path) -> None:
     code = (
-        "from abp_bridge.cli.install import run; run.own_command = lambda: ['/x/abp-bridge'];"
+        "from abp_bridge.cli.install import entry; entry.own_command = lambda: ['/x/abp-bridge'];"
         "from abp_bridge.cli.main import main; words = ['install', 'codex'];"
         "raise SystemExit(10 * main(words) + main(words))"
     )
@@ -689,7 +690,7 @@ def test_claude_code_keeps_an_entry_that_changed_while_you_were_asked(
         write(file, theirs)
         return carry_out(proposal, options)
 
-    monkeypatch.setattr(install, "carry_out", carry_out_late)
+    monkeypatch.setattr(install_command, "carry_out", carry_out_late)
     code, said = bridge("install", "claude", "--wrap", "docs", "--yes")
     assert (code, "has changed meanwhile: run this again" in said) == (2, True)
     assert file.read_text() == theirs

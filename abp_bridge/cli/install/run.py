@@ -4,48 +4,29 @@ configuration.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from abp_bridge.cli.install.entry import (
+    propose_entry,
+    propose_wrapping,
+    split_command,
+    write_snippet,
+)
 from abp_bridge.cli.install.listing import print_hosts
-from abp_bridge.cli.install.place import Place, find_place
-from abp_bridge.cli.install.proposal import Proposal, carry_out
+from abp_bridge.cli.install.place import find_place
+from abp_bridge.cli.install.proposal import carry_out
 from abp_bridge.cli.runtime import argument_type, complain
 from abp_bridge.core.command_line import HIDDEN
-from abp_bridge.core.json_value import JsonValue, as_object
-from abp_bridge.core.near_names import SIMILAR, nearest
-from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import print_message
 from abp_bridge.settings import SettingsError, find_target_problem, misspelt, read_values
-from abp_bridge.setup import change
-from abp_bridge.setup.entries import (
-    Launch,
-    Server,
-    Wanted,
-    additions,
-    find_wrapped,
-    is_started_by_another,
-    make_entry,
-    wrapped_command,
-)
 from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import read_backup
-from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import find
-from abp_bridge.setup.hosts import (
-    BROWSER_VARIABLES,
-    DISPLAY_VARIABLES,
-    NAME,
-    QUESTION_LIMIT,
-)
+from abp_bridge.setup.hosts import NAME
 from abp_bridge.setup.locate import Machine
 
 if TYPE_CHECKING:
@@ -85,7 +66,6 @@ launches abp-bridge, as that host wants it:
   and with 2 where it cannot be.
 """
 BEHIND = "server"
-AGENT_NAME = "ABP"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -144,11 +124,13 @@ def run(options: argparse.Namespace) -> int:
             raise SetupError("name a host: 'abp-bridge install --list' has them")
         _check(options)
         place = find_place(options, machine, agents=options.agent is not None)
-        proposal = _wrap(place, options) if options.wrap else _install(place, options)
+        proposal = (
+            propose_wrapping(place, options) if options.wrap else propose_entry(place, options)
+        )
         if options.print:
             if proposal.is_theirs and proposal.shown_entry != proposal.entry:
                 print_message(HIDDEN_HERE)
-            sys.stdout.write(_snippet(proposal))
+            sys.stdout.write(write_snippet(proposal))
             return 0
         return carry_out(proposal, options)
     except AbpBridgeError as problem:
@@ -181,7 +163,7 @@ def _check(options: argparse.Namespace) -> None:
         raise SetupError("--app is for the bridge itself, or with --agent: a server has no apps")
     if options.name and not _NAME.fullmatch(options.name):
         raise SetupError(f"--name {options.name!r} must be letters, digits, - and _: hosts want so")
-    if options.agent is not None and not _split(options.agent):
+    if options.agent is not None and not split_command(options.agent):
         raise SetupError("--agent wants a command, as in: --agent claude-agent-acp")
 
 
@@ -193,207 +175,3 @@ def _check_settings(env: Mapping[str, str]) -> None:
         read_values(env)
     except SettingsError as problem:
         raise SetupError(f"--env {problem}") from None
-
-
-def _split(command: str) -> list[str]:
-    try:
-        return shlex.split(command)
-    except ValueError as problem:
-        raise SetupError(f"--agent {command!r}: {problem}") from None
-
-
-# --- what is written ------------------------------------------------------------------------------
-
-
-def _install(place: Place, options: argparse.Namespace) -> Proposal:
-    if options.server and place.agents:
-        raise SetupError(f"{place.host.title} starts agents alone from a file: name one, --agent")
-    server = place.find(_name(place, options))
-    wanted = make_wanted(place, options, server)
-    if server is not None and server.own is None:
-        raise SetupError(
-            f'{place.file.path} has a server "{server.name}" already that is not abp-bridge:'
-            f" choose another --name, or --wrap {server.name} to go before that one"
-        )
-    if server is not None and is_behind_us(server) and not (options.server or options.agent):
-        raise SetupError(
-            f'"{server.name}" in {place.file.path} is a server behind abp-bridge, which would go:'
-            " choose another --name"
-        )
-    made = change.install(place.host.format, place.file.content, wanted, read_backup(place.file))
-    notes = [*_notes(place, server)]
-    if options.approve and not place.layout.shape.approve:
-        notes.append(f"{place.host.title} has no word for --approve in its file: it asks as usual.")
-    theirs = server is not None and is_behind_us(server)
-    return _propose(place, wanted.path[-1], made, notes, is_theirs=theirs)
-
-
-def _name(place: Place, options: argparse.Namespace) -> str:
-    return options.name or (AGENT_NAME if place.agents else NAME)
-
-
-def make_wanted(place: Place, options: argparse.Namespace, server: Server | None = None) -> Wanted:
-    """The entry that the options ask for, with what a person put into ours that is there."""
-    host, layout = place.host, place.layout
-    own, env = own_command(), dict(options.env)
-    apps = [word for app in options.app for word in ("--app", app)]
-    beside = _find_display(place)
-    if options.server or options.agent:
-        behind = _locate(place, options.server or _split(options.agent))
-        kind = ["acp", *apps] if options.agent else ["mcp", *_limit(place)]
-        words = [*own[1:], *kind, "--", *behind]
-        if host.on_desktop and place.scope == "user":
-            beside["PATH"] = os.environ.get("PATH", os.defpath)
-    else:
-        page = [] if place.agents or "ABP_PAGE" in env else ["--page", "open"]
-        there = (server.own if server is not None else None) or ("",)
-        said = _kept(there[1:], apps, env) if there[0] == "serve" else page
-        words = [*own[1:], "serve", *apps, *said]
-        if host.tells_patience and not place.agents and host.patience is not None:
-            beside["ABP_HOST_PATIENCE"] = f"{host.patience * 1000:.0f}"
-    beside = {name: value for name, value in beside.items() if name not in env}
-    launch = Launch(own[0], tuple(words), env)
-    return make_entry(
-        host, layout, _name(place, options), launch, beside=beside, approve=options.approve
-    )
-
-
-def _kept(there: Sequence[str], apps: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """The arguments of ours that is there, without those that are given anew."""
-    anew = [*(["--app"] if apps else []), *(["--page"] if "ABP_PAGE" in env else [])]
-    pairs = zip(["", *there], there, strict=False)
-    return [
-        word for before, word in pairs if before not in anew and word.partition("=")[0] not in anew
-    ]
-
-
-def _limit(place: Place) -> list[str]:
-    """How long a server's question waits, where the host gives its call up before that."""
-    patience = place.host.patience
-    if patience is None or patience > QUESTION_LIMIT:
-        return []
-    return ["--timeout", f"{patience * 0.8:.0f}s"]
-
-
-def _find_display(place: Place) -> dict[str, str]:
-    """The variables by which a browser is found, where the host keeps them back; none of them in
-    what others may get with a project.
-    """
-    if place.host.environment != "bare" or place.scope == "project":
-        return {}
-    names = (*DISPLAY_VARIABLES, *BROWSER_VARIABLES)
-    return {
-        name: os.environ[name]
-        for name in names
-        if os.environ.get(name) and name != "SSH_CONNECTION"
-    }
-
-
-def _locate(place: Place, command: Sequence[str]) -> list[str]:
-    """A command with the whole path of its program, for a host that has a bare PATH."""
-    found = shutil.which(command[0]) if place.host.on_desktop and place.scope == "user" else None
-    return [os.path.abspath(found) if found else command[0], *command[1:]]
-
-
-def own_command() -> list[str]:
-    """How this program is started from anywhere: its script, else its Python and module."""
-    python = Path(os.path.abspath(sys.executable))
-    script = python.with_name("abp-bridge.exe" if os.name == "nt" else "abp-bridge")
-    return [str(script)] if script.exists() else [str(python), "-m", "abp_bridge"]
-
-
-def _wrap(place: Place, options: argparse.Namespace) -> Proposal:
-    server = find_server(place, options.wrap)
-    if is_behind_us(server):
-        done = change.Change(place.file.content, place.file.content)
-        return _propose(place, server.name, done, [], is_theirs=True)
-    own, shape = own_command(), place.layout.shape
-    if server.launch is not None and is_started_by_another(server.launch.words):
-        raise SetupError(f'"{server.name}" goes through abp-bridge already, by its own command')
-    kind = ["acp"] if place.agents else ["mcp", *_limit(place)]
-    ours = Launch(own[0], (*own[1:], *kind))
-    members = find_wrapped(shape, server, ours)
-    if members is None or server.own is not None:
-        why = "is abp-bridge itself" if server.own is not None else "has no command"
-        raise SetupError(
-            f'"{server.name}" {why}: we are put before a server that the host starts. One at an'
-            " address: give the host 'abp-bridge mcp --url ADDRESS'"
-        )
-    added = additions(place.host, shape, _find_display(place))
-    made = change.wrap(place.host.format, place.file.content or b"", server, members, added)
-    return _propose(place, server.name, made, [*_notes(place, server)], is_theirs=True)
-
-
-def is_behind_us(server: Server) -> bool:
-    """Whether it is another server, or an agent, that we are put before."""
-    return server.launch is not None and wrapped_command(server.launch.words) is not None
-
-
-def find_server(place: Place, name: str) -> Server:
-    """The entry of this name, which has to be there. Raises SetupError."""
-    server = place.find(name)
-    if server is None:
-        names = place.names()
-        near = nearest(name, names, SIMILAR)
-        there = (
-            f"is {near!r} meant?" if near else f"there are {', '.join(map(label, names)) or 'none'}"
-        )
-        raise SetupError(f"{place.file.path} has no server {name!r}: {there}")
-    return server
-
-
-def _propose(
-    place: Place, name: str, made: change.Change, notes: list[str], *, is_theirs: bool = False
-) -> Proposal:
-    entry = _entry_after(place, name, made)
-    commands: list[tuple[str, ...]] = []
-    if place.by_host and made.is_one:
-        if place.find(name) is not None:
-            commands.append((*place.host.remove, name))
-        commands.append((*place.host.add, name, json.dumps(entry)))
-    return Proposal(place, name, made, entry, tuple(commands), tuple(notes), is_theirs=is_theirs)
-
-
-def _entry_after(place: Place, name: str, made: change.Change) -> JsonValue:
-    after = Document(made.after or b"", place.host.format)
-    return after.find((*place.layout.key, name))
-
-
-def _notes(place: Place, server: Server | None) -> Iterator[str]:
-    """What a person should know of this host, and of what is in its file."""
-    if server is not None and not server.enabled:
-        yield f'"{server.name}" is switched off in this file, which stays so.'
-    for path, value, sentence in place.host.warnings:
-        if find(place.document.value, path) == value:
-            yield sentence
-    if place.scope == "project":
-        yield "The command is a path of this machine: others who have the project install it too."
-    if place.host.program and shutil.which(place.host.program) is None and not place.by_host:
-        yield f"There is no {place.host.program} on the PATH here."
-    if is_temporary(own_command()[0], os.environ):
-        yield (
-            "This abp-bridge lies in a cache that uvx may clear: 'uv tool install abp-bridge', then"
-            " install again."
-        )
-
-
-def is_temporary(command: str, environ: Mapping[str, str]) -> bool:
-    """Whether a program lies where uvx puts what it may clear."""
-    parts = Path(command).parts
-    cache = environ.get("UV_CACHE_DIR", "")
-    return any(part.startswith("archive-v") for part in parts) or bool(
-        cache and Path(command).is_relative_to(cache)
-    )
-
-
-def _snippet(proposal: Proposal) -> str:
-    """What is put in by hand: the entry alone in a file, or the host's own command. Of a person's
-    own entry the secrets are left out: they have them.
-    """
-    entry = proposal.shown_entry if proposal.is_theirs else proposal.entry
-    if proposal.place.by_host:
-        add = (*proposal.place.host.add, proposal.name, json.dumps(entry))
-        return shlex.join(add) + "\n"
-    alone = Document(b"", proposal.place.host.format)
-    alone.insert((*proposal.place.layout.key, proposal.name), as_object(entry))
-    return alone.content.decode()

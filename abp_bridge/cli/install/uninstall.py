@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from abp_bridge.cli.install.entry import AGENT_NAME, find_server, is_behind_us
 from abp_bridge.cli.install.place import Place, find_place
 from abp_bridge.cli.install.proposal import Proposal, carry_out
-from abp_bridge.cli.install.run import (
-    AGENT_NAME,
-    add_consent_options,
-    add_place_options,
-    find_server,
-    is_behind_us,
-)
+from abp_bridge.cli.install.run import add_consent_options, add_place_options
 from abp_bridge.cli.runtime import complain
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.setup import change
