@@ -233,9 +233,7 @@ class AppConnection:
             calls=calls,
             tools=tools,
             app=label(self.name) if own else "",
-            host_name=label(
-                self._session.host.name
-            ),  # as the elicitor has it, which copies it else
+            host_name=label(self._session.host.name),  # the elicitor would copy the question else
             icon=self._opened.icon if own and self._opened is not None else "",
         )
         self._questions[question.id] = question

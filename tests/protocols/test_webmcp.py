@@ -286,6 +286,11 @@ def test_a_secret_is_one_by_what_its_control_is() -> None:
     assert form_answer.show_sent(read) == {"password": "", "x": ""}
 
 
+def test_of_what_is_sent_unchanged_nothing_is_left_out_in_silence() -> None:
+    boxes = [control("checkbox", "x", value=str(n), fixed=True) for n in range(MAX_FIELDS + 2)]
+    assert asked(form(*boxes)).note.endswith(", and 2 more.")
+
+
 def test_a_file_is_given_where_it_is_needed_or_wanted() -> None:
     needed = form(control("file", "a", required=True), control("file", "b"))
     assert [each.key for each in form_answer.files_wanted(needed, {})] == ["a"]

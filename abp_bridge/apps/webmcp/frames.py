@@ -5,6 +5,7 @@ one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 
@@ -15,7 +16,9 @@ from playwright.async_api import Error as PlaywrightError
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage
 
-MAX_STRANGERS = 20  # origins of frames of which it is told that they came
+logger = logging.getLogger(__name__)
+
+MAX_STRANGERS = 100  # origins of frames of which it is told that they came
 ATTACH_LIMIT = 5.0  # seconds for a frame to be attached
 
 
@@ -77,11 +80,14 @@ class FrameSessions:
         not.
         """
         async with self._attaching:
-            with anyio.move_on_after(ATTACH_LIMIT), suppress(PlaywrightError):
+            with anyio.move_on_after(ATTACH_LIMIT) as limit, suppress(PlaywrightError):
                 if frame in self._sessions and await _is_alive(self._sessions[frame][0]):
                     return
                 session = await self._page.shown.context.new_cdp_session(frame)
                 self._sessions[frame] = session, await self._connect(session)
+            if limit.cancelled_caught:
+                words = "tools of a frame of %s are not offered: it was not there within %g s"
+                logger.warning(words, site(frame.url), ATTACH_LIMIT)
 
 
 async def _is_alive(session: CDPSession) -> bool:

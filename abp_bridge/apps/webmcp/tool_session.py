@@ -244,6 +244,9 @@ class ToolSession:
             + (f" (if you trust that: --frames {each})" if each else "")
             for each in named[:MAX_WARNED]
         ]
+        if len(named) > MAX_WARNED:
+            more = len(named) - MAX_WARNED
+            warned.append(f"nor are those of its frames of {more} more origins")
         if self._left_out:
             warned.append(
                 f"it has more tools than are offered: {self._left_out} after the first {MAX_TOOLS}"

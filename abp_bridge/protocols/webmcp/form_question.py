@@ -107,7 +107,8 @@ def _describe_sending(form: Form, origin: str) -> str:
     words = f"If you accept, the form is sent{button}{elsewhere if form.address else ''}."
     fixed = [f"{each.title} {_fixed(each)}" for each in form.controls if each.fixed]
     fixed += [_fixed_button(*form.marked)] if form.marked else []
-    shown = ", ".join(fixed[:MAX_FIELDS])
+    more = len(fixed) - MAX_FIELDS
+    shown = ", ".join([*fixed[:MAX_FIELDS], *([f"and {more} more"] if more > 0 else [])])
     return f"{words} It also sends what cannot be changed here: {shown}." if fixed else words
 
 

@@ -14,6 +14,8 @@ import pytest
 from support.harness import PATIENCE, Hosted, accept, hosted, run, text
 from support.pages.server import Web, web
 
+from abp_bridge.apps.webmcp.tool_session import MAX_WARNED
+
 Json = Any
 
 pytestmark = pytest.mark.anyio
@@ -94,6 +96,15 @@ async def test_a_frame_that_its_page_does_not_let_offers_nothing(site: Web) -> N
         await work(host, "frame", f"{site.elsewhere}/tools.html")
         said = await until_status(host, lambda said: "frame3.add" in said)
         assert "frame2" not in said
+
+
+async def test_frames_of_more_origins_than_are_named_are_counted(site: Web) -> None:
+    port = site.here.rpartition(":")[2]
+    async with hosted("--app", f"{site.here}/tools.html") as host:
+        for number in range(MAX_WARNED + 2):
+            await work(host, "frame", f"http://h{number}.localhost:{port}/nothing")
+        said = await until_status(host, lambda said: "of 2 more origins" in said)
+        assert said.count("--frames http://h") == MAX_WARNED
 
 
 @pytest.mark.parametrize("origin", ["pay.example", "https://pay.example/", "ws://pay.example"])
