@@ -198,12 +198,12 @@ class Elicitor:
 
 
 class _PersonTime:
-    """Implements `PersonTime` by the scope that a question is asked in.
+    """How long a person still has for a question, as they may extend it (`PersonTime`).
 
     Args:
-        scope: That scope.
-        limit: The seconds that it began with, and that more of it is.
-        around: The time of the question that this one is asked for.
+        scope: Ends the asking at its deadline.
+        limit: Seconds that the person had at first; extending gives them as many from then on.
+        around: The same of the question that this one is part of, where it is: that ends it too.
     """
 
     def __init__(self, scope: anyio.CancelScope, limit: float, around: PersonTime | None) -> None:

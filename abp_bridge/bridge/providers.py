@@ -1,6 +1,6 @@
 """Who can be asked in one session: its host, and what the person set up beside it.
 
-Resolved once, when the session begins, and never empty.
+Resolved once, when the session begins. It may be nobody: then no question can be asked.
 
 The order is the person's (`--ask-on`), else what is written down first, then the host, then the
 surfaces that are the person's own, and a model last.

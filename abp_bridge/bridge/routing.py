@@ -67,8 +67,9 @@ class Routing:
     def conclude(self, answer: Answer) -> bool:
         """Whether `answer` ends the question.
 
-        What a host answered by itself does not while somebody else may be asked, and neither does
-        a dismissal of nobody knows whom, or what needs proof of a person, and has none.
+        It does not, and the next surface is tried, where the host answered by itself, where nobody
+        knows who declined or dismissed it, and where what was accepted needs proof of a person and
+        has none. The first such answer is the `fallback`.
         """
         accepted = answer.outcome is Outcome.ACCEPTED
         nobody = (AnsweredBy.HOST_POLICY, *([] if accepted else [AnsweredBy.UNKNOWN]))

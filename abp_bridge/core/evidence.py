@@ -40,8 +40,8 @@ class Observation:
         seconds: The host's own time for it, or for most of its steps.
         preset: It is the default or the first choice, in a form or among buttons, or nothing: what
             somebody takes who does not look.
-        exact: Whether that time is the answer's own. It is not where the host brought some of what
-            it was asked, and not all: it waited for the rest as long as its clock has it.
+        exact: Whether `seconds` measures this answer alone. It does not where the host was asked
+            several things at once and answered only some: then it may hold the time of others.
     """
 
     seconds: float

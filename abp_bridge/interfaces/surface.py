@@ -19,14 +19,15 @@ from abp_bridge.errors import AbpBridgeError
 
 @dataclass(frozen=True, slots=True)
 class SurfaceResponse:
-    """What came back from a surface: accepted, declined or cancelled.
+    """What came back from a surface.
 
     Attributes:
-        outcome: Accepted, declined or cancelled.
+        outcome: Accepted, declined or cancelled by whoever answered; invalid where what came back
+            was no answer.
         content: By field name, as it came: the bridge validates it.
         seconds: The time that a host took by itself, for a step as most were (`median`); None
             where the person answered on a surface of their own.
-        exact: Whether that time is the answer's own (`evidence.Observation`).
+        exact: Whether `seconds` measures this answer alone (`evidence.Observation`).
         variant: Of the host, where it answered what was asked on another surface.
         answered_by: Who answered, as the host itself says, where that was no person.
         metadata: What the surface has to say of the answer, for who asked.

@@ -51,7 +51,7 @@ class SharedWriter:
         self._in_line = False  # a forwarded line has begun and not ended
         self._line_ended = anyio.Event()
         self._unsent = memoryview(b"")  # what is left of a line of ours that has begun
-        self._waiting = False  # ours waits for the descriptor
+        self._waiting = False  # a line of ours waits until the stream takes more bytes
         self._given_up = False  # ours says no more
         self._progress = anyio.Event()
         self._closed = False

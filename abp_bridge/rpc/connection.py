@@ -158,9 +158,9 @@ class ConnectionClosedError(AbpBridgeError):
 class Reply:
     """What the other side answered a request with.
 
-    `seconds` is its own time, from our last byte to its first: never more, and less by what this
-    process did just before it read that, and by the time in which it read nothing at all. Not
-    `exact` where others' time may be in it.
+    `seconds` is how long the other side took, from when our last byte left to when its first byte
+    came. Time in which this process was busy, or did not read, is taken off: it is never more than
+    the other side took. It is not `exact` where the time of something else may be part of it.
     """
 
     result: JsonValue

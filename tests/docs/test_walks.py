@@ -12,6 +12,7 @@ from support.harness import RawHost, run
 from support.mcp_proxy import FORM, proxied
 from support.pages.server import web
 from support.paths import ROOT
+from support.puppets import trip
 
 FIRST = (ROOT / "ARCHITECTURE.md").read_text().partition("\n## Walks")[2].partition("\n## ")[0]
 PAPER = FIRST + (ROOT / "docs/walks.md").read_text()
@@ -86,6 +87,23 @@ def test_a_form_of_a_page_goes_where_its_walk_says(tmp_path: Path) -> None:
     follow(named("A form of a page that waits"), written)
 
 
+def test_a_host_that_declines_by_itself_goes_where_its_walk_says(tmp_path: Path) -> None:
+    written = tmp_path / "entered"
+    traced = (*TRACED, str(written), "serve")
+    env = {"ABP_PERSON_FLOOR": "60000", "BROWSER": "/bin/false"}
+    ask = {"method": "elicitation/confirm", "params": {"message": "Go on?"}}
+    app = trip(tmp_path, [{"ask": ask, "aloud": True}])
+    with RawHost("--app", app, "--page", "open", command=traced, env=env) as host:
+        host.initialize(elicitation=FORM)
+        call = host.begin_call("abp_call", capability="plan")
+        for _ in ("the question", "the link to its page, as no browser can be opened"):
+            asked = host.until(lambda message: message.get("method") == "elicitation/create")
+            host.reply(asked["id"], {"action": "decline"})
+        assert "host-policy" in host.text(call)
+        host.end()
+    follow(named("A host that declines by itself"), written)
+
+
 def test_the_walks_are_found() -> None:
-    assert len(WALKS) == 11
+    assert len(WALKS) == 12
     assert min(len(walk) for walk in WALKS.values()) >= 5

@@ -155,8 +155,9 @@ class AcpSession:
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         """Tell the client what an app told (`Host.on_notice`).
 
-        Clients without notices hear it summed up at the end of the call; an operation that is no
-        call has a card of its own.
+        A client without notices reads it with the result of the call that runs (`Call.summary`); of
+        what comes while none runs it hears nothing, and `/status` has the count and the last. An
+        operation that is no call has a card of its own.
         """
         if (
             notice.kind in (NoticeKind.STARTED, NoticeKind.COMPLETED)

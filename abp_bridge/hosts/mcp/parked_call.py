@@ -1,8 +1,8 @@
 """A call of an app's that its host only attaches to, and the questions that a modern host is to
 take with it.
 
-It does no waiting of its own accord: `tool_calls.py` decides who waits for it and how long it is
-kept.
+It knows who waits, and wakes them; `tool_calls.py` decides how long they wait, and how long a call
+is kept that nobody waits for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An MCP host as the bridge sees it: the surfaces it can ask on, what it is told, and the tools and
 resources it uses.
 
-Who wants to hear what is `subscriptions`'; how a call waits for a host, `tool_calls`'; how the host
-is asked, `surfaces`'.
+Which notifications a host wants is kept in `subscriptions.py`, how a call waits for its host in
+`tool_calls.py`, how the host is asked in `surfaces.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class McpSession(McpSurfaces):
 
     Args:
         connection: Where the host is spoken to.
-        begin: Makes what the tools work at.
+        begin: Makes the session of the bridge that the tools call.
         page: Where the person is sent.
         park: How long a call is kept for a host to come back to, in seconds.
         patience: How long the host waits for a tool, in seconds, where its user has changed that.

@@ -1,7 +1,7 @@
 """How an MCP host is asked: by a form, by a link to the page, through its models.
 
 A question finds its way to the host as a request of ours in the legacy era, with the next round of
-the call that carries it in the modern one. What the host asks of us is not its business.
+the call that carries it in the modern one. Requests of the host's own are handled in `server.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is known of a server's tools, and which of the host's calls are open: where a question of
 the server's may belong, and what is to be said of it with the call's result.
 
-It remembers; what passes, and what is asked, is not its business.
+It only remembers: the router decides what passes, and `server_questions.py` what is asked.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Calls:
 
 
 def _decode_tool(name: str, tool: JsonObject) -> Tool:
-    """As MCP has it: a hint that is absent, or none, says the worst."""
+    """A hint that is missing, or no boolean, counts as destructive, as MCP has it."""
     hints = as_object(tool.get("annotations"))
     harmless = hints.get("readOnlyHint") is True or hints.get("destructiveHint") is False
     return Tool(

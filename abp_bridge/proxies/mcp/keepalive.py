@@ -1,7 +1,8 @@
 """Progress to the host while a person is asked for one of its calls: a host gives a tool so many
 seconds, a person takes longer, and each report begins that time anew where the host allows it.
 
-What the server itself reports passes as it came; ours is a hair above the last of it.
+What the server itself reports passes as it came; ours is the last of that and `_EPSILON` more, as
+progress has to rise.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.elicitor import ElicitorApi
 
 INTERVAL = 15.0  # seconds between reports: hosts give up after 30 at the soonest
-_EPSILON = 1e-9  # of the last value, or of one: no server that counts on is overtaken by it
+_EPSILON = 1e-9  # that ours adds, relative: the server's own next value is higher
 _PROGRESS = "notifications/progress"
 _WAITS = "abp-bridge: waiting for the answer of who is asked"
 

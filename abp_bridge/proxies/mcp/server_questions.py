@@ -1,9 +1,10 @@
-"""A server's own questions, to the person or to a model of theirs: each is asked by the ladder and
-answered exactly once, whatever comes.
+"""The questions that a server asks behind the proxy, of the person (elicitation) or of a model of
+theirs (sampling): each is asked on the surfaces of the session, and answered exactly once.
 
-A server takes an error, and the end of its input, for "cannot ask", and goes on: so a person's
-cancel is no error, and what is still open at the end is ended before the server hears of the end. A
-model that does not answer is one, as MCP has it.
+Many servers take an error, or the end of their input, to mean that nobody can be asked, and go
+ahead. So an elicitation is never answered with an error, and whatever is open when the host leaves
+is answered with `cancel` before the server's input is closed. Sampling that no model answers is an
+error, as MCP wants it.
 """
 
 from __future__ import annotations

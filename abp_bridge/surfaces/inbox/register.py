@@ -159,7 +159,7 @@ class Register:
     # --- the page ---
 
     def listed(self, page: PageServer) -> PageServer:
-        """`page`, of whose questions this knows where they are."""
+        """`page`, wrapped so that each question shown on it is listed here with its address."""
         return _ListedPage(page)
 
 

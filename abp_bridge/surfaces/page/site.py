@@ -3,8 +3,9 @@ not been used before, or to its address the code that the person was shown.
 
 It starts with the first question and ends with the session. A link works once: it makes the browser
 that opens it the person's, by a cookie, and is no use to anybody who reads it later. An address
-alone shows nothing, and whoever guesses at its code ends it. What is given to commands, which
-others can read, leads this user's programs alone to all that is open, in one tab. Every request
+alone shows nothing, and whoever guesses at its code ends it. A link that is opened by
+a command, where other users may read it, works for programs of this user only; it leads to all open
+questions, in one tab. Every request
 must name this server as its host, and every answer come from a page of its own.
 """
 

@@ -1,7 +1,7 @@
 """The bridge's own page: a question in the person's browser, on this machine, where neither host
 nor model can see the answer.
 
-`LazyPageServer` is the page as the hosts know it; the server behind it (`app.py`) is loaded and
+`LazyPageServer` is the page as the hosts know it; the server behind it (`site.py`) is loaded and
 started with the first question that needs it.
 """
 
