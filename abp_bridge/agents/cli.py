@@ -36,7 +36,7 @@ MAX_RECORDS = 4 * 2**20  # bytes of its telemetry: what is said of the last answ
 
 
 class CliAgent(LocalAgent):
-    """One command line.
+    """An agent that is started as a command line, once for each turn.
 
     Args:
         dialect: How it is spoken to.
@@ -114,7 +114,7 @@ class CliAgent(LocalAgent):
 
 
 def _read_end(records: IO[bytes]) -> bytes:
-    """The last `MAX_RECORDS` bytes."""
+    """The last `MAX_RECORDS` bytes of a file."""
     size = records.seek(0, os.SEEK_END)
     records.seek(max(0, size - MAX_RECORDS))
     return records.read(MAX_RECORDS)

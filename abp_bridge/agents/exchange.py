@@ -95,7 +95,7 @@ class Exchange:
         )
 
     def close(self) -> None:
-        """It is over, whatever came of it. Idempotent."""
+        """End the exchange, whatever came of it. Idempotent."""
         if self._transcript is not None:
             self._transcript.close()
 
@@ -154,7 +154,7 @@ class Exchange:
             raise self.failure from None
 
     async def end(self) -> None:
-        """All of the answer has come that will."""
+        """No more of the answer will come."""
         if self._transcript is not None:
             await self._transcript.end()
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Who has models.
+    """A provider of models behind an API.
 
     Attributes:
         title: What people call it.

@@ -54,7 +54,7 @@ class LocalAgent(Agent):
         return LineStream()
 
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
-        """The prompt (`AgentProtocol.format_messages`)."""
+        """The messages as one prompt (`AgentProtocol.format_messages`)."""
         return format_prompt(messages).encode()
 
     @abc.abstractmethod

@@ -34,7 +34,7 @@ from abp_bridge.interfaces.agent import (
 
 @dataclass(slots=True)
 class Session:
-    """One conversation.
+    """One conversation with an agent.
 
     Attributes:
         id: The agent's own name of it.

@@ -38,7 +38,7 @@ class Transcript:
         self._rest = b""
 
     def on_request(self, request: str, body: JsonValue) -> None:
-        """It is sent: `request` is its method and what its address has after the API's own."""
+        """A request is sent: `request` is its method and its path below the API's address."""
         self._sink.write_nowait(self._line({"http": request, "body": body}))
 
     async def on_response(self, status: int, headers: Mapping[str, str], *, events: bool) -> None:
@@ -124,7 +124,7 @@ class _Nowhere(ByteWriter):
         return len(data)
 
     async def writable(self) -> None:
-        """It always is."""
+        """It is always ready for more."""
 
     def close(self) -> None:
         """There is nothing to close."""

@@ -16,7 +16,7 @@ from abp_bridge.setup.formats.text import FormatError, find
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Of one file.
+    """What becomes of one file.
 
     Attributes:
         before: Its content; None where there is no file.

@@ -109,7 +109,7 @@ def list_servers(host: SetupHost, value: JsonValue, *, agents: bool = False) -> 
 
 
 def read_server(layout: Layout, name: str, entry: JsonValue) -> Server:
-    """One entry."""
+    """An entry of a file, read by its host's layout."""
     shape = layout.shape
     enabled = True
     if shape.disabled is not None:

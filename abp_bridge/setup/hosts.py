@@ -98,7 +98,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupHost:
-    """One host's configuration.
+    """How one host is configured: its files, and how it writes a server down.
 
     Attributes:
         name: The word for it on our command line.

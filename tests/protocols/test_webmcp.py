@@ -237,7 +237,7 @@ def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
         8: "",
     }
     assert form_answer.changed_places(read, states) == [0, 1, 2, 3, 4]
-    assert form_answer.emptied(read, {"r": "b", "n": 2}) == ["x", "c"]
+    assert form_answer.find_left_out(read, {"r": "b", "n": 2}) == ["x", "c"]
     assert form_answer.answered_states(read, {"p": "new", "x": "y"})[6] == "new"
 
 

@@ -97,12 +97,12 @@ class PageTools(CallsBeside, Protocol):
         ...
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Call one (`App.call`)."""
+        """Call one of its capabilities (`App.call`)."""
         ...
 
 
 class BrowserApp:
-    """The app at `target`.
+    """An app that is a web page.
 
     `named`: the person wrote the target, so that its own host may be a private one.
 

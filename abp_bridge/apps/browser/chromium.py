@@ -62,7 +62,7 @@ class BrowserError(AppError):
 
 
 def find_chromium(settings: Settings) -> str | None:
-    """The program to use.
+    """The path of the Chromium to run.
 
     Returns:
         The one that the settings name, else one on PATH or among the applications; None if there
@@ -194,7 +194,7 @@ class _Ending:
         self._group: int | None = None
 
     async def start(self) -> Playwright:
-        """Start the driver.
+        """Start Playwright's driver.
 
         Cancelling this does not leave it behind: once begun, it is started and then ended, if need
         be later.

@@ -50,7 +50,7 @@ class DialogPage(Protocol):
 
 
 class Dialogs:
-    """Those of one page.
+    """The dialogs of one page.
 
     Attributes:
         is_open: Whether one is open: nothing of the page runs then.
@@ -72,7 +72,7 @@ class Dialogs:
         self._turns.add(turn)
 
     def forget(self, turn: anyio.CancelScope) -> None:
-        """`turn` is over."""
+        """No longer cancel `turn` where a dialog opens."""
         self._turns.discard(turn)
 
     def _on_closed(self, event: Mapping[str, Any]) -> None:
@@ -106,7 +106,7 @@ class Dialogs:
         )
 
     async def _ask(self, kind: str, words: str, default: str, scope: anyio.CancelScope) -> None:
-        """X21.
+        """Ask the person what a `confirm()` or `prompt()` asks (X21); close it with their answer.
 
         What a confirm() confirms, nobody knows: it is asked as one that destroys, so that only a
         person can say yes.

@@ -118,7 +118,7 @@ class CallsBeside(Protocol):
 
 
 def ignore(name: str, said: JsonValue, thrown: bool) -> None:
-    """Nobody overhears it."""
+    """The `Overhear` of a page to which nobody listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,8 @@ class Tab:
 
 
 class AppPage:
-    """The page of `tab`, not yet showing anything.
-
-    Its handlers run in `tasks`, which must outlive it.
+    """The page in `tab`, to which the app is to be loaded. Its handlers run in `tasks`, which must
+    outlive it.
 
     `alias`, if not empty, is what the person is told instead of the page's origin. `overhear` is
     told what crosses, as it came: the name of what was called, or `ask`, what was said, and whether
@@ -191,12 +190,12 @@ class AppPage:
 
     @property
     def is_calling(self) -> bool:
-        """Whether a call runs."""
+        """Whether a call of this page's app runs."""
         return bool(self._calls)
 
     @property
     def shown(self) -> Page:
-        """The browser's own page."""
+        """Playwright's page."""
         return self._page
 
     def is_own_site(self, url: str) -> bool:
@@ -258,7 +257,7 @@ class AppPage:
     async def load(
         self, url: str, sites: Collection[str], *, limit: float, patience: float
     ) -> None:
-        """Load a page.
+        """Load the app's page.
 
         Args:
             url: Its address.

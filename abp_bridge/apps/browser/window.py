@@ -51,11 +51,10 @@ class Window:
 
     @contextmanager
     def hand(self) -> Iterator[list[Page]]:
-        """It is its person's as long as the block.
+        """Leave the window to its person for the length of the block.
 
         Yields:
-            The windows that the page opens meanwhile, which are for them to see, and for the caller
-            to close.
+            The windows that the page opens meanwhile: the person sees them, the caller closes them.
         """
         self.in_hand, self._free, self._opened = True, anyio.Event(), []
         try:

@@ -28,8 +28,8 @@ from abp_bridge.protocols.webmcp.form import Entry, Form, withheld_controls
 from abp_bridge.protocols.webmcp.form_answer import (
     answered_states,
     changed_places,
-    emptied,
     files_wanted,
+    find_left_out,
     make_arguments,
     read_file,
     show_sent,
@@ -92,7 +92,7 @@ class FormCall(FormByHand):
         return await self._wait(params)
 
     async def _until_waiting(self) -> Form:
-        """The form, filled in.
+        """Wait until the browser has filled the form in and waits for its person.
 
         Raises:
             CallEndedError: The page has answered already, or does not fill it in.
@@ -132,7 +132,7 @@ class FormCall(FormByHand):
             question = await self._make_question(form, note)
             content = await self._accepted(question)
             states = answered_states(form, content)
-            if left_out := emptied(form, content):
+            if left_out := find_left_out(form, content):
                 logger.info("%d fields were left out of an answer", len(left_out))
                 asked = make_confirm(question, form, states)
                 await self._accepted(replace(asked, id=self._listener.new_question_id()))
@@ -166,7 +166,7 @@ class FormCall(FormByHand):
         return f"But {need}. {NEXT_STEP}." if need else ""
 
     async def _make_question(self, form: Form, note: str) -> Question:
-        """Raises as `_put_to_person`."""
+        """The question that the form is. Raises as `_put_to_person`."""
         try:
             return make_question(
                 form,
@@ -182,7 +182,7 @@ class FormCall(FormByHand):
             raise CallEndedError(needs_window(str(problem), NEXT_STEP)) from None
 
     async def _accepted(self, question: Question) -> JsonObject:
-        """What the person accepted.
+        """Ask, and return what the person accepted.
 
         Raises:
             CallEndedError: They did not, or the page did not wait.

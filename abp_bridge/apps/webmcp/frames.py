@@ -23,7 +23,7 @@ ATTACH_LIMIT = 5.0  # seconds for a frame to be attached
 
 
 class FrameSessions:
-    """Those of one page.
+    """The sessions with the frames of one page.
 
     Args:
         page: The page.

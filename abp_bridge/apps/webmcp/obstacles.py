@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).with_name("obstacles.js")
 
 
 class Obstacles:
-    """Those that come in one frame."""
+    """The obstacles that come up in one frame during a call."""
 
     def __init__(self, session: ToolSession, frame: str) -> None:
         self._session = session
@@ -27,7 +27,7 @@ class Obstacles:
         self._before = ""
 
     async def begin(self) -> None:
-        """What stands there now is none."""
+        """Note what stands there now: it is no obstacle."""
         with suppress(CallRefusedError):
             given = {"frameId": self._frame, "worldName": WORLD}
             world = await self._session.send("Page.createIsolatedWorld", given, frame=self._frame)
@@ -40,7 +40,7 @@ class Obstacles:
             self._before = str(found["result"].get("objectId", ""))
 
     async def look(self) -> str:
-        """What has come since, as the rest of a sentence; empty where nothing has."""
+        """The obstacle that has come since `begin`, as the rest of a sentence; empty for none."""
         if not self._before:
             return ""
         try:

@@ -34,7 +34,7 @@ class PageForm:
         self._object = ""
 
     async def read(self) -> Form:
-        """What it holds now.
+        """Read the form as it is now.
 
         Raises:
             CallRefusedError: It is gone, or cannot be read.

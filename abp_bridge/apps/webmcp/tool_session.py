@@ -78,7 +78,7 @@ class Invocation:
         return self.is_over or self.has_left
 
     def tell(self) -> None:
-        """Something is known that was not."""
+        """Wake those who wait: something is known that was not."""
         self._news.set()
         self._news = anyio.Event()
 
@@ -134,7 +134,7 @@ class ToolSession:
         self._watched: list[Invocation] = []
 
     async def start(self) -> None:
-        """Hear of all that there is, and of what comes.
+        """Begin to hear which tools there are, and which come.
 
         Raises:
             PlaywrightError: The page is gone.
@@ -144,7 +144,9 @@ class ToolSession:
         self._others.start()
 
     async def _connect(self, cdp: CDPSession) -> str:
-        """Hear of all that a session has; the id of its outermost frame."""
+        """Subscribe to what a session says of tools and frames; returns the id of its outermost
+        frame.
+        """
         cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"], cdp))
         cdp.on("Page.frameDetached", lambda event: self._on_detached(event, cdp))
         cdp.on("WebMCP.toolsAdded", self._on_added)
@@ -311,7 +313,7 @@ class ToolSession:
         return invocation.is_over
 
     def release(self, invocation: Invocation) -> None:
-        """Nobody waits for it any more; what still runs is known until it does not."""
+        """Nobody waits for the call any more. It is forgotten once it no longer runs."""
         if invocation.is_over:
             self._open.pop(invocation.id, None)
 

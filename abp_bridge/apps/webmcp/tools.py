@@ -128,7 +128,7 @@ class WebMcpTools:
         return capability in self._names.values()
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Call a tool (`PageTools.call`)."""
+        """Call a tool, unless it or its page is taken (`PageTools.call`)."""
         assert self._session is not None
         assert self._page is not None
         key = next(key for key, name in self._names.items() if name == capability)

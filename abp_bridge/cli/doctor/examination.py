@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is wanted.
+    """What a run of `doctor` is to look at.
 
     Attributes:
         machine: Where it is looked.
@@ -48,7 +48,7 @@ class Examination:
     project: bool = False
 
     async def run(self, tasks: TaskGroup | None, *, as_json: bool) -> int:
-        """Look, and tell.
+        """Look at all that is wanted, and print each section.
 
         Args:
             tasks: Where the page of the question lives; None where nobody is asked.

@@ -29,13 +29,13 @@ _STYLES = {
 
 
 def write(words: str) -> None:
-    """Say something now."""
+    """Print a line at once."""
     sys.stdout.write(words)
     sys.stdout.flush()
 
 
 def lines(section: Section, paint: Style) -> Iterator[str]:
-    """A section for people."""
+    """A section as lines for people."""
     yield paint("strong", section.title)
     for each in section.findings:
         verdict = each.verdict
@@ -70,7 +70,7 @@ def summary(sections: Sequence[Section]) -> str:
 
 
 def members(section: Section) -> dict[str, Json]:
-    """A section for programs."""
+    """A section as JSON for programs."""
     findings: list[Json] = [
         {
             "check": each.check,

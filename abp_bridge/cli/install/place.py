@@ -49,7 +49,7 @@ class Place:
         return read_server(self.layout, name, entry)
 
     def names(self) -> list[str]:
-        """Of all entries."""
+        """The names of all entries."""
         entries = self.document.find(self.layout.key)
         return list(entries) if isinstance(entries, dict) else []
 

@@ -57,7 +57,7 @@ def _secrets(value: JsonValue) -> Iterator[str]:
 
 
 def _secret_words(words: list[str]) -> Iterator[str]:
-    """Of a command's arguments."""
+    """The secrets among a command's arguments."""
     for before, word in zip(["", *words], words, strict=False):
         shown = show_command(["x", before, word] if before else ["x", word])
         if shown.endswith(HIDDEN) or _tells_more(word):
@@ -82,7 +82,7 @@ def _own_secrets(value: JsonValue) -> Iterator[str]:
 
 
 def _own_words(words: list[str]) -> Iterator[str]:
-    """Of a text: it may be a command, as the target of an app is."""
+    """The secrets among the words of a text, which may be a command, as an app's target is."""
     for before, word in zip(["", *words], words, strict=False):
         named = _NAMED.fullmatch(word)
         if named and holds_secret(named["name"]):

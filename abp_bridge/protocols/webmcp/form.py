@@ -173,7 +173,7 @@ class Entry:
     Attributes:
         key: What the question calls it.
         places: Where they stand in the form.
-        controls: They.
+        controls: The controls themselves, in the same order.
     """
 
     key: str

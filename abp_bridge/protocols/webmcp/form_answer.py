@@ -57,7 +57,7 @@ def _states(entry: Entry, value: JsonValue) -> dict[int, JsonValue]:
     return {place: value if isinstance(value, str) else json.dumps(value)}
 
 
-def emptied(form: Form, content: JsonObject) -> list[str]:
+def find_left_out(form: Form, content: JsonObject) -> list[str]:
     """What stood in the form and an answer left out, by its title: some hosts leave out what was
     not touched, and others what was taken out.
     """

@@ -26,7 +26,7 @@ _LOOK = "Do not call it again before you know: it may be done twice."
 
 
 def decode_response(raw: JsonValue) -> CallResult:
-    """A `toolResponded` -> CallResult.
+    """What a `WebMCP.toolResponded` event says -> CallResult.
 
     A completed call is not a success in the page's own sense: its list of errors is data.
     """

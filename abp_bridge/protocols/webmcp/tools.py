@@ -134,7 +134,7 @@ def name_tools(
 
 
 def describe_tools(tools: Sequence[tuple[Tool, str, Collection[str]]]) -> CapabilityList:
-    """Tools -> capabilities.
+    """What a page's tools are, as capabilities.
 
     Args:
         tools: Each with what it is called here, and the parameters that no model may give.
@@ -168,8 +168,8 @@ def _describe_tool(words: str, more: str) -> str:
 
 
 def _describe(capability: Capability, tool: Tool) -> Capability:
-    """Of a function that says nothing, nobody knows what it does; a form that waits does nothing by
-    itself.
+    """A capability with what is known of its tool. A function without hints may do anything; a form
+    that waits does nothing by itself.
     """
     destructive = not tool.read_only and not tool.waits
     return replace(

@@ -60,7 +60,7 @@ _GREETINGS: Mapping[str, Greeting] = {
 
 
 def greeting(host: SetupHost) -> Greeting:
-    """How this host begins."""
+    """How this host begins its handshake with a server."""
     known = _GREETINGS.get(host.name)
     return known or Greeting(capabilities=_FORM if host.asks else {})
 

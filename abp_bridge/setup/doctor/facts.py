@@ -19,7 +19,7 @@ _OURS = ("abp-bridge", "abp-bridge.exe", "abp_bridge")
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A configuration file.
+    """A configuration file, as it was found.
 
     Attributes:
         scope: Whose it is: this person's, or a project's.
@@ -73,12 +73,12 @@ class Entry:
 
     @property
     def members(self) -> JsonObject:
-        """All that it says."""
+        """All members of the entry."""
         return as_object(self.server.entry)
 
     @property
     def file_and_scope(self) -> tuple[str, Scope]:
-        """Where it counts."""
+        """The file that the entry is in, and whose that file is."""
         return self.file, self.scope
 
     @property
@@ -109,7 +109,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What was seen.
+    """What was seen of one host's configuration.
 
     Attributes:
         host: Of whom.
@@ -133,7 +133,7 @@ class HostFacts:
 
     @property
     def folder(self) -> str:
-        """Of the project."""
+        """The project's folder; empty where there is none."""
         return self.folders[0] if self.folders else ""
 
     def file(self, scope: Scope) -> SeenFile | None:

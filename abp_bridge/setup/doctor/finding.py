@@ -26,7 +26,7 @@ class Verdict(enum.Enum):
 
     @property
     def word(self) -> str:
-        """Of a line for people."""
+        """The verdict as a line for people has it."""
         return _WORDS.get(self, self.value)
 
 
@@ -40,7 +40,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line.
+    """One line of the report.
 
     Attributes:
         check: What was looked at, in a word or two: of a trap its name.

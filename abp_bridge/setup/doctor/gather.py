@@ -89,7 +89,7 @@ def _read(path: Path, scope: Scope, format: FormatName) -> SeenFile:
 
 
 def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entry]:
-    """Ours in a file."""
+    """Our entries in a file."""
     value = seen.value
     layouts: list[tuple[Layout | None, bool, Scope]] = [
         (find_layout(host, value), False, seen.scope),

@@ -32,7 +32,7 @@ EXTRAS = {
 
 
 def look_at_machine() -> Iterator[Finding]:
-    """All but the browser."""
+    """Everything about this machine but the browser."""
     own = f"abp-bridge {VERSION}, Python {platform.python_version()} ({sys.executable})."
     yield Finding("Python", Verdict.WORKS, own)
     yield from _extras()

@@ -19,7 +19,7 @@ Find = Callable[[HostFacts], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A row.
+    """A trap: a row of the table.
 
     Attributes:
         name: In a word or two.

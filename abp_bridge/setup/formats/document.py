@@ -57,12 +57,12 @@ class Document:
 
     @property
     def content(self) -> bytes:
-        """As it is now."""
+        """The bytes of the document as it is now."""
         return self._mark + self._text.encode()
 
     @property
     def value(self) -> JsonValue:
-        """What it says now."""
+        """The value that the document holds now."""
         return self._value
 
     def find(self, path: Path) -> JsonValue:

@@ -70,7 +70,7 @@ class Member:
 
 
 class _Parser:
-    """Reads one text."""
+    """Parses one text, and keeps where each value stands."""
 
     def __init__(self, text: str, *, comments: bool, trailing_commas: bool) -> None:
         self._text = text
@@ -92,7 +92,7 @@ class _Parser:
         return FormatError(message, line_number(self._text, at))
 
     def _skip(self, at: int) -> int:
-        """Behind blanks and comments."""
+        """The place behind blanks and comments."""
         text = self._text
         while True:
             blanks = _BLANKS.match(text, at)

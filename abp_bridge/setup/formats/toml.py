@@ -215,7 +215,7 @@ def _skip_key(text: str, at: int) -> int:
 
 
 def _skip_value(text: str, at: int) -> int:
-    """Behind a value."""
+    """The place behind a value."""
     depth = 0
     while at < len(text):
         if found := _STRING.match(text, at):
