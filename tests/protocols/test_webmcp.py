@@ -11,7 +11,7 @@ from abp_bridge.core.question import MISSING, Answer, AnsweredBy, FieldType, Kin
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import MAX_FIELDS
 from abp_bridge.protocols.webmcp import form as forms
-from abp_bridge.protocols.webmcp import form_answer, form_question, hand, results
+from abp_bridge.protocols.webmcp import form_answer, form_question, hand, results, secrets
 from abp_bridge.protocols.webmcp import tools as webmcp
 
 Json = Any
@@ -471,3 +471,77 @@ def test_a_hand_that_did_not_finish_ends_the_call_and_promises_nothing() -> None
     assert nowhere is not None
     assert nowhere.code == "NOT_SUPPORTED"
     assert nowhere.message.endswith("it has a frame. Start it with --headful.")
+
+
+# --- what was given as a secret -------------------------------------------------------------------
+
+WORD = "correct-horse-5"
+
+
+def hide(text: str) -> str:
+    return text.replace(WORD, "[secret]").replace("482913", "[secret]")
+
+
+def test_what_holds_a_secret_is_one_wherever_it_is_typed_in() -> None:
+    given = [control(value=f"is {WORD}"), control("hidden", "h", value=WORD, fixed=True)]
+    marked = secrets.mark_secrets(form(*given, control("checkbox", "c", value=WORD)), hide)
+    assert [each.secret for each in marked.controls] == [True, True, False]
+    question = asked(marked)
+    assert question.fields[0].secret
+    assert question.fields[0].default is MISSING
+    assert "h (not shown)" in question.note
+
+
+def test_a_question_shows_no_secret() -> None:
+    read = form(control(label=f"Is {WORD}", description=f"not {WORD}", value="a"), action=WORD)
+    question = secrets.clean_question(asked(read, description=f"Send {WORD}"), hide)
+    assert WORD not in repr(question)
+    assert question.fields[0].schema["title"] == "Is [secret]"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        control(name=WORD),
+        control(value=WORD),
+        control(pattern=WORD),
+        control("select-one", options=[{"value": WORD, "label": "one"}]),
+        control("select-one", options=[{"value": "one", "label": WORD}]),
+    ],
+)
+def test_a_question_that_needs_a_secret_to_be_answered_is_not_asked(read: Json) -> None:
+    with pytest.raises(RemoteProtocolError, match="given as a secret"):
+        secrets.clean_question(asked(form(read)), hide)
+
+
+def test_a_tool_says_no_secret() -> None:
+    named = {"type": "object", "properties": {"x": {"title": WORD}}}
+    cleaned = secrets.clean_tool(tool(description=f"Was {WORD}", inputSchema=named), hide)
+    assert cleaned is not None
+    assert cleaned.description == "Was [secret]"
+    assert WORD not in str(cleaned.schema)
+    assert secrets.clean_tool(tool(WORD), hide) is None
+    assert secrets.clean_tool(tool(inputSchema={"properties": {WORD: {}}}), hide) is None
+
+
+def test_no_value_of_a_result_is_a_secret() -> None:
+    said: Json = {WORD: [482913, 482913.0, 1.5, True, None, f"a {WORD}"], "n": {"n": 7}}
+    assert secrets.clean_value(said, hide) == {
+        "[secret]": ["[secret]", "[secret]", 1.5, True, None, "a [secret]"],
+        "n": {"n": 7},
+    }
+
+
+def test_controls_of_one_value_are_told_apart() -> None:
+    boxes = form(
+        control("checkbox", value="on", label="A"),
+        control("checkbox", value="on", label="B", checked=True),
+    )
+    field = asked(boxes).fields[0]
+    assert [(each.value, each.label) for each in field.choices] == [("on", "A"), ("on (2)", "B")]
+    assert field.default == ["on (2)"]
+    states = form_answer.answered_states(boxes, {"x": ["on"]})
+    assert states == {0: True, 1: False}
+    assert form_answer.make_arguments(boxes, states, {"properties": {"x": {}}}) == {}
+    three = form(*[control("radio", value=each) for each in ("a", "a", "a (2)")])
+    assert len({each.value for each in asked(three).fields[0].choices}) == 3

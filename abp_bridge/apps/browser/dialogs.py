@@ -87,22 +87,24 @@ class Dialogs:
             turn.cancel()
         if page.listener is None or page.window.in_hand:
             return
-        kind, words = event.get("type"), event.get("message", "")
+        kind = event.get("type")
+        said, cut = page.console.replace_secrets(event.get("message", ""))
+        words = message(said, beyond=cut)
         if kind == "beforeunload":  # it is dismissed
             page.dismiss(STAYED)
         own = event.get("frameId") == page.main_frame_id and page.is_own_site(event.get("url", ""))
         if own and page.is_calling and kind in ("confirm", "prompt") and not page.lost:
             default = event.get("defaultPrompt", "")
+            default = default if page.console.replace_secrets(default) == (default, 0) else ""
             self._asking = anyio.CancelScope()
-            page.tasks.start_soon(self._ask, kind, message(words), default, self._asking)
+            page.tasks.start_soon(self._ask, kind, words, default, self._asking)
             return
         page.tasks.start_soon(self._close, False)
         frame = {} if own else {"frame": site(event.get("url", ""))}
-        said, cut = page.console.replace_secrets(words)
         page.notify(
             NoticeKind.OTHER,
             f"notifications/dialog/{kind}",
-            {"message": message(said, beyond=cut), **frame, "outcome": "dismissed"},
+            {"message": words, **frame, "outcome": "dismissed"},
         )
 
     async def _ask(self, kind: str, words: str, default: str, scope: anyio.CancelScope) -> None:

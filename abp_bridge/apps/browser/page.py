@@ -600,7 +600,7 @@ class AppPage:
         if not self._calls or not self._calls[-1].begin():
             self._note("print() was refused: only a call prints, and not without end")
             return
-        self.tasks.start_soon(self._print_for, self._calls[-1], label(title, 80))
+        self.tasks.start_soon(self._print_for, self._calls[-1], self._name(title, 80))
 
     async def _print_for(self, files: CallFiles, title: str) -> None:
         given, problem = None, "its print() was not done: the page went"
@@ -613,12 +613,16 @@ class AppPage:
         finally:
             files.end(given, problem)
 
+    def _name(self, words: JsonValue, longest: int) -> str:
+        """A file's name, which is the page's to choose."""
+        return label(self.console.replace_secrets(as_text(words))[0], longest)
+
     def _on_going(self, url: JsonValue) -> None:
         if self._calls:
             self._calls[-1].expect(as_text(url))
 
     def _on_download(self, download: Download) -> None:
-        name = label(download.suggested_filename, 120)
+        name = self._name(download.suggested_filename, 120)
         if self._listener is None or not self._calls or not self._calls[-1].begin(download.url):
             self._note(f"a download was refused: {name}")
             self.tasks.start_soon(_cancel, download)
@@ -730,8 +734,9 @@ class AppPage:
             self._listener.on_disconnect(reason)
 
     def _note(self, words: str) -> None:
+        shown, _ = self.console.replace_secrets(words)  # a page names its files as it likes
         self.notify(
-            NoticeKind.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words}
+            NoticeKind.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": shown}
         )
 
     def notify(self, event: NoticeKind, name: str, data: JsonObject) -> None:

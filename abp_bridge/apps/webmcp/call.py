@@ -24,7 +24,7 @@ from abp_bridge.apps.webmcp.tool_session import (
     ToolSession,
 )
 from abp_bridge.core.capability import CallResult, failed
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves, map_texts
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves
 from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
@@ -45,6 +45,7 @@ from abp_bridge.protocols.webmcp.results import (
     unknown_outcome,
     unsent,
 )
+from abp_bridge.protocols.webmcp.secrets import clean_question, clean_value
 from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
 
 MOMENT = 0.02  # seconds
@@ -269,8 +270,13 @@ class ToolCall:
         return listener
 
     async def _ask(self, question: Question) -> Answer:
-        """Have the person asked, as long as the page waits for it."""
-        answer = await self._unless_over(self._listener.ask(question))
+        """Have the person asked, as long as the page waits for it.
+
+        Raises:
+            RemoteProtocolError: It cannot be asked without a secret that was given before.
+        """
+        asked = clean_question(question, self._session.hide)
+        answer = await self._unless_over(self._listener.ask(asked))
         return NOT_AWAITED if answer is None else answer
 
     async def _unless_over(self, work: Coroutine[None, None, T]) -> T | None:
@@ -311,14 +317,14 @@ class ToolCall:
         if not self._session.knows_secrets:
             return result
 
-        def hide(text: str) -> str:
-            return self._session.secrets.present_in([text]).replace(text)
-
+        hide = self._session.hide
         problem = result.failure
         if problem is not None:
-            details = map_texts(problem.details, hide)
+            details = clean_value(problem.details, hide)
             problem = replace(problem, message=hide(problem.message), details=details)
-        return replace(result, data=map_texts(result.data, hide), failure=problem, structured=None)
+        return replace(
+            result, data=clean_value(result.data, hide), failure=problem, structured=None
+        )
 
 
 async def pause() -> None:

@@ -12,10 +12,10 @@ function run(work, given) {
   const matches = (element, selector) => Element.prototype.matches.call(element, selector);
 
   const QUIET = new Set(['submit', 'reset', 'button', 'image', 'fieldset', 'output', 'object']);
-  const LONGEST = 100000; // characters of a text that crosses
+  const LONGEST = 4000000; // characters of a form that crosses
 
   const words = (text) => (text ?? '').replace(/\s+/g, ' ').trim().slice(0, 500);
-  const text = (value) => String(value ?? '').slice(0, LONGEST);
+  const text = (value) => String(value ?? '');
 
   function submitters() {
     const root = Node.prototype.getRootNode.call(form);
@@ -55,7 +55,7 @@ function run(work, given) {
 
   const controls = () =>
     [...own('elements')].filter(
-      (each) => !QUIET.has(each.type) && !matches(each, ':disabled') && nameOf(each),
+      (each) => !QUIET.has(each.type) && each.tagName !== 'OBJECT' && !matches(each, ':disabled') && nameOf(each),
     );
 
   function problemOf(control) {
@@ -104,7 +104,14 @@ function run(work, given) {
     };
   }
 
+  // All of it or nothing: what was cut would be sent unseen.
   function readAll() {
+    const said = JSON.stringify(describe());
+    if (said.length > LONGEST) throw new Error('it is too large');
+    return said;
+  }
+
+  function describe() {
     const button = submitter();
     return {
       active: matches(form, ':tool-form-active'),
@@ -138,16 +145,16 @@ function run(work, given) {
   }
 
   const WORK = {
-    read: () => JSON.stringify(readAll()),
+    read: () => readAll(),
     // `given` is [[place of a control, what it has to hold], ...]
     set: () => {
       const all = controls();
       for (const [place, state] of given) if (all[place]) set(all[place], state);
-      return JSON.stringify(readAll());
+      return readAll();
     },
     // `given` is what `read` returned and the person accepted: what is sent is that or nothing.
     send: () => {
-      if (JSON.stringify(readAll()) !== given) return 'changed';
+      if (readAll() !== given) return 'changed';
       HTMLFormElement.prototype.requestSubmit.call(form, submitter());
       return 'sent';
     },

@@ -20,7 +20,7 @@ from abp_bridge.apps.webmcp.page_form import PageForm
 from abp_bridge.apps.webmcp.tool_session import CANCEL_LIMIT, CallRefusedError
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
@@ -193,7 +193,8 @@ class FormCall(FormByHand):
         unasked = answer.outcome is Outcome.UNSUPPORTED and question.secret
         if unasked and await self._page.window.exists():
             raise HandNeededError("nothing that you are asked on takes a secret")
-        said_no = answer.content.get(SEND) is False and question.fields[0].name == SEND
+        asks_only = question.kind is Kind.CONFIRM  # a form may have a field of that name
+        said_no = asks_only and answer.content.get(SEND) is False
         if answer.outcome is not Outcome.ACCEPTED or said_no:
             raise CallEndedError(refused(answer))
         secret = {each.name for each in question.fields if each.secret}

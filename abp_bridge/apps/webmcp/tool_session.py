@@ -256,6 +256,10 @@ class ToolSession:
             )
         return warned
 
+    def hide(self, text: str) -> str:
+        """`text` without what the page was given as a secret."""
+        return self.secrets.present_in([text]).replace(text) if self.knows_secrets else text
+
     async def is_known_to_page(self) -> bool:
         """Whether the page itself has WebMCP: without it, it cannot say what it offers."""
         with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):

@@ -21,6 +21,7 @@ from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.webmcp.form import withheld_controls
 from abp_bridge.protocols.webmcp.results import unsent
+from abp_bridge.protocols.webmcp.secrets import REPEATED, clean_tool
 from abp_bridge.protocols.webmcp.tools import (
     Key,
     Tool,
@@ -53,6 +54,7 @@ class WebMcpTools:
         self._ended = anyio.Event()  # a call has
         self._changed = anyio.Event()
         self._told: dict[Key, Tool] | None = None  # what was listed last
+        self._listed_before: dict[Key, Tool] = {}  # before the page was given a secret
         self._warned = 0  # of how many origins of frames that was
 
     async def attach(self, page: AppPage, settings: Settings) -> None:
@@ -92,6 +94,8 @@ class WebMcpTools:
         session = self._session
         assert session is not None
         tools, self._told = list(session.tools.values()), dict(session.tools)
+        if not session.knows_secrets:
+            self._listed_before = self._told
         self._warned = session.strangers
         self._names = name_tools(tools, taken, self._names, list(session.frames))
         problems = [*await session.warnings()]
@@ -100,10 +104,14 @@ class WebMcpTools:
         for each in tools:
             name = self._names[each.key]
             withheld, problem = await self._find_withheld(each, until)
-            if problem:
+            is_old = self._listed_before.get(each.key) == each
+            shown = each if is_old else clean_tool(each, session.hide)
+            if shown is None:
+                problems.append(f"a tool cannot be called: {REPEATED}")
+            elif problem:
                 problems.append(f"the tool {label(name, 80)} cannot be called: {problem}")
             else:
-                offered.append((each, name, withheld))
+                offered.append((shown, name, withheld))
         listed = describe_tools(offered)
         self._listed = list(listed) or [replace(each, available=False) for each in self._listed]
         return CapabilityList(self._listed, [*problems, *listed.problems])
@@ -157,7 +165,7 @@ class WebMcpTools:
             with self._page.calling() as given:
                 result = await self._make(tool, params, call)
                 await given.wait()
-            note = "; ".join(given.problems)
+            note = self._session.hide("; ".join(given.problems))
             metadata = {**result.metadata, **({"note": note} if note else {})}
             return replace(result, files=tuple(given.files), metadata=metadata)
         finally:

@@ -7,6 +7,7 @@ is trusted: it is read again before it is sent, and compared with what was accep
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,6 +23,11 @@ MARKED = {"checkbox", "radio"}
 CHOSEN = {"select-one", "select-multiple"}
 _SECRET_TOKENS = {"current-password", "new-password", "one-time-code"}
 _CARD: Final = "cc-"
+
+
+def once(values: Iterable[str]) -> list[JsonValue]:
+    """Each of `values` once: a list may have one twice."""
+    return list(dict.fromkeys(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class Control:
         fixed: Whether nobody can change it: hidden, or only to be read.
         options: What there is to choose.
         problem: Why the browser would not send it.
+        holds_secret: Whether it holds what was given as a secret, whatever it asks for.
     """
 
     type: str
@@ -67,6 +74,7 @@ class Control:
     fixed: bool = False
     options: tuple[Option, ...] = ()
     problem: str = ""
+    holds_secret: bool = False
 
     @property
     def title(self) -> str:
@@ -75,10 +83,11 @@ class Control:
 
     @property
     def secret(self) -> bool:
-        """Whether it asks for a secret, by what it is and not by its words."""
+        """Whether it asks for a secret, by what it is and not by its words, or holds one."""
         tokens = self.autocomplete
         named = any(each in _SECRET_TOKENS or each.startswith(_CARD) for each in tokens)
-        return self.type == "password" or named
+        kept = self.holds_secret and self.type not in MARKED | CHOSEN
+        return self.type == "password" or named or kept
 
     @property
     def state(self) -> JsonValue:
@@ -86,13 +95,15 @@ class Control:
         if self.type in MARKED:
             return self.checked
         if self.type in CHOSEN:
-            return [each.value for each in self.options if each.selected]
+            return once(each.value for each in self.options if each.selected)
         return self.value.replace("\r\n", "\n")
 
     @property
     def shape(self) -> JsonValue:
         """What it is, whatever it holds."""
-        return [self.type, self.name, self.label, self.fixed, [each.label for each in self.options]]
+        options = [[each.value, each.label] for each in self.options]
+        value = self.value if self.type in MARKED else ""
+        return [self.type, self.name, self.label, self.description, self.fixed, value, *options]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +205,25 @@ class Entry:
     def is_fixed(self) -> bool:
         """Whether nobody can change any of it."""
         return all(each.fixed for each in self.controls)
+
+    @property
+    def marks(self) -> list[str]:
+        """What an answer calls each of them that may be marked: its value, and a number where one
+        before has the same.
+        """
+        found: list[str] = []
+        for each in self.controls:
+            mark, number = each.value, 2
+            while mark in found:
+                mark, number = f"{each.value} ({number})", number + 1
+            found.append(mark)
+        return found
+
+    @property
+    def marked(self) -> list[str]:
+        """What is marked, as an answer calls it."""
+        pairs = zip(self.marks, self.controls, strict=True)
+        return [mark for mark, each in pairs if each.checked]
 
     @property
     def is_group(self) -> bool:

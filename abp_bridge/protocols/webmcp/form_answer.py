@@ -19,6 +19,7 @@ from abp_bridge.protocols.webmcp.form import (
     Control,
     Entry,
     Form,
+    once,
     parse_number,
 )
 
@@ -42,16 +43,16 @@ def _states(entry: Entry, value: JsonValue) -> dict[int, JsonValue]:
     if first.type == "radio":
         if value is None:  # no button can be taken back
             return {}
-        marks = [each.value == value for each in entry.controls]
+        marks = [each == value for each in entry.marks]
         return dict(zip(entry.places, marks, strict=True))
     if first.type == "checkbox":
-        given = as_list(value) if entry.is_group else ([first.value] if value is True else [])
-        marks = [each.value in given for each in entry.controls]
+        given = as_list(value) if entry.is_group else (entry.marks if value is True else [])
+        marks = [each in given for each in entry.marks]
         return dict(zip(entry.places, marks, strict=True))
     [place] = entry.places
     if first.type in CHOSEN:
         wanted = list(as_list(value)) if first.type == "select-multiple" else [value]
-        return {place: [each.value for each in first.options if each.value in wanted]}
+        return {place: once(each.value for each in first.options if each.value in wanted)}
     if value is None:
         return {place: ""}
     return {place: value if isinstance(value, str) else json.dumps(value)}
@@ -112,6 +113,8 @@ def make_arguments(
     for entry in form.entries():
         first, place = entry.first, entry.places[0]
         if entry.first.name not in takes or entry.is_fixed or first.secret or entry.is_file:
+            continue
+        if entry.marks != [each.value for each in entry.controls]:  # then the value says too little
             continue
         value = _argument(entry, {at: states[at] for at in entry.places}, states[place])
         if value not in (None, ""):

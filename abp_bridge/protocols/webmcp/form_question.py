@@ -206,9 +206,9 @@ def _proposed(entry: Entry) -> JsonValue | Missing:
     if entry.is_file:
         return False
     if first.type == "radio":
-        return next((each.value for each in entry.controls if each.checked), MISSING)
+        return next(iter(entry.marked), MISSING)
     if entry.is_group:
-        return [each.value for each in entry.controls if each.checked]
+        return list(entry.marked)
     if first.type == "checkbox":
         return first.checked
     chosen = [each.value for each in first.options if each.selected]
@@ -227,7 +227,8 @@ def _schema(entry: Entry) -> dict[str, JsonValue]:
     if entry.is_file:
         return {"type": "boolean"}
     if first.type == "radio" or entry.is_group:
-        return _several([(each.value, each.label) for each in entry.controls], entry.is_group)
+        labels = [each.label or each.value for each in entry.controls]
+        return _several(list(zip(entry.marks, labels, strict=True)), entry.is_group)
     if first.type == "checkbox":
         return {"type": "boolean", **({"const": True} if first.required else {})}
     if first.type in CHOSEN:
@@ -250,8 +251,11 @@ def _schema(entry: Entry) -> dict[str, JsonValue]:
 
 
 def _several(listed: Sequence[tuple[str, str]], several: bool) -> dict[str, JsonValue]:
+    titles: dict[str, list[str]] = {}
+    for value, label in listed:  # a list may name one thing twice: its favourites first
+        titles.setdefault(value, []).append(label or value or "(empty)")
     options: list[JsonValue] = [
-        {"const": value, "title": label or value or "(empty)"} for value, label in listed
+        {"const": value, "title": " / ".join(dict.fromkeys(each))} for value, each in titles.items()
     ]
     one: dict[str, JsonValue] = {"oneOf": options} if options else {"enum": [""]}
     return {"type": "array", "items": one, "uniqueItems": True} if several else one
