@@ -33,8 +33,10 @@ from abp_bridge.apps import demo
 from abp_bridge.apps.browser import chromium
 from abp_bridge.apps.browser.app import GONE, BrowserApp
 from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.apps.browser.fetch import Guard
+from abp_bridge.apps.browser.icon import fetch_icon
 from abp_bridge.apps.demo.site import DemoPage
-from abp_bridge.core.capability import AppInfo, CallResult
+from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.interfaces.app import AppError
@@ -156,6 +158,26 @@ async def test_an_apps_icon_is_a_small_png_and_no_other_keeps_it_from_being_conn
     async with opened(browser, page_with_icon(site, icon)) as running:
         assert running.opened.icon.startswith("data:image/png;base64,iVBOR") is not bool(why)
     assert why in caplog.text
+
+
+async def test_a_page_that_is_there_before_its_icon_waits_for_that(
+    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed, list_capabilities = anyio.Event(), BrowserApp._list
+
+    async def list_first(app: BrowserApp) -> CapabilityList:
+        found = await list_capabilities(app)
+        listed.set()
+        return found
+
+    async def fetch_late(url: str, guard: Guard) -> str:
+        await listed.wait()
+        return await fetch_icon(url, guard)
+
+    monkeypatch.setattr(BrowserApp, "_list", list_first)
+    monkeypatch.setattr("abp_bridge.apps.browser.app.fetch_icon", fetch_late)
+    async with opened(browser, page_with_icon(site, "/icon.png?size=192")) as running:
+        assert running.opened.icon.startswith("data:image/png;base64,iVBOR")
 
 
 # --- asking ---------------------------------------------------------------------------------------

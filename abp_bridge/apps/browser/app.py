@@ -403,6 +403,9 @@ class BrowserApp:
         if unlisted:
             names = ", ".join(unlisted)
             warnings[f"its manifest also names {names}, which the page itself does not list"] = None
+        if self._icon_loaded is not None:
+            with anyio.move_on_after(ICON_LIMIT):
+                await self._icon_loaded.wait()
         return replace(opened, capabilities=capabilities, warnings=tuple(warnings), icon=self._icon)
 
     async def _load_icon(self, url: str, loaded: anyio.Event) -> None:

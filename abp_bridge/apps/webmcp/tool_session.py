@@ -216,6 +216,7 @@ class ToolSession:
         for each in self._calls_of(frame):
             each.gone = "its frame was taken away"
             each.tell()
+            self.release(each)
 
     def _on_stranger(self) -> None:
         self.strangers += 1
@@ -365,7 +366,7 @@ class ToolSession:
         return [each for each in known if each.key[0] == frame]
 
     def _on_responded(self, event: JsonObject) -> None:
-        known = self._open.get(str(event.get("invocationId")))
+        known = self._open.pop(str(event.get("invocationId")), None)
         if known is None:
             self._early.append(event)
             return

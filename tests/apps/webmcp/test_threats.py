@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -31,7 +30,7 @@ from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.webmcp.tool_session import MAX_TOOLS
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import as_object
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 
 Json = Any
 
@@ -101,7 +100,7 @@ async def test_what_changes_while_a_form_is_read_is_put_to_the_person_again(
     page: Running, what: str
 ) -> None:
     def no(question: Question) -> Answer:
-        return Answer(replace(accepted()).outcome.DECLINED, accepted().answered_by)
+        return Answer(Outcome.DECLINED, AnsweredBy.PERSON)
 
     result = await page.call("pay", while_it_is_read(page, CHANGES[what], no))
     first, second = page.person.questions
