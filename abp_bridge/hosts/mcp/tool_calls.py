@@ -52,12 +52,12 @@ _ANSWER_FIRST = (
     "they wait for the server, or for a person who was asked. Answer or cancel some of them first,"
     " then call again."
 )
-MAX_DELIVERED = 200  # of them, those whose result has been given
+MAX_DELIVERED = 200  # parked calls that are over, whose result may be fetched again
 MAX_ASKED = 20  # questions of one round
 MAX_LISTED = 20  # calls that are named to who asks for one that is not there
 GRACE = 1.0  # seconds for an app to do something about a question that nobody came back for
-# Turns of the loop from what is written on a pipe to its question here: one that tells, one that
-# reads, one that asks, and two to spare.
+# Turns of the event loop until what an app has written has become a question here: one to see that
+# the pipe has data, one to read it, one to ask it, and two to spare.
 LOOP_TURNS = 5
 
 # What a client must declare for an app's question of a kind: 2026-07-28 basic/index, -32021.
