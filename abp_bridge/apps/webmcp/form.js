@@ -55,7 +55,11 @@ function run(work, given) {
 
   const controls = () =>
     [...own('elements')].filter(
-      (each) => !QUIET.has(each.type) && each.tagName !== 'OBJECT' && !matches(each, ':disabled') && nameOf(each),
+      (each) =>
+        !QUIET.has(each.type) &&
+        each.tagName !== 'OBJECT' &&
+        !matches(each, ':disabled') &&
+        nameOf(each),
     );
 
   function problemOf(control) {
