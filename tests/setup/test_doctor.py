@@ -623,6 +623,22 @@ def test_doctor_starts_what_hosts_start(tmp_path: Path) -> None:
     assert failed["start"]["verdict"] == "not tried"
 
 
+def test_a_page_in_an_entry_is_not_called_good_where_no_browser_starts(tmp_path: Path) -> None:
+    command = json.dumps(str(Path(sys.executable).with_name("abp-bridge")))
+    (tmp_path / ".codex").mkdir()
+    app = 'args = ["serve", "--app", "https://app.example/a?key=s3cret"]'
+    entry = _CODEX.replace('"ABP"', command).replace('args = ["serve"]', app)
+    (tmp_path / CODEX).write_text(f'{entry}env = {{ ABP_CHROME = "/usr/bin/false" }}\n')
+    found = {each["check"]: each for each in examine(tmp_path, "codex")["codex"]}
+    assert found["start"]["verdict"] == "works"
+    assert (found["app"]["verdict"], found["app"]["cure"]) == (
+        "not tried",
+        "abp-bridge doctor https://app.example/a",
+    )
+    assert found["browser"]["verdict"] == "fails"
+    assert found["program"]["says"] == "There is no codex on the PATH of this terminal."
+
+
 @pytest.mark.parametrize(
     ("program", "says"),
     [

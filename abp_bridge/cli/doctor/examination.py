@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 from abp_bridge.cli.doctor.view import lines, members, progress, summary, write
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
+from abp_bridge.settings import is_extension
 from abp_bridge.setup.doctor.facts import HostFacts
 from abp_bridge.setup.doctor.finding import Finding, Section, Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather
 from abp_bridge.setup.doctor.machine import look_at_machine, try_browser
-from abp_bridge.setup.doctor.proof import ask_host
+from abp_bridge.setup.doctor.proof import ask_host, is_missing
 from abp_bridge.setup.doctor.questions import what_can_be_asked
 from abp_bridge.setup.doctor.start import leave_alone, try_start
 from abp_bridge.setup.doctor.traps import judge
@@ -97,6 +99,10 @@ class Examination:
     async def _host(self, facts: HostFacts, machine: Machine) -> list[Finding]:
         host = facts.host
         found = [*_entries(facts, named=self.host is not None), *judge(facts)]
+        if facts.entries and is_missing(host, machine):
+            words = f"There is no {host.program} on the PATH of this terminal."
+            cure = f"Where {host.title} is not here yet, install it first."
+            found.append(Finding("program", Verdict.NOTE, words, cure))
         if self.starts:
             for entry in facts.entries:
                 if entry.scope == "project" and not self.project:
@@ -106,7 +112,31 @@ class Examination:
                     found.append(await try_start(host, entry, machine))
             with progress(f"running {' '.join(host.verify[:3])}"):
                 found += await ask_host(facts, machine, project=self.project)
+        if self.host is not None:  # else a line for each is more than anybody reads
+            found += [finding async for finding in self._apps(facts)]
         return found + what_can_be_asked(facts) if facts.entries else found
+
+    async def _apps(self, facts: HostFacts) -> AsyncIterator[Finding]:
+        """Its apps, which are not connected; and the browser for those that are pages."""
+        for app in dict.fromkeys(app for entry in facts.entries for app in entry.apps):
+            shown = show_target(app)
+            cure = f"abp-bridge doctor {shlex.quote(shown)}"
+            yield Finding("app", Verdict.NOT_TRIED, f"{shown} is not connected here.", cure)
+        for entry in facts.entries:
+            own = entry.has_option("--browser-url") or "ABP_BROWSER_URL" in entry.env
+            if (
+                self.starts
+                and (entry.scope != "project" or self.project)
+                and any(map(_needs_browser, entry.apps))
+                and not own
+            ):
+                with progress("starting the browser"):
+                    yield await try_browser({**self.machine.environ, **entry.env})
+                return
+
+
+def _needs_browser(app: str) -> bool:
+    return app.lower().startswith(("http:", "https:")) or app == "demo:page" or is_extension(app)
 
 
 def _entries(facts: HostFacts, *, named: bool) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Literal
 
@@ -101,6 +102,14 @@ class Entry:
             places = [place for place, word in enumerate(words[:end]) if is_our_word(word)]
             own = words[places[-1] + 1 :] if places else ()
         return own[: own.index("--")] if "--" in own else own
+
+    @property
+    def apps(self) -> list[str]:
+        """The targets of the apps that it names."""
+        words = [*self.own, ""]
+        named = [after for word, after in pairwise(words) if word == "--app"]
+        joined = [word[len("--app=") :] for word in words if word.startswith("--app=")]
+        return [each for each in (*named, *joined) if each]
 
     def has_option(self, *options: str) -> bool:
         """Whether one of the options is among our own arguments."""

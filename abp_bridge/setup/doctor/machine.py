@@ -9,7 +9,7 @@ import platform
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -119,14 +119,14 @@ def _write_problem(folder: Path, cure: str) -> Finding | None:
         return Finding("folders", Verdict.FAILS, words, cure)
 
 
-async def try_browser() -> Finding:
-    """Start the browser for web pages, with its sandbox, and end it."""
+async def try_browser(environ: Mapping[str, str] = os.environ) -> Finding:
+    """Start the browser for web pages as these variables say, with its sandbox, and end it."""
     if find_spec("playwright") is None:
         return Finding("browser", Verdict.NOT_TRIED, "The extra 'browser' is not installed.")
     from abp_bridge.apps.browser.chromium import find_chromium, run_chromium
 
     try:
-        settings = read_settings()
+        settings = read_settings(environ)
         began = anyio.current_time()
         async with run_chromium(settings) as browser:
             seconds = anyio.current_time() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 
@@ -23,6 +24,13 @@ _BAD = re.compile(
     r"✗|✘|\bfail|\berror|disconnected|not connected|pending|disabled|needs|suppressed|untrusted",
     re.IGNORECASE,
 )
+
+
+def is_missing(host: SetupHost, machine: Machine) -> bool:
+    """Whether the host has a program, and it is not on this terminal's PATH."""
+    if not host.program:
+        return False
+    return shutil.which(host.program, path=machine.environ.get("PATH", os.defpath)) is None
 
 
 async def ask_host(facts: HostFacts, machine: Machine, *, project: bool) -> list[Finding]:
