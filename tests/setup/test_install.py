@@ -526,9 +526,12 @@ def test_a_server_that_is_there_goes_through_us_and_back(host: str, bridge: Brid
     assert bridge("install", host, "--wrap", "mongodb")[1].startswith("Nothing to do")
     code, said = bridge("install", host, "--name", "mongodb", "--yes")
     assert (code, "is a server behind abp-bridge, which would go" in said) == (2, True)
+    code, said = bridge("uninstall", host)
+    assert (code, f"abp-bridge uninstall {host} --wrap mongodb\n" in said) == (0, True), said
     code, said = bridge("uninstall", host, "--wrap", "mongodb", "--yes")
     assert code == 0, said
     assert file.read_text() == MONGODB[host]
+    assert "--wrap" not in bridge("uninstall", host)[1]
     assert bridge("uninstall", host, "--wrap", "mongodb")[1].startswith("Nothing to do")
 
 
@@ -617,7 +620,8 @@ def test_a_setting_that_defeats_it_is_named(bridge: Bridge) -> None:
 
 def test_claude_code_is_given_its_own_command(bridge: Bridge, home: Path) -> None:
     code, said = bridge("install", "claude", "--app", "demo", "--yes")
-    assert (code, "there is no claude here; run this yourself" in said) == (1, True)
+    words = "there is no claude here; install Claude Code first, or put it on the PATH"
+    assert (code, words in said) == (1, True)
     assert 'claude mcp add-json --scope user abp \'{"type": "stdio"' in said
     assert bridge("install", "claude", "--print")[1].startswith("claude mcp add-json")
 
@@ -707,7 +711,10 @@ def test_secrets_of_a_file_are_not_shown(bridge: Bridge, home: Path) -> None:
     for file in (home / ".claude.json", file_of("cursor"), file_of("kiro")):
         write(file, SECRET if file.name != "mcp.json" else SECRET.replace("\n", ""))
     code, said = bridge("install", "claude", "--wrap", "docs")
-    assert (code, "there is no claude here; put it on the PATH" in said) == (1, True)
+    assert (code, "there is no claude here; install Claude Code first, or put it on" in said) == (
+        1,
+        True,
+    )
     assert '"T": "…"' in said
     for words in (["--wrap", "docs"], []):
         for more in (["--json"], ["--yes"]):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from abp_bridge.cli.install.entry import AGENT_NAME, find_server, is_behind_us
@@ -10,9 +12,10 @@ from abp_bridge.cli.install.place import Place, find_place
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.install.run import add_consent_options, add_place_options
 from abp_bridge.cli.runtime import complain
+from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.setup import change
-from abp_bridge.setup.entries import additions, find_unwrapped
+from abp_bridge.setup.entries import additions, find_unwrapped, list_servers
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import read_backup
 from abp_bridge.setup.formats.document import Document
@@ -57,16 +60,17 @@ def run(options: argparse.Namespace) -> int:
         if options.wrap:
             return carry_out(_unwrap(place, options.wrap), options)
         name = options.name or (AGENT_NAME if place.agents else NAME)
-        return carry_out(_uninstall(place, name), options)
+        return carry_out(_uninstall(place, name, options), options)
     except AbpBridgeError as problem:
         return complain(problem, "uninstall")
 
 
-def _uninstall(place: Place, name: str) -> Proposal:
+def _uninstall(place: Place, name: str, options: argparse.Namespace) -> Proposal:
     server = place.find(name)
     before = place.file.content
     if server is None or before is None:
-        return Proposal(place, name, change.Change(before, before), None)
+        notes = tuple(_wrapped(place, options))
+        return Proposal(place, name, change.Change(before, before), None, notes=notes)
     if server.own is None:
         raise SetupError(f'"{name}" in {place.file.path} is not abp-bridge: it stays')
     path, backup = (*place.layout.key, name), read_backup(place.file)
@@ -87,6 +91,17 @@ def _uninstall(place: Place, name: str) -> Proposal:
         restores=made.keeps_backup,
         is_theirs=is_behind_us(server),
     )
+
+
+def _wrapped(place: Place, options: argparse.Namespace) -> Iterator[str]:
+    """What takes us out before each server that stays, a sentence each."""
+    where = ["--agent"] if options.agent else []
+    where += ["--project"] if options.project else []
+    where += ["--file", options.file] if options.file else []
+    for server in list_servers(place.host, place.document.value, agents=place.agents):
+        if is_behind_us(server):
+            words = ["abp-bridge", "uninstall", place.host.name, "--wrap", server.name, *where]
+            yield f'"{label(server.name)}" goes through abp-bridge: {shlex.join(words)}'
 
 
 def _unwrap(place: Place, name: str) -> Proposal:
