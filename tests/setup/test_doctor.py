@@ -639,6 +639,11 @@ def test_a_page_in_an_entry_is_not_called_good_where_no_browser_starts(tmp_path:
     assert found["program"]["says"] == "There is no codex on the PATH of this terminal."
 
 
+def test_a_host_that_writes_its_file_itself_is_to_be_installed_first(tmp_path: Path) -> None:
+    (entry,) = [each for each in examine(tmp_path, "claude")["claude"] if each["failed"]]
+    assert entry["cure"] == "install Claude Code first, then abp-bridge install claude"
+
+
 @pytest.mark.parametrize(
     ("program", "says"),
     [

@@ -98,8 +98,10 @@ class Examination:
 
     async def _host(self, facts: HostFacts, machine: Machine) -> list[Finding]:
         host = facts.host
-        found = [*_entries(facts, named=self.host is not None), *judge(facts)]
-        if facts.entries and is_missing(host, machine):
+        missing = is_missing(host, machine)
+        first = f"install {host.title} first, then " if missing and host.add else ""
+        found = [*_entries(facts, first, named=self.host is not None), *judge(facts)]
+        if facts.entries and missing:
             words = f"There is no {host.program} on the PATH of this terminal."
             cure = f"Where {host.title} is not here yet, install it first."
             found.append(Finding("program", Verdict.NOTE, words, cure))
@@ -139,8 +141,8 @@ def _needs_browser(app: str) -> bool:
     return app.lower().startswith(("http:", "https:")) or app == "demo:page" or is_extension(app)
 
 
-def _entries(facts: HostFacts, *, named: bool) -> Iterator[Finding]:
-    """Where our entries are; else how to get one."""
+def _entries(facts: HostFacts, first: str, *, named: bool) -> Iterator[Finding]:
+    """Where our entries are; else how to get one, and what comes `first`."""
     for entry in facts.entries:
         what = "agent" if entry.agent else "server"
         words = f'The {what} "{entry.name}" of {entry.file} is abp-bridge.'
@@ -148,7 +150,7 @@ def _entries(facts: HostFacts, *, named: bool) -> Iterator[Finding]:
     if not facts.entries:
         verdict = Verdict.FAILS if named else Verdict.NOTE
         files = " and ".join(each.path for each in facts.files)
-        cure = f"abp-bridge install {facts.host.name}"
+        cure = f"{first}abp-bridge install {facts.host.name}"
         yield Finding("entry", verdict, f"abp-bridge is not in {files}.", cure)
 
 

@@ -240,8 +240,9 @@ def _tell(proposal: Proposal, status: Status) -> Iterator[str]:
     if status == "declined":
         yield "Nothing was changed."
     elif status == "shown" and not _can_make(proposal):
-        cure = "put it on the PATH" if proposal.is_theirs else "run this yourself"
-        yield f"Nothing was changed: there is no {proposal.commands[0][0]} here; {cure}."
+        there = f"there is no {proposal.commands[0][0]} here"
+        cure = f"install {place.host.title} first, or put it on the PATH, and run this again"
+        yield f"Nothing was changed: {there}; {cure}."
     elif status == "shown":
         yield "Nothing was changed: this is no terminal to ask at. --yes does it without asking."
     elif status == "nothing to do":
