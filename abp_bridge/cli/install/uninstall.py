@@ -69,8 +69,8 @@ def _uninstall(place: Place, name: str, options: argparse.Namespace) -> Proposal
     server = place.find(name)
     before = place.file.content
     if server is None or before is None:
-        notes = tuple(_wrapped(place, options))
-        return Proposal(place, name, change.Change(before, before), None, notes=notes)
+        wrapped = tuple(_wrapped(place, options))
+        return Proposal(place, name, change.Change(before, before), None, notes=wrapped)
     if server.own is None:
         raise SetupError(f'"{name}" in {place.file.path} is not abp-bridge: it stays')
     path, backup = (*place.layout.key, name), read_backup(place.file)
