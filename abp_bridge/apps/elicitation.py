@@ -4,6 +4,8 @@ ABP.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anyio import CancelScope
 
 from abp_bridge.core.json_value import JsonValue
@@ -21,7 +23,12 @@ TAKEN_BACK = "the app no longer waits for the answer"
 
 
 async def handle_elicitation(
-    raw: JsonValue, listener: QuestionListener, origin: str, scope: CancelScope | None = None
+    raw: JsonValue,
+    listener: QuestionListener,
+    origin: str,
+    scope: CancelScope | None = None,
+    *,
+    presumed: bool = False,
 ) -> dict[str, JsonValue]:
     """Have a person asked what an app asks.
 
@@ -30,6 +37,7 @@ async def handle_elicitation(
         listener: Who gets it asked.
         origin: What the person is told asks them.
         scope: Cancelled when the app takes it back: then it is taken down. None where none can.
+        presumed: Whether it is the bridge that takes a yes to be what cannot be undone.
 
     Returns:
         The ABP response, `{success, data}` or `{success, error}`.
@@ -38,6 +46,7 @@ async def handle_elicitation(
         question = decode_question(raw, id=listener.new_question_id(), origin=origin)
     except RemoteProtocolError as problem:
         return encode_problem(problem)
+    question = replace(question, presumed=presumed)
     with scope or CancelScope():
         return encode_answer(question, await listener.ask(question))
     return encode_withdrawn(TAKEN_BACK)

@@ -98,7 +98,7 @@ def make_question(
         calls=(call,),
         tools=(capability.name,),
         destructive=capability.destructive,
-        presumed=capability.presumed,
+        presumed=capability.presumed or capability.needs_approval,
         permits=Permission.CALL,
         uncut="" if shown == whole else whole,
     )

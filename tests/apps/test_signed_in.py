@@ -210,8 +210,11 @@ async def test_a_tab_of_a_running_browser_is_used_when_its_person_allows_it(
         async with hosted(*words, answer=answering(True)) as bridge:
             assert "Ada" in text(await bridge.call("whoami"))
             assert len(asked) == 2
-        await until(running, lambda _: site.shown == 3)  # anew for us, and anew without us
-        assert [(each["id"], each["url"]) for each in tabs(running)] == [(tab["id"], tab["url"])]
+        whole = [(tab["id"], tab["url"])]
+        await until(  # anew for us, and anew without us
+            running,
+            lambda now: site.shown == 3 and [(each["id"], each["url"]) for each in now] == whole,
+        )
         async with async_playwright() as driver:
             browser = await driver.chromium.connect_over_cdp(running, no_defaults=True)
             (page,) = [each for each in browser.contexts[0].pages if each.url == tab["url"]]

@@ -545,3 +545,7 @@ def test_controls_of_one_value_are_told_apart() -> None:
     assert form_answer.make_arguments(boxes, states, {"properties": {"x": {}}}) == {}
     three = form(*[control("radio", value=each) for each in ("a", "a", "a (2)")])
     assert len({each.value for each in asked(three).fields[0].choices}) == 3
+
+
+def test_a_page_that_went_on_by_itself_is_no_answer() -> None:
+    assert results.left_by_itself().failure is not None

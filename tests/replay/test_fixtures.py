@@ -496,6 +496,9 @@ WAYS_IN = {
     "sampling-api": ("stdio:{app}", "bridge", "http", "POST /v1/messages"),
     "envelope": ("stdio:{app}", "app", "type", "elicitation/request"),
     "envelope-agent": ("stdio:{app}", "host", "type", "elicitation/response"),
+    "webmcp-legacy": ("stdio:{app}", "app", "method", "elicitation/input"),
+    "webmcp-modern": ("stdio:{app}", "bridge", "resultType", "input_required"),
+    "webmcp-acp": ("stdio:{app}", "bridge", "method", "elicitation/create"),
 }
 
 

@@ -56,6 +56,7 @@ from abp_bridge.settings import Settings
 logger = logging.getLogger(__name__)
 
 APPEAR_LIMIT = 10.0  # seconds for window.abp to be there
+BESIDE_LIMIT = 1.0  # seconds for window.abp of a page that offers tools, and may have no ABP
 TOOLS_LIMIT = 5.0  # seconds for the first tool of a page without a manifest
 ICON_LIMIT = 0.5  # seconds that a page which is there waits for its icon
 LIST_LIMIT = 10.0  # seconds for the page to list its capabilities
@@ -65,10 +66,6 @@ SHUTDOWN_LIMIT = 0.4  # seconds for the page to hear that the session ends
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
 IN_HAND = "Its person has the page in hand for another call, and nobody else may touch it."
-SIGN_IN = (
-    "If it is no longer signed in there, its person can sign in again: abp-bridge login ADDRESS,"
-    " with the same --profile."
-)
 # With one of these, the app says that it did not run the call.
 _EXPIRED = {"SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"}
 
@@ -208,7 +205,7 @@ class BrowserApp:
         except AppError as problem:
             if not self._tabs.remembers or problem.code == "TIMEOUT":
                 raise
-            raise AppError(f"{problem} {SIGN_IN}", problem.code) from None
+            raise AppError(f"{problem} {self._tabs.sign_in}", problem.code) from None
 
     async def _begin(
         self, page: AppPage, found: Manifest | NoManifestError, patience: float
@@ -226,6 +223,9 @@ class BrowserApp:
         return await self._begin_tools(page, self._tools)
 
     async def _begin_abp(self, page: AppPage, found: Manifest, patience: float) -> AppInfo:
+        unread = not found.content  # whether it speaks ABP, only the page can say
+        if unread and self._tools is not None and not await self._tools.find(0):
+            patience = min(patience, BESIDE_LIMIT)
         try:
             await page.find_app(patience)
         except AppError as problem:
@@ -233,7 +233,7 @@ class BrowserApp:
                 raise
             if missing := await self._tools.find(0):
                 raise AppError(f"{problem} {missing}", problem.code) from None
-            return await self._begin_tools(page, self._tools, [str(problem)])
+            return await self._begin_tools(page, self._tools, [] if unread else [str(problem)])
         self.origin = page.origin
         opened = await self._describe(page, found)
         return opened if self._tools is None else await self._add_tools(opened, self._tools)

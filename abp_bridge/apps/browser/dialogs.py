@@ -123,7 +123,7 @@ class Dialogs:
             if self._page.listener is not None:
                 asked: JsonObject = {"method": method, "params": params}
                 response = await handle_elicitation(
-                    asked, self._page.listener, self._page.origin, scope
+                    asked, self._page.listener, self._page.origin, scope, presumed=True
                 )
                 if response["success"]:
                     data = as_object(response.get("data"))

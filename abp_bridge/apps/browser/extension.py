@@ -66,6 +66,7 @@ class ExtensionApp(BrowserApp):
 
 class _ExtensionTabs:
     remembers = False
+    sign_in = ""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._settings = settings

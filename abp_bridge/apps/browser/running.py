@@ -68,6 +68,7 @@ class RunningTabs:
     """In the running browser at `url`, which is on this machine."""
 
     remembers = True
+    sign_in = "If it is no longer signed in there, its person can sign in again in that browser."
 
     def __init__(self, settings: Settings, url: str) -> None:
         self._settings = settings

@@ -37,9 +37,11 @@ class Tabs(Protocol):
     Attributes:
         remembers: Whether the app may be signed in there: what it shows to anybody is then no
             measure of it.
+        sign_in: What its person can do where it is signed in no more, as a sentence.
     """
 
     remembers: bool
+    sign_in: str
 
     def open(
         self, address: str, listener: QuestionListener, proxy: ProxySettings | None
@@ -61,6 +63,7 @@ class EmptyTabs:
     """Each in a browser of its own, which has seen nothing yet."""
 
     remembers = False
+    sign_in = ""
 
     def __init__(self, settings: Settings, run_browser: RunBrowser = run_chromium) -> None:
         self._settings = settings
@@ -88,6 +91,10 @@ class ProfileTabs:
     """In the one browser of this process that uses the person's profile."""
 
     remembers = True
+    sign_in = (
+        "If it is no longer signed in there, its person can sign in again: abp-bridge login"
+        " ADDRESS, with the same --profile."
+    )
 
     def __init__(self, settings: Settings, folder: str) -> None:
         self._settings = settings

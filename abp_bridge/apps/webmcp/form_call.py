@@ -36,7 +36,7 @@ from abp_bridge.protocols.webmcp.form_answer import (
 )
 from abp_bridge.protocols.webmcp.form_question import SEND, make_confirm, make_question
 from abp_bridge.protocols.webmcp.hand import find_need, needs_window
-from abp_bridge.protocols.webmcp.results import decode_response, refused, unsent
+from abp_bridge.protocols.webmcp.results import decode_response, left_by_itself, refused, unsent
 from abp_bridge.rpc.temporary import make_folder, remove_folder
 
 logger = logging.getLogger(__name__)
@@ -111,7 +111,10 @@ class FormCall(FormByHand):
         """How a call ended that nobody sent here."""
         invocation = self._invocation
         if invocation is not None and invocation.response is not None:
-            return decode_response(invocation.response)
+            result = decode_response(invocation.response)
+            if invocation.has_left and result.failure is None:  # what stands on the next page
+                return left_by_itself()
+            return result
         if self._page.lost or (invocation is not None and invocation.gone):
             return unsent(self._page.lost or GONE, "DISCONNECTED", retryable=True)
         if invocation is not None and invocation.is_lost:

@@ -74,7 +74,8 @@ class WebMcpTools:
                 return f"The page is gone: {self._page.lost}."
             return (
                 "Nor can it offer tools by WebMCP: it has no document.modelContext, as a page that"
-                " is not https has none, and a Chromium before 153."
+                " is not https has none, a Chromium before 153, and one that was started without"
+                " --enable-features=WebMCP."
             )
         with anyio.move_on_after(limit):
             while not self._session.tools:

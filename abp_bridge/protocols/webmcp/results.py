@@ -69,6 +69,14 @@ def unknown_outcome(why: str, sent: Mapping[str, JsonValue]) -> CallResult:
     return CallResult(failure=Failure(UNKNOWN, words, details={"sent": dict(sent)}))
 
 
+def left_by_itself() -> CallResult:
+    """How a call ends whose page went on before its form was sent from here: perhaps it was sent by
+    the page itself.
+    """
+    words = "The page went on to another by itself, before its form was sent from here"
+    return CallResult(failure=Failure(UNKNOWN, f"{words}: what came of it is not known. {_LOOK}"))
+
+
 # How a call ends that nobody let go on: (code, why, retryable, cancelled).
 _REFUSALS: Mapping[Outcome, tuple[str, str, bool, bool]] = {
     Outcome.ACCEPTED: ("USER_CANCELLED", "the person said no", False, True),

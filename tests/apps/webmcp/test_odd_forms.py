@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser
 from support.pages.server import Web, web
-from support.tool_pages import BRIEF, SETTINGS, Running, accepted, as_shown, opened
+from support.tool_pages import SETTINGS, Running, accepted, as_shown, opened
 
 from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
@@ -32,7 +32,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 async def page(browser: Browser, site: Web) -> AsyncIterator[Running]:
-    async with opened(browser, f"{site.here}/hostile.html", BRIEF) as running:
+    async with opened(browser, f"{site.here}/hostile.html") as running:
         yield running
 
 
@@ -189,3 +189,14 @@ async def test_what_was_accepted_under_the_same_words_is_not_sent_where_it_chang
 async def certain(answer: Any) -> Answer:
     assert isinstance(answer, Answer)
     return answer
+
+
+async def test_a_page_that_is_loaded_again_while_it_is_filled_in_has_not_answered(
+    page: Running,
+) -> None:
+    await page.page.evaluate(
+        "() => { document.getElementById('pay').amount.oninput = () => location.reload() }"
+    )
+    result = await page.call("pay", as_shown(amount="20"))
+    assert result.failure is not None
+    assert result.failure.code in ("OUTCOME_UNKNOWN", "CANCELLED")
