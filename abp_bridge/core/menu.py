@@ -448,17 +448,21 @@ _FILLER = (
 _NO_ACT = frozenset(_FILLER.split())
 
 
+DISALLOW, ALLOW = "Do not allow", "Allow"
+DO_NOT, DO = "No, do not", "Yes, do it"
+
+
 def yes_or_no(question: Question) -> Sequence[Choice]:
     """The two answers to a yes or no, in the words of its question; the safe one comes first where
     the other cannot be undone.
     """
     yes, no = _YES_NO
     if question.consents:
-        return Choice(False, no.key, "Do not allow"), Choice(True, yes.key, "Allow")
+        return Choice(False, no.key, DISALLOW), Choice(True, yes.key, ALLOW)
     if question.kind is Kind.CONFIRM and question.destructive:
         word = act(question.message)
-        refusal = "No, do not" if word else no.label
-        return Choice(False, no.key, refusal), Choice(True, yes.key, word or "Yes, do it")
+        refusal = DO_NOT if word else no.label
+        return Choice(False, no.key, refusal), Choice(True, yes.key, word or DO)
     return yes, no
 
 

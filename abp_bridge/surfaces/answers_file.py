@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import anyio
 import anyio.to_thread
 
-from abp_bridge.core import file, json_text
+from abp_bridge.core import file, json_text, menu
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_number
 from abp_bridge.core.matrix import Surface, SurfaceVariant
@@ -123,6 +123,7 @@ class Entry:
                 )
             value = await self._load(question, self.file) if self.file else self.value
             content = {question.fields[0].name: value}
+        content = {**content, **_read_consent(question, content)}
         if unknown := content.keys() - {each.name for each in question.fields}:
             raise ValueError(f"the question has no field {label(min(unknown), 80)!r}")
         if problems := validate_answer(question, content)[1]:
@@ -137,6 +138,21 @@ class Entry:
         with anyio.move_on_after(READ_LIMIT):
             return await anyio.to_thread.run_sync(_load, path, abandon_on_cancel=True)
         raise ValueError(f"{path} could not be read within {READ_LIMIT:g} s")
+
+
+def _read_consent(question: Question, content: JsonObject) -> JsonObject:
+    """A true or false for a yes or no that the bridge asked in words (`menu.yes_or_no`), as its
+    choice in these words; empty where it is no such pair.
+    """
+    if len(question.fields) != 1 or len(question.fields[0].choices) != 2:
+        return {}
+    [field] = question.fields
+    safe, other = field.choices
+    given = content.get(field.name)
+    pairs = ((menu.DISALLOW, menu.ALLOW), ("No", menu.DO), (menu.DO_NOT, other.label))
+    if not isinstance(given, bool) or (safe.label, other.label) not in pairs:
+        return {}
+    return {field.name: (other if given else safe).value}
 
 
 @dataclass(frozen=True, slots=True)

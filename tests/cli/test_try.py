@@ -82,6 +82,35 @@ def test_a_call_is_answered_from_a_file_and_accounted_for(tmp_path: Path) -> Non
     assert told["account"]["questions"][0]["answerer"] == "file"
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_a_yes_that_cannot_be_undone_takes_true_and_false(given: bool, tmp_path: Path) -> None:
+    written = tmp_path / "answers.json"
+    written.write_text(json.dumps([{"match": "Go on", "value": given}]))
+    confirm = {
+        "method": "elicitation/confirm",
+        "params": {"message": "Go on?", "destructive": True},
+    }
+    asked = ["demo", "demo.ask", f"request={json.dumps(confirm)}", "--answers", str(written)]
+    told = events(ended := run(*asked, "--json"))
+    assert ended.returncode == 0, ended.stdout
+    assert told["asked"]["fields"][0]["type"] == "choice"
+    assert told["result"]["data"]["data"] == {"confirmed": given}
+    assert told["answered"]["by"] == "the answers file"
+
+
+SECRET = {"method": "elicitation/input", "params": {"prompt": "Key?", "sensitive": True}}
+
+
+@pytest.mark.parametrize("request_", [CONFIRM, SECRET], ids=["a form", "a page"])
+def test_what_no_entry_answers_is_not_told_as_its_no(request_: Json, tmp_path: Path) -> None:
+    written = tmp_path / "answers.json"
+    written.write_text('[{"match": "else", "value": "x"}]')
+    asked = ["demo", "demo.ask", f"request={json.dumps(request_)}", "--answers", str(written)]
+    told = events(run(*asked, "--json"))
+    assert told["answered"]["outcome"] == "declined"
+    assert told["answered"]["by"] == "nobody: no entry answers it"
+
+
 def test_a_call_that_fails_is_an_exit_code_of_its_own() -> None:
     ended = run("demo", "demo.fail")
     assert ended.returncode == 1

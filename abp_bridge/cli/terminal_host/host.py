@@ -23,7 +23,7 @@ import anyio
 
 from abp_bridge import VERSION
 from abp_bridge.cli.runtime import complain, signals_interrupt
-from abp_bridge.cli.terminal_host.script import Script
+from abp_bridge.cli.terminal_host.script import UNANSWERED, Script
 from abp_bridge.cli.terminal_host.view import (
     PERSON,
     Account,
@@ -46,7 +46,6 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
-from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
 if TYPE_CHECKING:
@@ -67,6 +66,7 @@ LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be u
 # Settings of a bridge's that say who answers: this host says that itself.
 WHO_ANSWERS = ("ABP_ANSWERS", "ABP_ASK_ON")
 FILE = "the answers file"  # who answers, where it is one
+NO_ENTRY = "nobody: no entry answers it"
 
 
 class CommandError(AbpBridgeError):
@@ -407,12 +407,14 @@ class TerminalHost:
         """
         question = self._with_origin(question)
         outcome, content = Outcome.CANCELLED, dict[str, JsonValue]()
-        self.view.on_question(number, question, self._by)
+        by = self._by
+        self.view.on_question(number, question, by)
         try:
-            response = await surface.ask(question) if surface else _DECLINED
+            response = await surface.ask(question) if surface else UNANSWERED
+            by = NO_ENTRY if response is UNANSWERED else by
             outcome, content = response.outcome, validate_answer(question, response.content)[0]
         finally:
-            self.view.on_answer(number, question, outcome, content, self._by)
+            self.view.on_answer(number, question, outcome, content, by)
         self.check_interrupts()
         return outcome, content
 
@@ -469,7 +471,6 @@ class TerminalHost:
 
 
 GO = "go"
-_DECLINED = SurfaceResponse(Outcome.DECLINED)
 
 
 def _link_question(id: str, params: types.ElicitRequestURLParams) -> Question:

@@ -11,6 +11,8 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.answers_file import AnswersFile, Entry
 
+UNANSWERED = SurfaceResponse(Outcome.DECLINED)  # by nobody: no entry said so
+
 
 class Script:
     """Answers questions with entries, as `AnswersFile` does; what they do not answer is
@@ -25,7 +27,7 @@ class Script:
         try:
             return await self._file.ask(question)
         except SurfaceUnsupportedError:
-            return SurfaceResponse(Outcome.DECLINED)
+            return UNANSWERED
 
     @property
     def misfits(self) -> list[str]:
