@@ -504,7 +504,8 @@ WAYS_IN = {
 
 def _members(message: Json, name: str) -> list[Json]:
     """What it has of that name, itself or its result."""
-    return [message.get(name), (message.get("result") or {}).get(name)]
+    result = message.get("result")
+    return [message.get(name), result.get(name) if isinstance(result, dict) else None]
 
 
 def test_each_other_way_in_has_a_fixture() -> None:
