@@ -181,7 +181,7 @@ class LlmAgent(Agent):
     def _obstacle(self, environment: Mapping[str, str]) -> str:
         """Why it cannot be had with such variables; empty where it can."""
         if not (_is_here("pydantic_ai") and _is_here(self._provider.library)):
-            return f"the packages that speak to it are not here: {install_command('models')}"
+            return f"the extra 'models' is not installed: {install_command('models')}"
         key, names = _key(self._provider, environment), " or ".join(self._provider.keys)
         if not key and self._provider.needs_key:
             return f"there is no key of {self._provider.title}'s: set {names}"
