@@ -132,6 +132,13 @@ def test_what_cannot_be_called_is_said_with_what_could_be(arguments: list[str], 
     assert words in ended.stderr
 
 
+def test_programs_read_why_it_ended_as_an_event() -> None:
+    ended = run("demo", "demo.nope", "--json")
+    *_, last = map(json.loads, ended.stdout.splitlines())
+    assert (last["event"], last["exitCode"], ended.returncode) == ("error", 2, 2)
+    assert last["message"] in ended.stderr
+
+
 def test_an_app_that_is_not_there_is_said_by_its_name() -> None:
     ended = run("stdio:no-such-program")
     assert ended.returncode == 1

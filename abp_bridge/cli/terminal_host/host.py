@@ -224,6 +224,7 @@ class TerminalHost:
                 except Exception as problem:  # whatever it is, is said in a line
                     if self._code is None:
                         self._code, why = _explain(problem)
+                        self.view.on_error(self._code, why)
                         complain(why, self._command)
         if self._code is not None and self._code > 128 and self.terminal is not None:
             self.view.note("Ended. The bridge is closed.")

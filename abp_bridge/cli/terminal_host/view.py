@@ -157,6 +157,10 @@ class JsonView:
         saved = {"files": list(files)} if files else {}
         self._write("result", capability=capability, failed=failed, data=_parse(text), **saved)
 
+    def on_error(self, code: int, words: str) -> None:
+        """Why it ends early, with which exit code; stderr has the words too."""
+        self._write("error", exitCode=code, message=words)
+
     def on_end(self, account: Account) -> None:
         """The end."""
         self._write(
@@ -314,6 +318,9 @@ class TextView:
         for name, value in zip(names, data.values(), strict=True):
             words = f"{name:<{room}}  {message(_plain(value))}"
             self._lines(words, indent="    ", hanging=" " * (6 + room))
+
+    def on_error(self, code: int, words: str) -> None:
+        """Stderr has it."""
 
     def on_end(self, account: Account) -> None:
         """The end: every question, and all of them in one sentence."""
