@@ -398,7 +398,7 @@ ROWS = {
         {"table": "t1"},
         accept(),
         {"wiped": "t1"},
-        ("Wipes all", '"t1"', "cannot be undone"),
+        ("Wipes all", '"t1"', "Nothing says that this can be undone"),
     ),
     "consequential, refused": Row("wipe", {"table": "t1"}, say("decline"), "was not called"),
     "sent at once": Row("find", {"words": "x"}, accept(), {"sent": {"words": "x"}}, ("Find a",)),
