@@ -158,7 +158,7 @@ limits: setup
 # What it is called where it is published: nothing here claims a name or an address by itself.
 packages: setup
 	rm -rf dist
-	@$(BIN)/python -m publishing.build dist $(if $(PACKAGE),--package '$(PACKAGE)') \
+	@PYTHONPATH=tests $(BIN)/python -m publishing.build dist $(if $(PACKAGE),--package '$(PACKAGE)') \
 	  $(if $(SERVER_NAME),--server '$(SERVER_NAME)') $(if $(REPOSITORY),--repository '$(REPOSITORY)') \
 	  $(if $(AUTHOR),--author '$(AUTHOR)')
 

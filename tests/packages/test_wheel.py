@@ -20,12 +20,12 @@ from xml.etree import ElementTree
 
 import pytest
 from jsonschema import ValidationError  # type: ignore[import-untyped]
+from publishing.build import build_all
+from publishing.entries import Identity, acp_registry, bundle_manifest, check, mcp_registry
 from support.paths import ROOT
 
 import abp_bridge
 from abp_bridge.cli.main import make_parser
-from publishing.build import build_all
-from publishing.entries import Identity, acp_registry, bundle_manifest, check, mcp_registry
 
 INSTALL_LIMIT = 240.0  # seconds: packages may have to come from an index
 LIMIT = 60.0  # seconds, for a command

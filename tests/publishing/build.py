@@ -28,7 +28,7 @@ from publishing.entries import (
 )
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent
+ROOT = HERE.parent.parent
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same sources make the same bundle
 BUNDLE_PROJECT = """\
 [project]
