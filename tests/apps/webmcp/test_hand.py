@@ -19,7 +19,7 @@ import anyio
 import pytest
 from support.display import Display, display
 from support.harness import PATIENCE, Hosted, accept, environment, hosted, refuse, text
-from support.pages.server import Web, web
+from support.pages.server import Web
 
 from abp_bridge.apps.browser.chromium import find_chromium
 from abp_bridge.settings import read_settings
@@ -29,12 +29,6 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 PAY, APPROVE, HUMAN, CARD = "#00c000", "#c06000", "#c000c0", "#0000c0"
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Web]:
-    with web() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

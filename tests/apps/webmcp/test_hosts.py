@@ -24,7 +24,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from support.acp_harness import FORM, Client, client
 from support.harness import MODERN, Hosted, call_from, hosted
-from support.pages.server import Web, web
+from support.pages.server import Web
 from support.visitor import LINK, Browser
 
 Json = Any
@@ -323,12 +323,6 @@ async def _press(person: Person, params: Json) -> Json:
     wanted = "allow" if answer["action"] == "accept" else "reject"
     [option, *_] = [each for each in params["options"] if each["kind"].startswith(wanted)]
     return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Web]:
-    with web() as running:
-        yield running
 
 
 @pytest.fixture(scope="module", params=HOSTS)

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser
-from support.pages.server import Web, web
-from support.tool_pages import SETTINGS, Running, accepted, as_shown, opened
+from support.pages.server import Web
+from support.tool_pages import Running, accepted, as_shown, opened
 
-from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 
 Json = Any
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Web]:
-    with web() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(SETTINGS) as running:
-        yield running
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ asked before a form is sent, and how a call ends whatever the page does.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -15,10 +14,9 @@ import anyio.lowlevel
 import pytest
 from playwright.async_api import Browser
 from support.harness import MODERN, accept, hosted, text
-from support.pages.server import Web, web
-from support.tool_pages import BRIEF, PATIENCE, SETTINGS, accepted, as_shown, opened
+from support.pages.server import Web
+from support.tool_pages import BRIEF, PATIENCE, accepted, as_shown, opened
 
-from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.webmcp import call
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import as_object
@@ -32,18 +30,6 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 HASTY = Settings(chrome_sandbox=False, browser_timeout=1.0)  # in a browser that runs already
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Web]:
-    with web() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(SETTINGS) as running:
-        yield running
 
 
 async def test_a_page_offers_its_tools_with_what_they_do(browser: Browser, site: Web) -> None:

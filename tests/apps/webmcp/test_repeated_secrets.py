@@ -5,15 +5,14 @@ the form that is asked again, in a dialog, in its tools, and in results that are
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser
-from support.pages.server import Web, web
-from support.tool_pages import BRIEF, SETTINGS, Running, as_shown, opened
+from support.pages.server import Web
+from support.tool_pages import BRIEF, Running, as_shown, opened
 
-from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.core.json_value import to_text
 from abp_bridge.core.question import MISSING, Question
 
@@ -23,18 +22,6 @@ pytestmark = pytest.mark.anyio
 
 WORD = "correct-horse-5"
 PIN = "482913"
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Web]:
-    with web() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(SETTINGS) as running:
-        yield running
 
 
 @pytest.fixture
