@@ -92,7 +92,8 @@ def type_of(value: JsonValue) -> str:
     """The JSON type name of a Python value, `integer` for whole numbers."""
     if isinstance(value, float) and value.is_integer():
         return "integer"
-    return _TYPES.get(type(value), "null")
+    found = _TYPES.get(type(value))
+    return found or next((name for kind, name in _TYPES.items() if isinstance(value, kind)), "null")
 
 
 _TYPES: dict[type, str] = {

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import anyio
@@ -20,6 +18,7 @@ from playwright.async_api import async_playwright
 from support.display import display
 from support.harness import PATIENCE, accept, environment, hosted, run, text
 from support.pages.members import Members, members
+from support.running_chromium import running_chromium
 
 from abp_bridge.apps.browser.chromium import find_chromium
 from abp_bridge.settings import read_settings
@@ -144,21 +143,9 @@ def test_without_a_display_login_says_what_to_do(tmp_path: Path) -> None:
 # --- a browser that runs already ------------------------------------------------------------------
 
 
-@contextmanager
-def chromium(folder: Path, *pages: str) -> Iterator[str]:
+def chromium(folder: Path, *pages: str) -> AbstractContextManager[str]:
     """A running Chromium of somebody's, with these pages open: where it is driven."""
-    command = [str(find_chromium(read_settings())), "--headless", "--no-sandbox", *pages]
-    options = ["--remote-debugging-port=0", f"--user-data-dir={folder}"]
-    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as browser:
-        assert browser.stderr is not None
-        said = next(line for line in browser.stderr if "DevTools listening on" in line)
-        drain = threading.Thread(target=browser.stderr.read)
-        drain.start()
-        try:
-            yield f"http://127.0.0.1:{urlsplit(said.split()[-1]).port}"
-        finally:
-            browser.terminate()
-            drain.join()
+    return running_chromium(folder, "--headless", *pages)
 
 
 def tabs(url: str) -> list[Json]:

@@ -5,6 +5,7 @@ end to every check.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -631,6 +632,14 @@ TYPES: dict[str, Json] = {
 @pytest.mark.parametrize(("name", "value"), TYPES.items(), ids=TYPES)
 def test_types_have_json_schemas_names(name: str, value: Json) -> None:
     assert schema.type_of(value) == name
+
+
+class Word(StrEnum):
+    NAME = "name"
+
+
+def test_a_text_of_a_kind_of_its_own_is_a_text() -> None:
+    assert schema.check(Word.NAME, {"type": "string"}) == []
 
 
 @pytest.mark.parametrize(

@@ -6,23 +6,18 @@ own, and what is drawn there is looked at.
 from __future__ import annotations
 
 import json
-import subprocess
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 import pytest
 from support.display import Display, display
 from support.harness import PATIENCE, Hosted, accept, environment, hosted, refuse, text
 from support.pages.server import Web
-
-from abp_bridge.apps.browser.chromium import find_chromium
-from abp_bridge.settings import read_settings
+from support.running_chromium import running_chromium
 
 Json = Any
 
@@ -242,24 +237,10 @@ async def test_without_a_window_a_form_beside_anothers_frame_is_asked_with_a_wor
         assert "--headful" in asked[0]
 
 
-@contextmanager
-def chromium(screen: Display, folder: Path, *pages: str) -> Iterator[str]:
+def chromium(screen: Display, folder: Path, *pages: str) -> AbstractContextManager[str]:
     """A person's own running Chromium on the display, with these tabs: where it is driven."""
-    words = ["--no-sandbox", "--no-first-run", "--enable-features=WebMCP", *pages]
-    options = ["--remote-debugging-port=0", f"--user-data-dir={folder}"]
-    program, env = str(find_chromium(read_settings())), environment(DISPLAY=screen.name)
-    with subprocess.Popen(
-        [program, *options, *words], env=env, stderr=subprocess.PIPE, text=True
-    ) as browser:
-        assert browser.stderr is not None
-        said = next(line for line in browser.stderr if "DevTools listening on" in line)
-        drain = threading.Thread(target=browser.stderr.read)
-        drain.start()
-        try:
-            yield f"http://127.0.0.1:{urlsplit(said.split()[-1]).port}"
-        finally:
-            browser.terminate()
-            drain.join()
+    words = ["--no-first-run", "--enable-features=WebMCP", *pages]
+    return running_chromium(folder, *words, env=environment(DISPLAY=screen.name))
 
 
 async def test_in_a_persons_own_browser_the_tab_comes_to_the_front(
