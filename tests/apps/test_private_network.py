@@ -15,6 +15,8 @@ from support.harness import Hosted, hosted, text
 from support.http_server import Reply, Request, serving
 from support.pages.server import Web, web
 
+from abp_bridge.apps.browser.page import MAX_REFUSED
+
 Json = Any
 
 pytestmark = pytest.mark.anyio
@@ -106,6 +108,17 @@ async def test_nothing_that_a_page_loads_reaches_a_private_network(private: Web)
     assert private.requests == []
     refused = f"a connection to localhost:{private.port} was refused: localhost is on a private"
     assert refused in told
+
+
+async def test_of_many_refusals_the_first_are_named_and_the_others_said() -> None:
+    with lure() as site:
+        async with hosted("--allow", "127.0.0.1") as host:
+            await connect(host, f"{site}/")
+            for port in range(20_000, 20_000 + MAX_REFUSED + 3):
+                await host.call("go", way="fetch", url=f"http://localhost:{port}/")
+            told = json.dumps(host.wire.sent("notifications/message"))
+    assert told.count("a connection to localhost:") == MAX_REFUSED
+    assert told.count(f"more than {MAX_REFUSED} were refused: the others are not named") == 1
 
 
 async def test_no_socket_of_a_page_reaches_a_private_network(private: Web) -> None:

@@ -249,9 +249,12 @@ class AppPage:
             self._note(f"a connection to {label(place, 80)} was refused: {problem}")
 
     def _is_new_refusal(self, whose: str) -> bool:
-        if whose in self._refused or len(self._refused) == MAX_REFUSED:
+        if whose in self._refused or len(self._refused) > MAX_REFUSED:
             return False
         self._refused.add(whose)
+        if len(self._refused) > MAX_REFUSED:
+            self._note(f"more than {MAX_REFUSED} were refused: the others are not named")
+            return False
         return True
 
     async def load(
@@ -781,7 +784,10 @@ def _read(text: str) -> ScriptResult:
         return _thrown(f"the page's answer cannot be read: {problem}")
     if not ("value" in said or "thrown" in said):
         return _thrown("the page's answer cannot be read")
-    notes = tuple(label(note) for note in as_list(said.get("notes"))[:MAX_NOTES])
+    noted = as_list(said.get("notes"))
+    notes = tuple(map(label, noted[:MAX_NOTES]))
+    if len(noted) > MAX_NOTES:
+        notes = (*notes, f"and {len(noted) - MAX_NOTES} more")
     at = as_text(said.get("at"))
     return ScriptResult(said.get("value", said.get("thrown")), "thrown" in said, notes, at)
 
