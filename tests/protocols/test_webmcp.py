@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from abp_bridge.core.capability import CallResult
 from abp_bridge.core.question import MISSING, Answer, AnsweredBy, FieldType, Kind, Outcome
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import MAX_FIELDS
@@ -547,5 +549,11 @@ def test_controls_of_one_value_are_told_apart() -> None:
     assert len({each.value for each in asked(three).fields[0].choices}) == 3
 
 
-def test_a_page_that_went_on_by_itself_is_no_answer() -> None:
-    assert results.left_by_itself().failure is not None
+@pytest.mark.parametrize("made", [results.left_by_itself, results.stayed])
+def test_a_page_that_went_on_by_itself_or_was_not_left_is_no_answer(
+    made: Callable[[], CallResult],
+) -> None:
+    failure = made().failure
+    assert failure is not None
+    assert (failure.code, failure.retryable) == ("OUTCOME_UNKNOWN", False)
+    assert "It was sent" not in failure.message

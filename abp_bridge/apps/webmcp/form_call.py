@@ -36,7 +36,13 @@ from abp_bridge.protocols.webmcp.form_answer import (
 )
 from abp_bridge.protocols.webmcp.form_question import SEND, make_confirm, make_question
 from abp_bridge.protocols.webmcp.hand import find_need, needs_window
-from abp_bridge.protocols.webmcp.results import decode_response, left_by_itself, refused, unsent
+from abp_bridge.protocols.webmcp.results import (
+    decode_response,
+    left_by_itself,
+    refused,
+    stayed,
+    unsent,
+)
 from abp_bridge.rpc.temporary import make_folder, remove_folder
 
 logger = logging.getLogger(__name__)
@@ -72,6 +78,12 @@ class FormCall(FormByHand):
 
     def _silent(self, why: str, params: JsonObject) -> CallResult:
         return super()._silent(why, params) if self._sent else unsent(why, "TIMEOUT")
+
+    def _nobody_knows(self, why: str, sent: JsonObject) -> CallResult:
+        if self._invocation is not None and self._invocation.has_stayed:
+            self._sent = False
+            return stayed()
+        return super()._nobody_knows(why, sent)
 
     async def _leave(self) -> None:
         await super()._leave()

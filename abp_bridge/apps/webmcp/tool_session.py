@@ -23,7 +23,7 @@ from playwright.async_api import Error as PlaywrightError
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage
 from abp_bridge.apps.webmcp.frames import FrameSessions
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
 from abp_bridge.core.known_texts import KnownTexts
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
@@ -56,6 +56,7 @@ class Invocation:
         hint: Why that may never come, where something speaks for it.
         gone: Why it surely never comes.
         has_left: Whether its frame shows another page by now.
+        has_stayed: Whether its page was to be left by the sending of a form, and was not.
     """
 
     def __init__(self, id: str, key: Key) -> None:
@@ -65,6 +66,7 @@ class Invocation:
         self.hint = ""
         self.gone = ""
         self.has_left = False
+        self.has_stayed = False
         self._news = anyio.Event()
 
     @property
@@ -132,6 +134,8 @@ class ToolSession:
         self.secrets = KnownTexts()
         self.knows_secrets = False
         self._watched: list[Invocation] = []
+        self._sending = ""  # the frame whose form the browser was about to send last
+        self._asks_to_stay = False  # a dialog is open that asks whether its page may be left
 
     async def start(self) -> None:
         """Begin to hear which tools there are, and which come.
@@ -149,6 +153,9 @@ class ToolSession:
         """
         cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"], cdp))
         cdp.on("Page.frameDetached", lambda event: self._on_detached(event, cdp))
+        cdp.on("Page.frameRequestedNavigation", self._on_requested)
+        cdp.on("Page.javascriptDialogOpening", self._on_dialog)
+        cdp.on("Page.javascriptDialogClosed", self._on_dialog_closed)
         cdp.on("WebMCP.toolsAdded", self._on_added)
         cdp.on("WebMCP.toolsRemoved", self._on_removed)
         cdp.on("WebMCP.toolResponded", self._on_responded)
@@ -200,6 +207,20 @@ class ToolSession:
         for each in self._calls_of(frame):
             each.has_left, each.hint = True, "its page went on to another"
             each.tell()
+
+    def _on_requested(self, event: JsonObject) -> None:
+        is_form = as_text(event.get("reason")).startswith("formSubmission")
+        self._sending = as_text(event.get("frameId")) if is_form else ""
+
+    def _on_dialog(self, event: JsonObject) -> None:
+        self._asks_to_stay = event.get("type") == "beforeunload"
+
+    def _on_dialog_closed(self, event: JsonObject) -> None:
+        if self._asks_to_stay and event.get("result") is False:
+            for each in self._calls_of(self._sending):
+                each.has_stayed, each.hint = True, "its page was not left"
+                each.tell()
+        self._asks_to_stay = False
 
     def _on_detached(self, event: Mapping[str, Any], cdp: CDPSession) -> None:
         frame = event["frameId"]

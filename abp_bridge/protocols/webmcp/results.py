@@ -77,6 +77,15 @@ def left_by_itself() -> CallResult:
     return CallResult(failure=Failure(UNKNOWN, f"{words}: what came of it is not known. {_LOOK}"))
 
 
+def stayed() -> CallResult:
+    """How a call ends whose form the browser did not send after all, as its page asked whether it
+    may be left, and was not: perhaps a script of the page's sent it.
+    """
+    words = "The browser did not send the form: its page asked whether it may be left, and was not"
+    more = "What a script of the page's own did with it is not known."
+    return CallResult(failure=Failure(UNKNOWN, f"{words}. {more} {_LOOK}"))
+
+
 # How a call ends that nobody let go on: (code, why, retryable, cancelled).
 _REFUSALS: Mapping[Outcome, tuple[str, str, bool, bool]] = {
     Outcome.ACCEPTED: ("USER_CANCELLED", "the person said no", False, True),

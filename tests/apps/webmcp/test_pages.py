@@ -226,6 +226,26 @@ async def test_the_page_that_a_form_leads_to_has_time_to_load(
         assert result.data == [{"name": "there"}]
 
 
+@pytest.mark.parametrize("more", ["", "toolautosubmit"])
+async def test_a_form_whose_page_is_not_left_is_not_said_to_be_sent(
+    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    monkeypatch.setattr(call, "QUIET_LIMIT", 0.0)
+    html = f'<form toolname="go" tooldescription="Go" action="/empty.html" {more}>'
+    page = urlencode({"html": f'{html}<input name="word"><button>Go</button></form>'})
+    async with opened(browser, f"{site.here}/head?{page}") as running:
+        await running.page.mouse.click(1, 1)  # only a page that somebody used may ask
+        await running.page.evaluate(
+            "() => addEventListener('beforeunload', (event) => event.preventDefault())"
+        )
+        result = await running.call("go", as_shown(), word="there")
+        assert "/empty.html?word=there" not in site.requests
+        assert result.failure is not None
+        assert result.failure.code == "OUTCOME_UNKNOWN"
+        assert "The browser did not send the form" in result.failure.message
+        assert "It was sent" not in result.failure.message
+
+
 async def test_functions_return_what_they_return(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/tools.html") as running:
         assert (await running.call("add", a=1, b=2)).data == {"sum": 3}
