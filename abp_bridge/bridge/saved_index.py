@@ -16,7 +16,7 @@ from typing import IO
 
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import as_object, as_text
-from abp_bridge.rpc.file_lock import lock_within
+from abp_bridge.rpc.file_lock import lock
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class SavedIndex:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         descriptor = os.open(self.path, flags, 0o600)
         with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as index:
-            lock_within(descriptor, LOCK_LIMIT)
+            lock(descriptor, wait=LOCK_LIMIT)
             yield index
 
 

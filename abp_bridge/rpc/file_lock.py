@@ -4,39 +4,50 @@ locks with, and only when something is locked: Windows has no `fcntl`.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 _PAUSE = 0.01  # seconds between two looks at a lock
 
 
-def lock(descriptor: int, *, wait: bool = True) -> None:
+def lock(descriptor: int, wait: float = 0.0) -> None:
     """Lock the whole file until it is closed.
 
     Args:
         descriptor: Of the open file.
-        wait: Whether another's lock is waited for.
+        wait: Seconds that another may still have it.
 
     Raises:
-        BlockingIOError: Another has it, and it is not waited for.
+        BlockingIOError: Another has it all that time: who, and what to do, if there was a wait.
         OSError: It cannot be locked.
     """
     import fcntl
 
-    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-
-
-def lock_within(descriptor: int, seconds: float) -> None:
-    """Lock the whole file until it is closed, and wait no longer than that for another's lock.
-
-    Raises:
-        BlockingIOError: Another has it all that time.
-        OSError: It cannot be locked.
-    """
-    until = time.monotonic() + seconds
+    until = time.monotonic() + wait
     while True:
         try:
-            return lock(descriptor, wait=False)
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= until:
+            if not wait:
                 raise
-            time.sleep(_PAUSE)
+            if time.monotonic() >= until:
+                break
+        time.sleep(_PAUSE)
+    users = ", ".join(f"process {each} has it open" for each in _find_users(descriptor))
+    who = f"another program keeps it locked ({users or 'which, the system does not say'})"
+    raise BlockingIOError(errno.EWOULDBLOCK, f"{who}: end that, or try again")
+
+
+def _find_users(descriptor: int) -> Iterator[str]:
+    """The other processes that have the file open, where the system tells them."""
+    with contextlib.suppress(OSError):
+        file = os.readlink(f"/proc/self/fd/{descriptor}")
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
+                is_open = any(os.readlink(each) == file for each in process.glob("fd/*"))
+                if is_open and process.name != str(os.getpid()):
+                    yield process.name

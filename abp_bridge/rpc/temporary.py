@@ -55,7 +55,7 @@ def _sweep_one(folder: Path) -> None:
     """Take it away if its process is gone. Raises OSError if it is not, or it is none of ours."""
     descriptor = os.open(folder / LOCK, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        lock(descriptor, wait=False)
+        lock(descriptor)
         shutil.rmtree(folder)
     finally:
         os.close(descriptor)

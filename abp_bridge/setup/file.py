@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from abp_bridge.rpc.file_lock import lock_within
+from abp_bridge.rpc.file_lock import lock
 from abp_bridge.setup.errors import SetupError
 
 logger = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _lock(descriptor: int) -> None:
     try:
-        lock_within(descriptor, LOCK_LIMIT)
+        lock(descriptor, wait=LOCK_LIMIT)
     except BlockingIOError:
         raise
     except OSError as problem:  # some networks' folders; that a file has changed is seen without

@@ -273,7 +273,7 @@ def _create(path: str) -> int:
             os.close(file)
             raise OSError(f"{name} is no file; a recording needs one")
         try:
-            lock(file, wait=False)
+            lock(file)
         except OSError:
             os.close(file)
             continue

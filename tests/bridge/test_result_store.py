@@ -301,7 +301,7 @@ async def test_neither_index_nor_folder_is_written_through_a_link(tmp_path: Path
 async def test_who_locks_the_index_for_good_stops_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved_index, "LOCK_LIMIT", 0.0)
+    monkeypatch.setattr(saved_index, "LOCK_LIMIT", 0.01)
     with (tmp_path / NAME).open("w") as other:
         lock(other.fileno())
         saved = await ResultStore(str(tmp_path), lambda: None).save("a", b"x", "text/plain")

@@ -650,7 +650,7 @@ def test_the_history_begins_with_the_pairing_is_bounded_and_goes_with_it(machine
 def test_who_keeps_the_history_locked_keeps_nobody_waiting(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(history, "LOCK_PAUSE", 0.0)
+    monkeypatch.setattr(history, "LOCK_LIMIT", 0.01)
     pairing.save(Pairing())
     with open(machine.home / ".local/state/abp-bridge/history.jsonl", "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

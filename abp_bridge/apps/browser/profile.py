@@ -110,7 +110,7 @@ def use_profile(folder: Path) -> Iterator[Path]:
 
 def _lock(folder: Path, descriptor: int) -> None:
     try:
-        lock(descriptor, wait=False)
+        lock(descriptor)
     except BlockingIOError:
         process = os.pread(descriptor, _LONGEST_MARK, 0).decode(errors="replace").strip()
         who = f"process {process}" if process.isdecimal() else "another process"

@@ -6,11 +6,9 @@ It begins when a browser is paired, and goes with the pairing.
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,7 +33,7 @@ logger = logging.getLogger(__name__)
 KEPT = 500  # lines
 DAYS = 30  # that a line is kept
 MAX_FILE = 1024 * 1024  # bytes that are read: more than `2 * KEPT` lines have
-LOCK_TRIES, LOCK_PAUSE = 10, 0.01  # seconds
+LOCK_LIMIT = 0.1  # seconds for another bridge that writes a line: questions wait meanwhile
 _LONGEST_ASKER = 200  # characters
 _NAME = "history.jsonl"
 
@@ -83,7 +81,7 @@ def _append(line: str) -> None:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(state_folder() / _NAME, flags, 0o600)
     with open(descriptor, "r+", encoding="utf-8", errors="replace") as file:
-        _lock(descriptor)
+        lock(descriptor, wait=LOCK_LIMIT)
         lines = file.read(MAX_FILE).splitlines(keepends=True)
         oldest = (datetime.now(UTC) - timedelta(days=DAYS)).isoformat(timespec="seconds")
         old = sum(1 for _ in takewhile(lambda each: _time(each) < oldest, lines))
@@ -91,20 +89,6 @@ def _append(line: str) -> None:
             file.truncate(0)
             file.writelines(lines[max(old, len(lines) - KEPT) :])
         file.write(line)
-
-
-def _lock(descriptor: int) -> None:
-    """A bridge holds it for as long as it writes a line. Questions wait for this one meanwhile, so
-    who holds it for longer is not waited for.
-
-    Raises OSError.
-    """
-    for _ in range(LOCK_TRIES):
-        try:
-            return lock(descriptor, wait=False)
-        except BlockingIOError:
-            time.sleep(LOCK_PAUSE)
-    raise OSError(errno.EBUSY, "another program keeps it locked")
 
 
 def _time(line: str) -> str:
