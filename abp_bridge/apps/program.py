@@ -121,7 +121,7 @@ class Program:
                 yield
         except OSError as problem:
             raise AppError(
-                f"{self.origin} cannot be started: {problem}. Check the command in --app."
+                f"{self.origin} cannot be started: {problem}. Check the command."
             ) from None
         finally:
             self.listener = None

@@ -150,7 +150,7 @@ async def _open(url: str) -> ClientConnection:
         if url.lower().startswith("wss:") and "WRONG_VERSION_NUMBER" in str(problem):
             words = f"{shown} speaks plain http there. Try ws{shown.removeprefix('wss')}"
             raise AppError(words) from None
-        words = "Check the address in --app, and that an app serves ABP over a WebSocket there"
+        words = "Check the address, and that an app serves ABP over a WebSocket there"
         raise AppError(f"{shown} cannot be connected: {label(problem, 300)}. {words}.") from None
 
 
@@ -161,4 +161,4 @@ def _describe_refusal(response: Response) -> str:
     said = ""
     if response.headers.get("Content-Type", "").startswith("text/plain"):
         said = label(response.body.decode(errors="replace"), 200)
-    return f"{status} ({said})" if said else f"{status}: check the path in --app, and its token"
+    return f"{status} ({said})" if said else f"{status}: check the path, and its token"

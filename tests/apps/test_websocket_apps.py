@@ -301,7 +301,7 @@ REFUSALS = {
         refusing(403, "Wrong token.\n"),
         "HTTP 403 and opened no WebSocket (Wrong token.)",
     ),
-    "no reason": (refusing(404), "HTTP 404 and opened no WebSocket: check the path in --app, and"),
+    "no reason": (refusing(404), "HTTP 404 and opened no WebSocket: check the path, and"),
     "another place": (
         refusing(302, Location="wss://elsewhere.example/abp?token=hunter2"),
         "HTTP 302 and opened no WebSocket: it leads to wss://elsewhere.example/abp, which",

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,12 @@ def check(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def web_site() -> Iterator[str]:
+    with web() as site:
+        yield site.here
+
+
 def test_a_program_that_breaks_a_rule_is_told_its_cure(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(
@@ -265,7 +272,7 @@ def test_what_is_declined_without_a_file_is_said(asking: str) -> None:
         "The call asked a question, which was declined: Whom? (elicitation/input). What it returns"
         " after an answer is not checked: --answers FILE has it answered."
     ) in ended.stdout
-    assert "rules are not for a program on a pipe: manifest link, manifest," in ended.stdout
+    assert "8 rules for other kinds of apps: manifest link, manifest," in ended.stdout
 
 
 @pytest.mark.parametrize(
@@ -284,9 +291,30 @@ def test_a_call_that_cannot_be_made_is_refused_as_try_refuses_it(
     assert said in ended.stderr
 
 
-def test_a_page_is_looked_at_in_a_browser() -> None:
-    with web() as site:
-        ended = check(f"{site.here}/workshop.html", ABP_CHROME_SANDBOX="0")
+@pytest.mark.parametrize(
+    ("target", "problem", "step"),
+    [
+        ("{here}/no.html", "HTTP 404 at {here}/no.html", "The server is there, and has no such"),
+        ("http://127.0.0.1:9/", "All connection attempts failed", "Start its server, or look at"),
+        ("mcp+http://127.0.0.1:9/", "cannot be reached", "Start its server, or look at"),
+    ],
+)
+def test_of_an_app_that_is_not_there_one_thing_is_said_and_what_to_do(
+    target: str, problem: str, step: str, web_site: str
+) -> None:
+    target, problem = (each.format(here=web_site) for each in (target, problem))
+    ended = check(target)
+    assert ended.returncode == 1
+    _, _, rule, said, cure, others, _, counts = ended.stdout.splitlines()
+    assert rule.startswith("FAILED       the app is there")
+    assert problem in said
+    assert step in cure
+    assert others == "not checked  22 rules, until that is mended (--json names them)"
+    assert counts == "0 passed, 1 failed, 0 to look at, 22 not checked."
+
+
+def test_a_page_is_looked_at_in_a_browser(web_site: str) -> None:
+    ended = check(f"{web_site}/workshop.html", ABP_CHROME_SANDBOX="0")
     assert ended.returncode == 1
     assert "FAILED       initialize answers" in ended.stdout
     assert "- app.version is missing, or no text" in ended.stdout

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import anyio
 
 from abp_bridge.apps.targets import make_app
-from abp_bridge.cli.check_app.rules import ABP, Asked, Facts, Kind, Step
+from abp_bridge.cli.check_app.rules import ABP, UNREACHABLE, Asked, Facts, Kind, Step
 from abp_bridge.cli.parameters import read_call
 from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.core import json_text
@@ -82,7 +82,8 @@ def _find_step(problem: AppError, collector: FactCollector) -> Step:
     """Which step `problem` ended."""
     facts = collector.facts
     if facts.kind is not Kind.PAGE:
-        return Step.SESSION if collector.has_heard else Step.REACHED
+        unreached = not collector.has_heard or UNREACHABLE in str(problem)
+        return Step.REACHED if unreached else Step.SESSION
     if facts.manifest is not None:
         return Step.BROWSER if problem.code == "BROWSER_ERROR" else Step.SESSION
     return next((_STEPS[each] for each in _STEPS if str(problem).startswith(each)), Step.REACHED)

@@ -133,10 +133,11 @@ class Rule:
         name: What it is called.
         says: What must be so.
         reference: Where it is written: a page of ABP's documents, a row of docs/abp.md.
-        cure: What to do.
+        cure: What to do; empty where the problem says it.
         judge: What is wrong.
         kinds: The apps that it is for.
         must: Whether the protocol demands it; else it is a warning.
+        cures: Words of a problem that has another cure, and that.
     """
 
     name: str
@@ -146,6 +147,7 @@ class Rule:
     judge: Judge
     kinds: tuple[Kind, ...] = ABP
     must: bool = True
+    cures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,14 @@ class Finding:
     rule: Rule
     status: Status
     problems: tuple[str, ...] = ()
+
+    @property
+    def cure(self) -> str:
+        """What to do about the problems; empty where they say it."""
+        if not self.problems:
+            return ""
+        cures = self.rule.cures
+        return next((cures[each] for each in cures if each in self.problems[0]), self.rule.cure)
 
 
 def check_all(facts: Facts) -> list[Finding]:
@@ -425,15 +435,27 @@ def _console(facts: Facts) -> Problems | None:
     return iter(facts.console) if facts.manifest is not None else None
 
 
+UNREACHABLE = "the server cannot be reached"
+# what is said of an app that is not reached -> what to do
+_NOT_REACHED = {
+    "HTTP 404": "The server is there, and has no such page: look at the path.",
+    "HTTP 401": "abp-bridge login signs you in to it first (docs/signed-in.md).",
+    "HTTP 4": "The server is there, and does not give the page: see what it wants.",
+    "HTTP 5": "The server is there, and failed: see what it writes down of that.",
+    "running?": "Start its server, or look at the host and the port.",
+    UNREACHABLE: "Start its server, or look at the address.",
+    "there is no host": "Look at the address.",
+}
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "address",
         "the app is there, at its address or by its command",
         "concepts/discovery; docs/abp-on-a-pipe.md",
-        "Start its server, and look at the address; run a program's command by hand to see what it"
-        " says.",
+        "",
         _reaches(Step.REACHED),
         tuple(Kind),
+        cures=_NOT_REACHED,
     ),
     Rule(
         "manifest link",

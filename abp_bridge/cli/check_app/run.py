@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from abp_bridge.cli.check_app.rules import Facts, Finding, Status, check_all
+from abp_bridge.cli.check_app.rules import Facts, Finding, Status, Step, check_all
 from abp_bridge.cli.parameters import CapabilityError, ParameterError
 from abp_bridge.cli.runtime import complain, load_settings, run_until_signal
 from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.core.command_line import show_target
+from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import Settings, find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, read_answers
+from abp_bridge.surfaces.terminal.rendering import beside
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +50,8 @@ else cannot be understood.
 """
 
 _COUNTED = {each: each.value for each in Status} | {Status.WARNING: "to look at"}
-_COLUMN = 12  # characters of a status
+_COLUMN = 13  # characters of a status
+_INDENT = " " * _COLUMN
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -147,7 +150,7 @@ def _members(
             "says": each.rule.says,
             "reference": each.rule.reference,
             "problems": list(each.problems),
-            **({"cure": each.rule.cure} if each.problems else {}),
+            **({"cure": each.cure} if each.cure else {}),
         }
         for each in findings
     ]
@@ -158,23 +161,34 @@ def _members(
 def _lines(
     target: str, facts: Facts, findings: Sequence[Finding], notes: Sequence[str]
 ) -> Iterator[str]:
-    yield f"{target}, {facts.kind.value}\n"
-    others = [each for each in findings if facts.kind not in each.rule.kinds]
+    yield from (*beside("", f"{target}, {facts.kind.value}", 0), "")
+    unseen = [each for each in findings if _is_folded(each, facts)]
     for each in findings:
-        if each in others:
+        if each in unseen:
             continue
         failed = each.status is Status.FAILED
         word = each.status.value.upper() if failed else each.status.value
-        yield f"{word:<{_COLUMN}} {each.rule.says} ({each.rule.reference})"
+        yield from beside(word.ljust(_COLUMN), f"{each.rule.says} ({each.rule.reference})", _COLUMN)
         for problem in each.problems:
-            yield f"{'':{_COLUMN}} - {problem}"
-        if each.problems:
-            yield f"{'':{_COLUMN}} Cure: {each.rule.cure}"
-    if others:
-        names = ", ".join(each.rule.name for each in others)
-        words = f"{len(others)} rules are not for {facts.kind.value}: {names}"
-        yield f"{Status.NOT_CHECKED.value:<{_COLUMN}} {words}"
+            yield from beside(_INDENT, f"- {problem}", _COLUMN)
+        if each.cure:
+            yield from beside(_INDENT, f"Cure: {each.cure}", _COLUMN)
+    if unseen:
+        rules = count_of(len(unseen), "rule")
+        words = f"{rules} for other kinds of apps: {', '.join(each.rule.name for each in unseen)}"
+        if facts.step is not Step.DONE:
+            words = f"{rules}, until that is mended (--json names them)"
+        yield from beside(Status.NOT_CHECKED.value.ljust(_COLUMN), words, _COLUMN)
     for note in notes:
-        yield f"\n{note}"
+        yield from ("", *beside("", note, 0))
     counts = Counter(each.status for each in findings)
-    yield "\n" + ", ".join(f"{counts[each]} {_COUNTED[each]}" for each in Status) + "."
+    summary = ", ".join(f"{counts[each]} {_COUNTED[each]}" for each in Status)
+    yield from ("", *beside("", f"{summary}.", 0))
+
+
+def _is_folded(finding: Finding, facts: Facts) -> bool:
+    """Whether one line tells it with others: there was nothing to see of it in such an app, or in
+    one that is not connected.
+    """
+    seen = facts.step is Step.DONE and facts.kind in finding.rule.kinds
+    return finding.status is Status.NOT_CHECKED and not seen

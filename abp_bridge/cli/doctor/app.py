@@ -5,6 +5,7 @@ from __future__ import annotations
 from abp_bridge.cli.check_app.gather import gather
 from abp_bridge.cli.check_app.rules import Status, check_all
 from abp_bridge.core.command_line import show_target
+from abp_bridge.core.counted import count_of
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import SettingsError, read_settings
 from abp_bridge.setup.doctor.finding import Finding, Section, Verdict
@@ -19,13 +20,12 @@ async def look_at_app(target: str) -> Section:
         why = Finding("app", Verdict.FAILS, str(problem), "Do what it says.")
         return Section(shown, shown, (why,))
     found = [
-        Finding(each.rule.name, Verdict.FAILS, problem, each.rule.cure)
+        Finding(each.rule.name, Verdict.FAILS, problem, each.cure)
         for each in check_all(facts)
         for problem in each.problems
         if each.status is Status.FAILED
     ]
     if not found:
-        count = len(facts.capabilities)
-        offered = "1 capability" if count == 1 else f"{count} capabilities"
+        offered = count_of(len(facts.capabilities), "capability", "capabilities")
         found = [Finding("app", Verdict.WORKS, f"It is reached, and offers {offered}.")]
     return Section(shown, shown, tuple(found))

@@ -5,9 +5,7 @@ terminal what takes long.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,10 +13,9 @@ from contextlib import contextmanager
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import reveal
 from abp_bridge.setup.doctor.finding import Section, Verdict
-from abp_bridge.surfaces.terminal.rendering import Style
+from abp_bridge.surfaces.terminal.rendering import Style, beside
 
 COLUMN = 13  # characters of a verdict
-WIDEST = 100  # columns: longer lines are hard to read
 _STYLES = {
     Verdict.WORKS: "good",
     Verdict.WARNING: "warn",
@@ -41,25 +38,14 @@ def lines(section: Section, paint: Style) -> Iterator[str]:
         verdict = each.verdict
         shown = verdict.word.upper() if verdict.fails else verdict.word
         style = "bad" if verdict.fails else _STYLES[verdict]
-        yield from _filled(paint(style, shown.ljust(COLUMN)), _shown(each.says))
+        yield from beside(paint(style, shown.ljust(COLUMN)), _shown(each.says), COLUMN)
         if each.cure:
-            yield from _filled(" " * COLUMN, f"Next: {_shown(each.cure)}")
+            yield from beside(" " * COLUMN, f"Next: {_shown(each.cure)}", COLUMN)
 
 
 def _shown(words: str) -> str:
     """On one line, and without what would repaint a terminal: it may be from a stranger's file."""
     return reveal(words.replace("\n", " "))
-
-
-def _filled(first: str, words: str) -> Iterator[str]:
-    """`words` beside the column of verdicts; a terminal's lines are filled, others stay whole."""
-    if not sys.stdout.isatty():
-        yield first + words
-        return
-    width = max(40, min(shutil.get_terminal_size().columns, WIDEST)) - COLUMN
-    filled = textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False)
-    for place, line in enumerate(filled):
-        yield (first if place == 0 else " " * COLUMN) + line
 
 
 def summary(sections: Sequence[Section]) -> str:

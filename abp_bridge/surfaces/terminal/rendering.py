@@ -93,6 +93,21 @@ def wrapped(
     return lines
 
 
+def beside(first: str, words: str, column: int) -> list[str]:
+    """`words` beside a column: a terminal's lines are filled, those of a pipe stay whole.
+
+    Args:
+        first: What stands in the column, of its whole width.
+        words: What stands beside it.
+        column: The columns of `first`.
+    """
+    if not sys.stdout.isatty():
+        return [first + words]
+    room = max(2 * column, min(width(), WIDEST)) - column
+    lines = textwrap.wrap(words, room, break_on_hyphens=False) or [""]
+    return [first + lines[0], *(" " * column + line for line in lines[1:])]
+
+
 def heading(question: Question, paint: Style) -> str:
     """Who asks, then what, as both stay on the screen."""
     whom = " asks a model" if question.kind is Kind.SAMPLING else " asks"
