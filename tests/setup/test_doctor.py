@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -587,10 +587,10 @@ def test_what_became_of_a_question_is_a_verdict(by: str, outcome: str, verdict: 
     assert judge_answer({"success": True, "metadata": told}).verdict is verdict
 
 
-def examine(home: Path, *words: str, **env: str) -> dict[str, list[Json]]:
-    """What doctor finds in a person's own folder, by section; it ends with 1."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "abp_bridge", "doctor", "--json", *words],
+def doctor(home: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Doctor in a person's own folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "abp_bridge", "doctor", *words],
         capture_output=True,
         text=True,
         timeout=PATIENCE * 2,
@@ -598,6 +598,11 @@ def examine(home: Path, *words: str, **env: str) -> dict[str, list[Json]]:
         cwd=home,
         check=False,
     )
+
+
+def examine(home: Path, *words: str, **env: str) -> dict[str, list[Json]]:
+    """What doctor finds in a person's own folder, by section; it ends with 1."""
+    ended = doctor(home, "--json", *words, **env)
     assert (ended.returncode, ended.stderr) == (1, "")
     told = json.loads(ended.stdout)
     assert told["passed"] is False
@@ -623,20 +628,60 @@ def test_doctor_starts_what_hosts_start(tmp_path: Path) -> None:
     assert failed["start"]["verdict"] == "not tried"
 
 
-def test_a_page_in_an_entry_is_not_called_good_where_no_browser_starts(tmp_path: Path) -> None:
+@pytest.fixture
+def apps(tmp_path: Path) -> Iterator[str]:
+    """An entry for Codex with an app that is there, one that is not, and one to be started; yields
+    where the first is.
+    """
     command = json.dumps(str(Path(sys.executable).with_name("abp-bridge")))
     (tmp_path / ".codex").mkdir()
-    app = 'args = ["serve", "--app", "https://app.example/a?key=s3cret"]'
-    entry = _CODEX.replace('"ABP"', command).replace('args = ["serve"]', app)
-    (tmp_path / CODEX).write_text(f'{entry}env = {{ ABP_CHROME = "/usr/bin/false" }}\n')
-    found = {each["check"]: each for each in examine(tmp_path, "codex")["codex"]}
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        here = f"http://127.0.0.1:{there.getsockname()[1]}/a"
+        named = f'"--app", "{here}?key=s3cret", "--app", "ws://127.0.0.1:9", "--app=mcp:no-such"'
+        entry = _CODEX.replace('"ABP"', command).replace('"serve"]', f'"serve", {named}]')
+        entry = f'{entry}env = {{ ABP_CHROME = "/usr/bin/false" }}\n'
+        (tmp_path / CODEX).write_text(entry)
+        yield here
+
+
+def test_a_page_in_an_entry_is_not_called_good_where_no_browser_starts(
+    apps: str, tmp_path: Path
+) -> None:
+    sections = examine(tmp_path, "codex")["codex"]
+    found = {each["check"]: each for each in sections}
     assert found["start"]["verdict"] == "works"
-    assert (found["app"]["verdict"], found["app"]["cure"]) == (
-        "not tried",
-        "abp-bridge doctor https://app.example/a",
-    )
+    assert found["app"]["cure"] == f"abp-bridge doctor {apps}"
     assert found["browser"]["verdict"] == "fails"
     assert found["program"]["says"] == "There is no codex on the PATH of this terminal."
+
+
+@pytest.mark.parametrize("words", [("codex",), ()], ids=["one host", "all"])
+def test_an_app_that_is_not_there_is_said_with_what_to_do(
+    words: tuple[str, ...], apps: str, tmp_path: Path
+) -> None:
+    found = examine(tmp_path, *words)["codex"]
+    told = [(each["verdict"], each["says"], each["cure"]) for each in found]
+    assert [each for each in told if " is not connected" in each[1] or each[0] == "fails"][:3] == [
+        (
+            "fails",
+            "Nothing answers at ws://127.0.0.1:9: Connection refused.",
+            "Start its server, or look at the address; abp-bridge doctor ws://127.0.0.1:9 tries it",
+        ),
+        (
+            "fails",
+            "mcp:no-such cannot be started: there is no program of that name here.",
+            "Install it, or write its whole path; abp-bridge doctor mcp:no-such tries it",
+        ),
+        ("not tried", f"{apps} is not connected here.", f"abp-bridge doctor {apps}"),
+    ]
+
+
+def test_what_only_reads_files_looks_for_no_app(apps: str, tmp_path: Path) -> None:
+    ended = doctor(tmp_path, "codex", "--files", "--json")
+    (section,) = json.loads(ended.stdout)["sections"]
+    assert [each["says"] for each in section["findings"] if each["check"] == "app"] == [
+        f"{each} is not connected here." for each in (apps, "ws://127.0.0.1:9", "mcp:no-such")
+    ]
 
 
 def test_a_host_that_writes_its_file_itself_is_to_be_installed_first(tmp_path: Path) -> None:

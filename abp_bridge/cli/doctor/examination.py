@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,12 +11,13 @@ from abp_bridge.cli.doctor.view import lines, members, progress, summary, write
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.settings import is_extension
-from abp_bridge.setup.doctor.facts import HostFacts
+from abp_bridge.setup.doctor.facts import Entry, HostFacts
 from abp_bridge.setup.doctor.finding import Finding, Section, Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather
 from abp_bridge.setup.doctor.machine import look_at_machine, try_browser
 from abp_bridge.setup.doctor.proof import ask_host, is_missing
 from abp_bridge.setup.doctor.questions import what_can_be_asked
+from abp_bridge.setup.doctor.reach import findings, reach_all
 from abp_bridge.setup.doctor.start import leave_alone, try_start
 from abp_bridge.setup.doctor.traps import judge
 from abp_bridge.setup.hosts import SetupHost
@@ -107,31 +107,35 @@ class Examination:
             found.append(Finding("program", Verdict.NOTE, words, cure))
         if self.starts:
             for entry in facts.entries:
-                if entry.scope == "project" and not self.project:
+                if not self._starts(entry):
                     found.append(leave_alone(host, entry))
                     continue
                 with progress(f"starting {label(entry.name)} as {host.title} does"):
                     found.append(await try_start(host, entry, machine))
             with progress(f"running {' '.join(host.verify[:3])}"):
                 found += await ask_host(facts, machine, project=self.project)
-        if self.host is not None:  # else a line for each is more than anybody reads
-            found += [finding async for finding in self._apps(facts)]
+        found += await self._apps(facts)
+        if self.host is not None:
+            found += [finding async for finding in self._browser(facts)]
         return found + what_can_be_asked(facts) if facts.entries else found
 
-    async def _apps(self, facts: HostFacts) -> AsyncIterator[Finding]:
-        """Its apps, which are not connected; and the browser for those that are pages."""
-        for app in dict.fromkeys(app for entry in facts.entries for app in entry.apps):
-            shown = show_target(app)
-            cure = f"abp-bridge doctor {shlex.quote(shown)}"
-            yield Finding("app", Verdict.NOT_TRIED, f"{shown} is not connected here.", cure)
+    def _starts(self, entry: Entry) -> bool:
+        """Whether what the entry names may be started, and its addresses opened."""
+        return self.starts and (entry.scope != "project" or self.project)
+
+    async def _apps(self, facts: HostFacts) -> list[Finding]:
+        """Its apps, which are not connected."""
+        apps = dict.fromkeys(app for entry in facts.entries for app in entry.apps)
+        tried = {app for entry in facts.entries if self._starts(entry) for app in entry.apps}
+        with progress(f"looking for the apps of {facts.host.title}"):
+            problems = await reach_all(tried, self.machine.environ)
+        return findings(apps, problems, each=self.host is not None)
+
+    async def _browser(self, facts: HostFacts) -> AsyncIterator[Finding]:
+        """The browser for those of its apps that are pages."""
         for entry in facts.entries:
             own = entry.has_option("--browser-url") or "ABP_BROWSER_URL" in entry.env
-            if (
-                self.starts
-                and (entry.scope != "project" or self.project)
-                and any(map(_needs_browser, entry.apps))
-                and not own
-            ):
+            if self._starts(entry) and any(map(_needs_browser, entry.apps)) and not own:
                 with progress("starting the browser"):
                     yield await try_browser({**self.machine.environ, **entry.env})
                 return

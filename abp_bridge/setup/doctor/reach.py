@@ -1,0 +1,98 @@
+"""Whether something answers where an app is to be: at its address, or by the name of its program.
+The app itself is neither started nor spoken to.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Collection, Iterable, Mapping
+from urllib.parse import urlsplit
+
+import anyio
+
+from abp_bridge.core.command_line import show_target
+from abp_bridge.core.sanitize import label
+from abp_bridge.settings import split_command
+from abp_bridge.setup.doctor.finding import Finding, Verdict
+
+LIMIT = 4.0  # seconds for an address to answer
+CHECK = "app"
+_PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+
+
+async def reach_all(apps: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """What is wrong with each app that cannot be there, a sentence each; all at once."""
+    problems: dict[str, str] = {}
+
+    async def reach(app: str) -> None:
+        if problem := await _find_problem(app, environ):
+            problems[app] = problem
+
+    async with anyio.create_task_group() as tasks:
+        for app in apps:
+            tasks.start_soon(reach, app)
+    return problems
+
+
+async def _find_problem(app: str, environ: Mapping[str, str]) -> str:
+    try:
+        scheme, _, rest = app.lower().partition("+")
+        parts = urlsplit(rest if scheme == "mcp" and rest else app)
+        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+        words = [] if port or not parts.scheme else split_command(app)
+    except ValueError as problem:
+        return f"{show_target(app)!r}: {label(problem)}."
+    if port is not None:
+        return await _find_silence(app, host, port)
+    if words and shutil.which(words[0], path=environ.get("PATH", os.defpath)) is None:
+        return f"{show_target(app)} cannot be started: there is no program of that name here."
+    return ""
+
+
+async def _find_silence(app: str, host: str, port: int) -> str:
+    shown = show_target(app)
+    try:
+        with anyio.fail_after(LIMIT):
+            async with await anyio.connect_tcp(host, port):
+                return ""
+    except TimeoutError:
+        return f"Nothing answers at {shown} within {LIMIT:g} s."
+    except (OSError, UnicodeError) as problem:
+        return f"Nothing answers at {shown}: {_reason(problem.__cause__ or problem)}."
+
+
+def _reason(problem: BaseException) -> str:
+    code = getattr(problem, "errno", None) or 0  # that of a name that is not found is no system's
+    return os.strerror(code) if code > 0 else label(getattr(problem, "strerror", "") or problem)
+
+
+def findings(apps: Collection[str], problems: Mapping[str, str], *, each: bool) -> list[Finding]:
+    """The lines about apps, none of which was connected.
+
+    Args:
+        apps: Their targets.
+        problems: Of those that cannot be there.
+        each: A line for each; else one for all that have no problem.
+    """
+    quiet = [show_target(app) for app in apps if app not in problems]
+    found = [
+        Finding(CHECK, Verdict.FAILS, problems[app], _cure(show_target(app)))
+        for app in apps
+        if app in problems
+    ]
+    lines = [[app] for app in quiet] if each else [quiet] if quiet else []
+    for names in lines:
+        verb = "is" if len(names) == 1 else "are"
+        words = f"{', '.join(names)} {verb} not connected here."
+        cure = f"abp-bridge doctor {shlex.quote(names[0])}"
+        found.append(Finding(CHECK, Verdict.NOT_TRIED, words, cure))
+    return found
+
+
+def _cure(shown: str) -> str:
+    words = "Start its server, or look at the address"
+    if shown.startswith(("stdio:", "mcp:", "acp:")):
+        words = "Install it, or write its whole path"
+    return f"{words}; abp-bridge doctor {shlex.quote(shown)} tries it"
