@@ -267,6 +267,52 @@ def test_what_a_button_sends_with_it_is_said() -> None:
     assert 'how "now"' in asked(shown).note
 
 
+def test_what_is_sent_beside_the_controls_is_said_and_what_is_kept_back() -> None:
+    controls = [
+        control(value="a\r\nb"),
+        control("checkbox", "c", value="on", checked=True),
+        control("checkbox", "c", value="off"),
+        control("select-multiple", "m", options=[{"value": "1", "selected": True}]),
+        control("file", "f"),
+        control("?", "own", fixed=True),
+        control(name="", required=True, value="not sent"),
+        control(name="gone", value="x", label="Gone"),
+        control(name="empty"),
+    ]
+    known = [
+        *(
+            {"name": "x", "value": "a\nb"},
+            {"name": "c", "value": "on"},
+            {"name": "m", "value": "1"},
+        ),
+        *({"name": "how", "value": "now"}, {"name": "f", "file": ""}),
+    ]
+    button = {"text": "Go", "name": "how", "value": "now"}
+    more = [{"name": "x", "value": "a\nb"}, {"name": "f", "file": "a.txt"}, {"name": "own"}]
+    told = form(*controls, submit=button, sends=[*known, *more])
+    assert [(each.name, each.value) for each in told.beyond] == [
+        *(("x", "a\nb"), ("f", "a.txt"), ("own", ""))
+    ]
+    assert asked(told).note.endswith(
+        'here: x "a b", f (a file, "a.txt"), own "", how "now". Its page does not send as it'
+        " stands: Gone."
+    )
+    plain = form(*controls, submit=button, sends=known)
+    assert form_answer.find_untold(told, plain, {"f"}) == ["own", "x"]
+    assert form_answer.find_untold(told, told, ()) == []
+    gone = form(*controls, submit=button, sends=[*known, {"name": "gone", "value": "x"}])
+    assert form_answer.find_untold(plain, gone, ()) == ["Gone"]
+
+
+def test_a_field_without_a_name_is_called_by_what_there_is() -> None:
+    nameless = control("checkbox", "", required=True)
+    read = form({**nameless, "label": "Agree"}, {**nameless, "id": "i"}, nameless, nameless)
+    none = "a field without a name"
+    assert [each.name for each in asked(read).fields] == ["Agree", "i", none, f"{none} (2)"]
+    assert forms.withheld_controls(form(control("password", ""))) == set()
+    assert form_answer.show_sent(read) == {}
+
+
 def test_a_lone_yes_or_no_cannot_be_taken_for_one_to_the_sending() -> None:
     [field] = asked(form(control("checkbox", "terms", value="on", label="Terms"))).fields
     assert [each.label for each in field.choices] == ["Send with: Terms", "Send without: Terms"]
@@ -431,7 +477,8 @@ def test_what_only_a_hand_can_do_is_known_by_what_the_form_is_made_of() -> None:
     missing = form({**own, "label": "Card", "problem": "missing"}, frames=["https://pay.example"])
     assert "made Card itself" in hand.find_need(missing)
     assert hand.find_need(form(own)) == ""
-    assert "card (not known)" in asked(form(own)).note
+    sent = form(own, sends=[{"name": "card", "value": "none"}])
+    assert asked(sent).note.endswith('cannot be changed here: card "none".')
 
 
 def test_a_question_while_a_person_has_the_page_is_answered_by_what_they_did() -> None:

@@ -59,8 +59,19 @@ function run(work, given) {
         !QUIET.has(each.type) &&
         each.tagName !== 'OBJECT' &&
         !matches(each, ':disabled') &&
-        nameOf(each),
+        isWanted(each),
     );
+
+  // What has no name is not sent, but may keep all from being sent.
+  const isWanted = (control) =>
+    nameOf(control) || control.required === true || problemOf(control) !== '';
+
+  // All that the browser would send now, whoever adds it: by name and value, or a file's name.
+  function entries() {
+    return [...new FormData(form, submitter())].map(([name, value]) =>
+      typeof value === 'string' ? { name, value } : { name, file: value.name },
+    );
+  }
 
   function problemOf(control) {
     if (control.willValidate === undefined)
@@ -82,6 +93,7 @@ function run(work, given) {
     return {
       type: control.type ?? '?',
       name: nameOf(control),
+      id: attribute('id'),
       value: control.type === 'file' ? '' : text(control.value),
       checked: control.checked === true,
       label: labelOf(control),
@@ -108,6 +120,7 @@ function run(work, given) {
     };
   }
 
+  // The page hears of `entries`: so only a form that is called is asked for them.
   // All of it or nothing: what was cut would be sent unseen.
   function readAll() {
     const said = JSON.stringify(describe());
@@ -117,14 +130,16 @@ function run(work, given) {
 
   function describe() {
     const button = submitter();
+    const active = matches(form, ':tool-form-active');
     return {
-      active: matches(form, ':tool-form-active'),
+      active,
+      sends: active ? entries() : null,
       method: (button?.hasAttribute('formmethod') && button.formMethod) || own('method'),
       action: (button?.hasAttribute('formaction') && button.formAction) || own('action'),
       target: (button?.hasAttribute('formtarget') && button.formTarget) || own('target'),
       submit: button && {
         text: words(button.textContent || button.alt || button.value || button.title),
-        name: button.name,
+        name: button.type === 'image' ? '' : button.name, // it sends where it was pressed
         value: text(button.value),
       },
       controls: controls().map(read),

@@ -17,7 +17,7 @@ from abp_bridge.apps.browser.window import NEXT_STEP
 from abp_bridge.apps.webmcp.call import GONE, pause
 from abp_bridge.apps.webmcp.form_by_hand import CallEndedError, FormByHand, HandNeededError
 from abp_bridge.apps.webmcp.page_form import PageForm
-from abp_bridge.apps.webmcp.tool_session import CANCEL_LIMIT, CallRefusedError
+from abp_bridge.apps.webmcp.tool_session import CANCEL_LIMIT, FORM_GONE, CallRefusedError
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Kind, Outcome, Question
@@ -30,6 +30,7 @@ from abp_bridge.protocols.webmcp.form_answer import (
     changed_places,
     files_wanted,
     find_left_out,
+    find_untold,
     make_arguments,
     read_file,
     show_sent,
@@ -47,6 +48,7 @@ from abp_bridge.rpc.temporary import make_folder, remove_folder
 
 logger = logging.getLogger(__name__)
 
+MAX_NAMED = 5  # of what a page sends otherwise than it was told
 MAX_ASKED = 3  # times that one form is put to its person
 FILL_LIMIT = 5.0  # seconds for the browser to fill a form in
 CHANGED = "The page has changed its form since you accepted it. Please look at it again."
@@ -112,11 +114,12 @@ class FormCall(FormByHand):
         assert self._form is not None
         assert self._invocation is not None
         with anyio.move_on_after(FILL_LIMIT):
-            while not self._invocation.is_lost:
+            while not (self._invocation.is_lost or self._invocation.has_lost_form):
                 form = await self._unless_over(self._form.read())
                 if form is not None and form.active:
                     return form
                 await pause()
+            await pause()  # for what the browser says of it
         raise CallEndedError(self._describe_end("the page did not fill its form in"))
 
     def _describe_end(self, otherwise: str) -> CallResult:
@@ -131,6 +134,8 @@ class FormCall(FormByHand):
             return unsent(self._page.lost or GONE, "DISCONNECTED", retryable=True)
         if invocation is not None and invocation.is_lost:
             return unsent(invocation.hint, "CANCELLED")
+        if invocation is not None and invocation.has_lost_form:
+            return unsent(FORM_GONE, "CANCELLED")
         return unsent(otherwise)
 
     # --- asking ---
@@ -151,10 +156,12 @@ class FormCall(FormByHand):
                 logger.info("%d fields were left out of an answer", len(left_out))
                 asked = make_confirm(question, form, states)
                 await self._accepted(replace(asked, id=self._listener.new_question_id()))
-            async with self._files(files_wanted(form, content)) as files:
+            wanted = files_wanted(form, content)
+            async with self._files(wanted) as files:
                 await self._page.window.wait_free()
                 filled = await self._fill(form, states, files)
-                note = self._find_reason(form, filled, states)
+                given = {each.first.name for each in wanted}
+                note = self._find_reason(form, filled, states, given)
                 if not note and (result := await self._send(filled)) is not None:
                     return result
                 note = note or CHANGED
@@ -219,10 +226,15 @@ class FormCall(FormByHand):
     # --- looking again ---
 
     @staticmethod
-    def _find_reason(accepted: Form, filled: Form, states: dict[int, JsonValue]) -> str:
-        """Why the form cannot be sent as it is; empty where it can."""
+    def _find_reason(
+        accepted: Form, filled: Form, states: dict[int, JsonValue], given: set[str]
+    ) -> str:
+        """Why the form cannot be sent as it is; empty where it can. `given` are files' names."""
         if filled.shape != accepted.shape or changed_places(filled, states):
             return CHANGED
+        if extra := find_untold(accepted, filled, given):
+            named = ", ".join(extra[:MAX_NAMED])
+            return f"{CHANGED} It would send another {named}."
         if filled.problems:
             return f"The form does not take it: {'; '.join(filled.problems)}."
         return ""

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 CANCEL_LIMIT = 0.4  # seconds for a call to be cancelled that nobody waits for any more
 PAGE_LIMIT = 5.0  # seconds for the page to say something that it knows
+FORM_GONE = "its form was taken away"
 MAX_EARLY = 100  # responses that came before their call was known
 MAX_TOOLS = 2_000  # that are known of one page
 MAX_WARNED = 20  # frames that are named because their tools are not offered
@@ -56,6 +57,7 @@ class Invocation:
         hint: Why that may never come, where something speaks for it.
         gone: Why it surely never comes.
         has_left: Whether its frame shows another page by now.
+        has_lost_form: Whether its form was taken away since: the page may still answer.
         has_stayed: Whether its page was to be left by the sending of a form, and was not.
     """
 
@@ -66,6 +68,7 @@ class Invocation:
         self.hint = ""
         self.gone = ""
         self.has_left = False
+        self.has_lost_form = False
         self.has_stayed = False
         self._news = anyio.Event()
 
@@ -188,11 +191,15 @@ class ToolSession:
 
     def _on_removed(self, event: JsonValue) -> None:
         for key in decode_keys(event):
-            self.tools.pop(key, None)
+            tool = self.tools.pop(key, None)
             self._foreign.pop(key, None)
+            for each in self._open.values():
+                if each.key == key and tool is not None and tool.node is not None:
+                    each.has_lost_form = True
+                    each.tell()
             for each in self._watched:
                 if each.key == key:
-                    each.has_left, each.hint = True, "its form was taken away"
+                    each.has_left, each.hint = True, FORM_GONE
                     each.tell()
         self._on_change()
 
@@ -326,7 +333,13 @@ class ToolSession:
             self._watched.remove(watched)
 
     async def cancel(self, invocation: Invocation, limit: float = PAGE_LIMIT) -> bool:
-        """Cancel a call, and wait until the page has been told. Whether it surely runs no more."""
+        """Cancel a call, and wait until the page has been told. Whether it surely runs no more.
+
+        One whose form was taken away is only given up: to cancel it crashes the page where there is
+        another of that name by now.
+        """
+        if invocation.has_lost_form:
+            invocation.gone = invocation.gone or FORM_GONE
         with anyio.move_on_after(limit):
             try:
                 if not invocation.is_over and invocation.id:

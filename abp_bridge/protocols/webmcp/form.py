@@ -7,7 +7,8 @@ is trusted: it is read again before it is sent, and compared with what was accep
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,6 +31,11 @@ def once(values: Iterable[str]) -> list[JsonValue]:
     return list(dict.fromkeys(values))
 
 
+def _with_plain_ends(text: str) -> str:
+    """Its lines as a form's control has them."""
+    return text.replace("\r\n", "\n")
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a list. `value` is what is sent."""
@@ -46,7 +52,7 @@ class Control:
 
     Attributes:
         type: What the browser calls it: `text`, `select-one`, `checkbox` ...
-        name: What its value is sent as.
+        name: What its value is sent as; empty where that is not sent.
         value: What it holds; of what is marked, what is sent then.
         checked: Whether it is marked.
         label: The page's words for it.
@@ -58,6 +64,7 @@ class Control:
         fixed: Whether nobody can change it: hidden, or only to be read.
         options: What there is to choose.
         problem: Why the browser would not send it.
+        id: What the page calls it, for itself.
         holds_secret: Whether it holds what was given as a secret, whatever it asks for.
     """
 
@@ -74,12 +81,14 @@ class Control:
     fixed: bool = False
     options: tuple[Option, ...] = ()
     problem: str = ""
+    id: str = ""
     holds_secret: bool = False
 
     @property
     def title(self) -> str:
         """What it is called, safe to show."""
-        return sanitize.label(self.label) or sanitize.label(self.name)
+        named = (self.label, self.name, self.id, "a field without a name")
+        return next(filter(None, map(sanitize.label, named)))
 
     @property
     def secret(self) -> bool:
@@ -96,7 +105,16 @@ class Control:
             return self.checked
         if self.type in CHOSEN:
             return once(each.value for each in self.options if each.selected)
-        return self.value.replace("\r\n", "\n")
+        return _with_plain_ends(self.value)
+
+    @property
+    def values(self) -> list[str]:
+        """What it is sent as, a text each."""
+        if self.type in MARKED:
+            return [self.value] if self.checked else []
+        if self.type in CHOSEN:
+            return [each.value for each in self.options if each.selected and not each.disabled]
+        return [_with_plain_ends(self.value)]
 
     @property
     def shape(self) -> JsonValue:
@@ -112,7 +130,7 @@ class Form:
 
     Attributes:
         active: Whether it waits for its person.
-        controls: What it would send, in its order.
+        controls: What there is to fill in, or to send, in its order.
         button: The words of the button that sends it; empty where it has none.
         marked: The name and the value that this button sends with it; none where it has no name.
         ready: Whether a button of it can be pressed.
@@ -120,6 +138,8 @@ class Form:
         address: Where it is sent to.
         way: How: `get`, `post` or `dialog`.
         target: Where its answer is shown, as the page has it.
+        sends: All that the browser would send, each as a control that holds it; None where it was
+            not asked.
     """
 
     active: bool
@@ -131,6 +151,40 @@ class Form:
     target: str = ""
     ready: bool = True
     frames: tuple[str, ...] = ()
+    sends: tuple[Control, ...] | None = None
+
+    @property
+    def beyond(self) -> list[Control]:
+        """What it sends beside what its controls and its button hold: what a control that the page
+        made, or a script of it, adds, and whatever else the browser does.
+        """
+        known = Counter(self._held())
+        found: list[Control] = []
+        for each in self.sends or ():
+            if known[each.name, each.value] > 0:
+                known[each.name, each.value] -= 1
+            else:
+                found.append(each)
+        return found
+
+    @property
+    def kept_back(self) -> list[str]:
+        """What its controls hold and it does not send, by their titles: a script takes it out."""
+        if self.sends is None:
+            return []
+        sent = Counter((each.name, each.value) for each in self.sends)
+        missing = {name for name, value in Counter(self._held()) - sent if value}
+        titles = {each.name: each.title for each in reversed(self.controls)}
+        return sorted(titles.get(name, name) for name in missing)
+
+    def _held(self) -> Iterator[tuple[str, str]]:
+        """What its controls and its button hold, as it is sent: of files nobody here knows."""
+        for each in self.controls:
+            if each.name and each.type not in ("file", OWN_MADE):
+                yield from ((each.name, value) for value in each.values)
+        if self.marked:
+            name, value = self.marked
+            yield name, value
 
     @property
     def stuck(self) -> list[str]:
@@ -160,7 +214,7 @@ class Form:
         """
         groups: dict[tuple[str, str], list[int]] = {}
         for place, each in enumerate(self.controls):
-            apart = "" if each.type in MARKED else str(place)
+            apart = "" if each.type in MARKED and each.name else str(place)
             groups.setdefault((f"{each.type}{apart}", each.name), []).append(place)
         if len(groups) > MAX_FIELDS:
             raise RemoteProtocolError(
@@ -169,9 +223,11 @@ class Form:
         found: list[Entry] = []
         used: set[str] = set()
         for (_, name), places in groups.items():
-            key, number = name, 2
+            first = self.controls[places[0]]
+            named = key = name or first.id or first.title
+            number = 2
             while key in used:
-                key, number = f"{name} ({number})", number + 1
+                key, number = f"{named} ({number})", number + 1
             used.add(key)
             found.append(Entry(key, tuple(places), tuple(self.controls[at] for at in places)))
         return found
@@ -239,7 +295,7 @@ def decode_page_form(raw: JsonValue) -> Form:
     controls = map(_decode_control, map(as_object, as_list(said.get("controls"))))
     return Form(
         active=said.get("active") is True,
-        controls=tuple(each for each in controls if each.name),
+        controls=tuple(controls),
         button=sanitize.label(as_text(button.get("text")) or value, 80),
         marked=(name, value) if name else (),
         address=as_text(said.get("action")),
@@ -247,7 +303,19 @@ def decode_page_form(raw: JsonValue) -> Form:
         target=as_text(said.get("target")),
         ready=said.get("submit") is not None,
         frames=tuple(map(as_text, as_list(said.get("frames")))),
+        sends=None if said.get("sends") is None else _decode_sends(as_list(said.get("sends"))),
     )
+
+
+def _decode_sends(said: Iterable[JsonValue]) -> tuple[Control, ...]:
+    """All that is sent, a text or a file's name each; where there is no file, none."""
+    found: list[Control] = []
+    for each in map(as_object, said):
+        kind = "file" if "file" in each else "hidden"
+        value = _with_plain_ends(as_text(each.get("file", each.get("value"))))
+        if value or kind != "file":
+            found.append(Control(kind, as_text(each.get("name")), value, fixed=True))
+    return tuple(found)
 
 
 _LIMITS = ("min", "max", "step", "minLength", "maxLength", "pattern")
@@ -277,12 +345,14 @@ def _decode_control(said: JsonObject) -> Control:
             for each in options
         ),
         problem=as_text(said.get("problem")),
+        id=as_text(said.get("id")),
     )
 
 
 def withheld_controls(form: Form) -> set[str]:
     """The names of what no model may fill in: secrets, files, and what is fixed."""
-    return {each.name for each in form.controls if each.secret or each.fixed or each.type == "file"}
+    kept = (each for each in form.controls if each.secret or each.fixed or each.type == "file")
+    return {each.name for each in kept if each.name}
 
 
 def parse_number(text: str) -> JsonValue | Missing:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
@@ -22,6 +23,8 @@ from abp_bridge.protocols.webmcp.form import (
     once,
     parse_number,
 )
+
+MAX_NAME = 80  # characters of a name of what is sent
 
 
 def answered_states(form: Form, content: JsonObject) -> dict[int, JsonValue]:
@@ -96,6 +99,32 @@ def changed_places(form: Form, states: Mapping[int, JsonValue]) -> list[int]:
     ]
 
 
+def find_untold(told: Form, now: Form, given: Collection[str]) -> list[str]:
+    """What a form sends, or keeps back, beside its controls and otherwise than it was told.
+
+    Args:
+        told: The form as its person was told of it.
+        now: The same as it would be sent.
+        given: What files are sent as that were given since.
+
+    Returns:
+        The name of each, safe to show.
+    """
+    before, after = (
+        Counter(
+            [(each.name, each.value) for each in form.beyond if not _is_given(each, given)]
+            + [("", title) for title in form.kept_back]
+        )
+        for form in (told, now)
+    )
+    changed = (before - after) + (after - before)
+    return sorted({sanitize.label(name or value, MAX_NAME) for name, value in changed})
+
+
+def _is_given(sent: Control, given: Collection[str]) -> bool:
+    return sent.type == "file" and sent.name in given
+
+
 def _is_same(control: Control, state: JsonValue) -> bool:
     if control.type in NUMBERS and isinstance(state, str):
         return parse_number(control.value) == parse_number(state)
@@ -144,5 +173,5 @@ def show_sent(form: Form) -> dict[str, JsonValue]:
         if each.first.type in MARKED
         else each.first.state
         for each in form.entries()
-        if not (each.first.secret or each.is_fixed or each.is_file)
+        if not (each.first.secret or each.is_fixed or each.is_file) and each.first.name
     }

@@ -105,11 +105,14 @@ def _describe_sending(form: Form, origin: str) -> str:
     button = f" with its button {_quote(form.button)}" if form.button else ""
     elsewhere = "" if form.address.startswith(f"{origin}/") else f" to {_quote(form.address)}"
     words = f"If you accept, the form is sent{button}{elsewhere if form.address else ''}."
-    fixed = [f"{each.title} {_fixed(each)}" for each in form.controls if each.fixed]
+    known = [each for each in form.controls if each.fixed and each.type != OWN_MADE]
+    fixed = [f"{each.title} {_fixed(each)}" for each in [*known, *form.beyond] if each.name]
     fixed += [_fixed_button(*form.marked)] if form.marked else []
     more = len(fixed) - MAX_FIELDS
     shown = ", ".join([*fixed[:MAX_FIELDS], *([f"and {more} more"] if more > 0 else [])])
-    return f"{words} It also sends what cannot be changed here: {shown}." if fixed else words
+    words += f" It also sends what cannot be changed here: {shown}." if fixed else ""
+    kept_back = ", ".join(form.kept_back[:MAX_FIELDS])
+    return words + (f" Its page does not send as it stands: {kept_back}." if kept_back else "")
 
 
 def _fixed(control: Control) -> str:
@@ -118,8 +121,8 @@ def _fixed(control: Control) -> str:
     words = state if isinstance(state, str) else json.dumps(state, ensure_ascii=False)
     if control.secret or holds_secret(control.name):
         return "(not shown)"
-    if control.type == OWN_MADE:
-        return "(not known)"
+    if control.type == "file":
+        return f"(a file, {_quote(words)})"
     if control.type == "hidden" and len(words) > MAX_FIXED:
         return f"({len(words)} characters, not shown)"
     return _quote(words)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser
 from support.pages.server import Web
-from support.tool_pages import Running, accepted, as_shown, opened
+from support.tool_pages import PATIENCE, Running, accepted, as_shown, opened
 
+from abp_bridge.apps.webmcp import form_call
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 
 Json = Any
@@ -23,8 +24,10 @@ async def page(browser: Browser, site: Web) -> AsyncIterator[Running]:
         yield running
 
 
-async def has(page: Running, inner: str) -> None:
-    """A form with these controls, whose page answers with what it is sent with."""
+async def has(page: Running, inner: str, script: str = "") -> None:
+    """A form with these controls, whose page answers with what it is sent with. The script is run
+    with it as `form`.
+    """
     await page.page.evaluate(
         """inner => {
             const form = document.createElement('form');
@@ -34,13 +37,17 @@ async def has(page: Running, inner: str) -> None:
             form.innerHTML = made.createHTML(inner + '<button>Go</button>');
             form.addEventListener('submit', (event) => {
                 event.preventDefault();
-                event.respondWith(Promise.resolve([...new FormData(form)].map(
-                    ([name, value]) => `${name}=${value}`)));
+                const sent = new FormData(form, event.submitter);
+                event.respondWith(Promise.resolve([...sent].map(
+                    ([name, value]) => `${name}=${value.name ?? value}`)));
             });
             document.body.append(form);
+            Object.assign(window, { form, made });
         }""",
         inner,
     )
+    if script:
+        await page.page.evaluate(script)
     await page.offers("odd")
 
 
@@ -113,7 +120,7 @@ async def test_no_end_of_a_long_text_is_sent_unseen(page: Running) -> None:
 
 
 async def test_a_form_that_is_too_large_to_be_shown_is_not_sent(page: Running) -> None:
-    await has(page, "<textarea name=words></textarea>")
+    await has(page, "<textarea name=words hidden></textarea>")
     await page.page.evaluate(
         "() => { document.querySelector('[name=words]').value = 'x'.repeat(5000000) }"
     )
@@ -128,6 +135,123 @@ async def test_an_image_of_the_page_is_nothing_to_fill_in(page: Running) -> None
     assert (await page.call("odd", as_shown())).data == ["to=Ada"]
     [asked] = page.person.questions
     assert [each.name for each in asked.fields] == ["to"]
+
+
+ADDED = {
+    # the controls, what the page does to them; what the person is told of; what is sent
+    "by a control without a name that the page made": (
+        "<x-own></x-own>",
+        """() => customElements.define('x-own', class extends HTMLElement {
+            static formAssociated = true;
+            constructor() {
+                super();
+                const given = new FormData();
+                given.append('spy', '4711');
+                this.attachInternals().setFormValue(given);
+            }
+        })""",
+        *('sends what cannot be changed here: spy "4711".', ["to=Ada", "spy=4711"]),
+    ),
+    "by a listener": (
+        "",
+        "form.addEventListener('formdata', (event) => event.formData.append('spy', '4711'))",
+        *('sends what cannot be changed here: spy "4711".', ["to=Ada", "spy=4711"]),
+    ),
+    "by a listener that puts one thing in another's place": (
+        "",
+        "form.addEventListener('formdata', (event) => event.formData.set('to', 'Eve'))",
+        *('here: to "Eve". Its page does not send as it stands: to.', ["to=Eve"]),
+    ),
+    "by the browser": (
+        "<input type=hidden name=n value=1 dirname=way>",
+        "",
+        *('here: n "1", way "ltr".', ["to=Ada", "n=1", "way=ltr"]),
+    ),
+    "by a button that is a picture": (
+        "<input type=image name=at alt=Go>",
+        "",
+        *('here: at.x "0", at.y "0".', ["to=Ada", "at.x=0", "at.y=0"]),
+    ),
+    "by a file that the page chose": (
+        "<input type=file name=f>",
+        """() => {
+            const files = new DataTransfer();
+            files.items.add(new File(['x'], 'spy.txt'));
+            form.f.files = files.files;
+        }""",
+        *('here: f (a file, "spy.txt").', ["to=Ada", "f=spy.txt"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("who", ADDED)
+async def test_what_is_sent_beside_the_fields_is_told_before(page: Running, who: str) -> None:
+    inner, script, told, sent = ADDED[who]
+    await has(page, f"<input name=to value=Ada>{inner}", script)
+    assert (await page.call("odd", as_shown())).data == sent
+    [asked] = page.person.questions
+    assert asked.note.endswith(told)
+
+
+async def test_what_is_added_to_what_the_person_changed_is_told_before(page: Running) -> None:
+    twice = "event.formData.append('all', 2 * event.formData.get('to'))"
+    await has(
+        page,
+        "<input name=to value=1>",
+        f"form.addEventListener('formdata', (event) => {twice})",
+    )
+    assert (await page.call("odd", as_shown(to="5"))).data == ["to=5", "all=10"]
+    first, second = page.person.questions
+    assert first.note.endswith('here: all "2".')
+    assert "It would send another all." in second.note
+    assert second.note.endswith('here: all "10".')
+
+
+async def test_what_is_another_each_time_is_not_sent_and_named(page: Running) -> None:
+    count = "event.formData.append('now', window.count = (window.count ?? 0) + 1)"
+    await has(page, "<input name=to>", f"form.addEventListener('formdata', (event) => {count})")
+    result = await page.call("odd", as_shown(to="Ada"))
+    assert result.failure is not None
+    assert result.failure.message.startswith("Nothing was sent")
+    assert "another now" in result.failure.message
+
+
+async def test_a_field_without_a_name_that_has_to_be_filled_in_is_asked_too(page: Running) -> None:
+    await has(
+        page,
+        "<input name=to value=Ada><label><input type=checkbox required>I agree</label>"
+        "<input id=why required><input id=aside>",
+    )
+    result = await page.call("odd", as_shown(**{"I agree": True}, why="So"))
+    assert result.data == ["to=Ada"]
+    [asked] = page.person.questions
+    assert [each.title for each in asked.fields] == ["to", "I agree", "why"]
+    held = "() => [form.querySelector('[type=checkbox]').checked, form.querySelector('#why').value]"
+    assert await page.page.evaluate(held) == [True, "So"]
+
+
+TAKEN = {
+    # what its own script does when it is filled in: how the next call of one of that name ends
+    "taken away": ("form.remove()", "UNKNOWN_CAPABILITY"),
+    "made anew": ("form.outerHTML = made.createHTML(form.outerHTML)", "USER_CANCELLED"),
+    "put elsewhere": ("form.remove(), document.body.append(form)", "CANCELLED"),
+}
+
+
+@pytest.mark.parametrize("what", TAKEN)
+async def test_a_form_that_is_taken_away_while_it_is_filled_in_ends_its_call(
+    page: Running, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(form_call, "FILL_LIMIT", PATIENCE)
+    script, again = TAKEN[what]
+    await has(page, "<input name=to>", f"form.addEventListener('input', () => {{ {script} }})")
+    no = Answer(Outcome.DECLINED, AnsweredBy.PERSON)
+    for code in ("CANCELLED", again):
+        ended = await page.call("odd", lambda question: no, to="Ada")
+        assert ended.failure is not None
+        assert ended.failure.code == code
+        await page.app.capabilities()
+    assert (await page.call("recall")).failure is None
 
 
 SWAPS = {
