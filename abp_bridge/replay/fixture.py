@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -335,6 +335,8 @@ class _Names:
 
     def _text(self, words: str, entry: Entry) -> str:
         change = self._with_any if entry.ours else self._with_names
+        if entry.sender == AGENT:
+            change = self._with_repeated
         return reword(words, self._is_recorded, change)
 
     def _is_recorded(self, word: str) -> bool:
@@ -351,8 +353,18 @@ class _Names:
         """What a bridge says, with names, and without times and places of its own."""
         words = _TIME_IN_TEXT.sub(rf"\1{NUMBER}", self._with_names(words))
         words = _TEMPORARY.sub(ANY, _POLICY.sub(rf"\1{NUMBER} ms", words))
-        words = _ABOUT_FORM.sub(ANY, words)
-        for origin, instead in self._origins:
+        return self._with_origins(_ABOUT_FORM.sub(ANY, words), self._origins)
+
+    def _with_repeated(self, words: str) -> str:
+        """What an agent says, which may repeat what the bridge told it, and is passed on: an app
+        is called there what it is called in the bridge's words, but where those leave that open.
+        """
+        known = [each for each in self._origins if not each[1].startswith("[")]
+        return self._with_origins(self._with_names(words), known)
+
+    @staticmethod
+    def _with_origins(words: str, origins: Iterable[tuple[re.Pattern[str], str]]) -> str:
+        for origin, instead in origins:
             words = origin.sub(instead.replace("\\", r"\\"), words)
         return words
 
@@ -428,8 +440,10 @@ def _without_shutdown(entries: list[Entry]) -> list[Entry]:
     ended = next((place for place in ends if not entries[place].ours), len(entries))
     if ended < last:
         return [each for each in entries if each.kind != "closed" or not each.ours]
+    # A bridge that gets a signal ends it from its own side.
+    end = next((place for place in by_host if place > last), len(entries))
     said = [each for each in entries[: last + 1] if each.kind != "closed" or each.party != HOST]
-    left = [each for each in entries[last + 1 : ended] if each.kind != "closed"]
+    left = [each for each in entries[last + 1 : end] if each.kind != "closed"]
     return said + _without_requests(left, ("shutdown",))
 
 

@@ -2,7 +2,8 @@
 `fixtures/hosts/recorded/`.
 
 Each is a short conversation with a scripted app, recorded by the bridge itself (`--record`),
-reduced, and played again at once. Which there are, and what each shows, stands in `RECORDINGS`.
+reduced, and played again at once. Which there are, and what each shows, stands in `RECORDINGS`. One
+that says what it said before stays as it is: so `git diff` shows what has changed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import shlex
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from fixture_maker.cases import ASKED, PREFERENCE
@@ -26,9 +28,10 @@ from support.paths import FIXTURES, ROOT
 from support.tmux import Pane
 from support.visitor import type_on_the_page
 
+from abp_bridge.core.json_value import walk
 from abp_bridge.core.matrix import QuestionShape
 from abp_bridge.replay.fixture import reduce
-from abp_bridge.trace.format import HOST, Entry, Recording, lines
+from abp_bridge.trace.format import HOST, Entry, Recording, lines, read
 
 from . import hosts
 from .hosts import (
@@ -42,10 +45,11 @@ from .hosts import (
     accept,
     calling,
 )
-from .stage import BRIDGE_ENV, Stage
+from .stage import BRIDGE_ENV, Stage, await_that
 from .terminals import PLAN, codex_tui, goose_session, terminal, type_keys
 
 Json = Any
+T = TypeVar("T")
 
 OWN = calling("AskUserQuestion", questions=[COLOUR])
 KEY = "planted-key-91c2"
@@ -143,6 +147,14 @@ def given_up(opened: Opened) -> Play:
             host.question()
             host.cancel()
             assert host.finish() in ("interrupted", "cancelled")
+            await_that(
+                lambda: any(
+                    (who, message.get("method")) == ("host", "notifications/cancelled")
+                    for record in stage.records()
+                    for who, message in record.lines
+                ),
+                "the host did not take its call back",
+            )
 
     return play
 
@@ -195,7 +207,7 @@ def approved_before_claude(script: str) -> Play:
     return play
 
 
-def _with(opened: Callable[..., Host], **bridge_env: str) -> Opened:
+def _with(opened: Callable[..., T], **bridge_env: str) -> Callable[[Stage], T]:
     return lambda stage: opened(stage, **bridge_env)
 
 
@@ -301,7 +313,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "codex",
         TUI,
         CITY,
-        typing(codex_tui, ("12. Madrid", [*["Down"] * 10, "Enter"])),
+        typing(_with(codex_tui, **UNMEASURED), ("12. Madrid", [*["Down"] * 10, "Enter"])),
     ),
     Recorded(
         "codex-tui/multi-select",
@@ -309,7 +321,12 @@ RECORDINGS: tuple[Recorded, ...] = (
         "codex",
         TUI,
         EXTRAS,
-        typing(codex_tui, ("Field 1/3", ["1"]), ("Field 2/3", ["2"]), ("Field 3/3", ["1"])),
+        typing(
+            _with(codex_tui, **UNMEASURED),
+            ("Field 1/3", ["1"]),
+            ("Field 2/3", ["2"]),
+            ("Field 3/3", ["1"]),
+        ),
     ),
     Recorded(
         "codex-tui/dismissed",
@@ -317,7 +334,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "codex",
         TUI,
         BOOK,
-        typing(codex_tui, ("Book it?", ["Escape"])),
+        typing(_with(codex_tui, **UNMEASURED), ("Book it?", ["Escape"])),
     ),
     Recorded(
         "goose-acp/two-at-once",
@@ -352,7 +369,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose",
         SESSION,
         CITY,
-        typing(goose_session, ("Madrid", [*["Down"] * 10, "Enter"])),
+        typing(_with(goose_session, **UNMEASURED), ("Madrid", [*["Down"] * 10, "Enter"])),
     ),
     Recorded(
         "goose-session/multi-select",
@@ -361,7 +378,12 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose",
         SESSION,
         EXTRAS,
-        typing(goose_session, ("selected_1", ["y"]), ("selected_2", ["n"]), ("selected_3", ["y"])),
+        typing(
+            _with(goose_session, **UNMEASURED),
+            ("selected_1", ["y"]),
+            ("selected_2", ["n"]),
+            ("selected_3", ["y"]),
+        ),
     ),
     Recorded(
         "goose-session/left-empty",
@@ -369,7 +391,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose",
         SESSION,
         SEATS,
-        typing(goose_session, ("value (", ["Enter"])),
+        typing(_with(goose_session, **UNMEASURED), ("value (", ["Enter"])),
     ),
     Recorded(
         "goose-acp-client/own-question",
@@ -549,7 +571,8 @@ def test_what_a_real_host_says_is_recorded_and_plays_again(
     text = _fixture(recording, stage.traces())
     _holds_nothing_of_this_machine(text, stage)
     recording.path.parent.mkdir(parents=True, exist_ok=True)
-    recording.path.write_text(text)
+    if not recording.path.exists() or _said(recording.path.read_text()) != _said(text):
+        recording.path.write_text(text)
     again = run_bridge("replay", str(recording.path))
     assert again.returncode == 0, again.stdout
 
@@ -569,6 +592,58 @@ def _fixture(recorded: Recorded, recordings: Sequence[Recording]) -> str:
         {"host": recorded.proof},
     )
     return "".join(lines(replace(fixture, head=replace(fixture.head, proves=proves))))
+
+
+# Members under which hosts and agents put names of their own, which are others in each run.
+_NAMES = ("id", "requestId", "progressToken", "sessionId", "toolCallId", "messageId")
+_TIMES = re.compile(r"\b[\d.]+ m?s\b|\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b")
+
+
+def _said(text: str) -> Json:
+    """What a fixture says: its head, and what each says to each, in order. Who of two that do not
+    wait for each other spoke first is no part of that, nor how somebody calls a request, a session
+    or a call (names count by when they are first said), nor when it was.
+    """
+    (fixture,) = read(text)
+    counts: defaultdict[str, int] = defaultdict(int)
+    names: dict[tuple[str, Json], str] = {}
+    for entry in sorted((each for each in fixture.entries if not each.ours), key=_way):
+        for member, name in _names(entry.value):
+            if (member, name) not in names:
+                counts[member] += 1
+                names[member, name] = f"{member} {counts[member]}"
+    ways: defaultdict[tuple[str, str], list[Json]] = defaultdict(list)
+    for entry in fixture.entries:
+        ways[_way(entry)].append((entry.kind, _renamed(entry.value, names)))
+    return fixture.head, dict(ways)
+
+
+def _way(entry: Entry) -> tuple[str, str]:
+    return entry.sender, entry.to
+
+
+def _names(value: Json) -> Iterator[tuple[str, Json]]:
+    for each in walk(value):
+        if isinstance(each, Mapping):
+            yield from (
+                (name, each[name]) for name in _NAMES if isinstance(each.get(name), str | int)
+            )
+
+
+def _renamed(value: Json, names: Mapping[tuple[str, Json], str]) -> Json:
+    if isinstance(value, Mapping):
+        return {
+            member: names[member, each]
+            if member in _NAMES and isinstance(each, str | int) and (member, each) in names
+            else _renamed(each, names)
+            for member, each in value.items()
+            if member != "created"
+        }
+    if isinstance(value, list):
+        items = [_renamed(each, names) for each in value]
+        are_named = all(isinstance(each, dict) and "name" in each for each in items)
+        return sorted(items, key=str) if are_named else items  # Goose's own have no order
+    return _TIMES.sub("...", value) if isinstance(value, str) else value
 
 
 def _taking_time(entries: Sequence[Entry]) -> Iterator[Entry]:

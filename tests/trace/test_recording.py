@@ -439,12 +439,36 @@ def test_who_answered_a_question_answers_it_in_the_fixture_too(
     assert reduce(recording).head.env["ABP_PERSON_FLOOR"] == floor
 
 
+def test_what_an_agent_repeats_of_the_bridges_words_is_passed_on_in_the_fixture_too() -> None:
+    """A recording has the app's own command; a replay has its stand-in's."""
+    said = {"method": "session/update", "params": {"text": "stdio:python trips.py asked: Go?"}}
+    head = '{"abp-trace": 1, "run": ["acp"], "apps": {"app": "stdio:python trips.py"}}\n'
+    ways = [{"way": way, "message": said} for way in ("agent->bridge", "bridge->host")]
+    (made,) = read(head + "".join(json.dumps(each) + "\n" for each in ways))
+    repeated, passed_on = (each.value for each in reduce(made).entries)
+    assert repeated == passed_on
+    assert repeated["params"]["text"] == "stdio:app asked: Go?"
+
+
 def test_what_a_host_only_looks_at_is_left_out() -> None:
     looked = {"way": "host->bridge", "message": {"id": 1, "method": "tools/list"}}
     shown = {"way": "bridge->host", "message": {"id": 1, "result": {"tools": []}}}
     assert reduced(
         looked, shown, {"way": "host->bridge", "message": {"id": 2, "method": "tools/call"}}
     ) == [{"id": 2, "method": "tools/call"}]
+
+
+@pytest.mark.parametrize("who", ["host->bridge", "bridge->host"])
+def test_what_the_end_of_a_session_brings_about_is_left_out(who: str) -> None:
+    """Whether its host left, or a signal had the bridge leave: a replay ends it in its own way."""
+    asked = {"id": "q1", "method": "elicitation/confirm", "params": {"message": "Go?"}}
+    withdrawn = {"id": "q1", "result": {"success": False, "cancelled": True}}
+    assert reduced(
+        {"way": "host->bridge", "message": {"id": 2, "method": "tools/call"}},
+        {"way": "app->bridge", "message": asked},
+        {"way": who, "closed": True},
+        {"way": "bridge->app", "message": withdrawn},
+    ) == [{"id": 2, "method": "tools/call"}, asked]
 
 
 def test_an_apps_name_is_its_stand_ins_too() -> None:
