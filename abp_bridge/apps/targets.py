@@ -12,13 +12,8 @@ from abp_bridge.core.command_line import show_target, show_unknown
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.settings import (
-    BUILT_IN,
-    Settings,
-    describe_wrong_target,
-    is_extension,
-    split_command,
-)
+from abp_bridge.settings import Settings
+from abp_bridge.settings.targets import BUILT_IN, describe_wrong_target, is_extension, split_command
 
 if TYPE_CHECKING:
     from abp_bridge.apps.browser.tabs import Tabs

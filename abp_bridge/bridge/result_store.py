@@ -3,7 +3,7 @@
 Touches the output folder, and nothing else.
 
 The folder is made when the first file is saved: `ABP_OUTPUT_DIR`, or a temporary one that goes when
-the session ends. How much is kept, and how long, is the table `LIMITS`.
+the session ends. docs/results.md has how much is kept, and how long.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import anyio
 import anyio.to_thread
 
-from abp_bridge.bridge.saved_index import KEPT_DAYS, SavedIndex
+from abp_bridge.bridge.saved_index import SavedIndex
 from abp_bridge.core import magic
 from abp_bridge.core.capability import AppFile, CallResult, SavedFile
 from abp_bridge.core.json_value import JsonObject, JsonValue, to_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD, AppError
+from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.data import UNKNOWN, Extracted
 from abp_bridge.rpc.temporary import make_folder, remove_folder
@@ -41,58 +41,9 @@ MAX_DOWNLOADS = 20  # files of one result that are fetched
 FETCH_LIMIT = 60.0  # seconds for all of them: the host waits for the result meanwhile
 HEAVY = 64 * 1024  # bytes or characters whose work is not for the event loop
 
-# What is limited, by how much, and what becomes of more.
-LIMITS: tuple[tuple[str, str, str], ...] = (
-    ("a result as text", f"{INLINE_LIMIT:,} characters", "it goes whole to a file"),
-    (
-        "files shown with a result (pictures, sounds, texts)",
-        f"{SHOWN_LIMIT // 1024} KiB",
-        "the others are linked only",
-    ),
-    ("one file", f"{FILE_LIMIT // 2**20} MiB", "it is not saved, and the result says so"),
-    (
-        "files in one result",
-        f"{MAX_TAKEN}",
-        "it goes whole to one file, and nothing of it is fetched",
-    ),
-    (
-        "a file that `resources/read` gives",
-        f"{READ_LIMIT // 2**20} MiB",
-        "the error names the file's path",
-    ),
-    (
-        "all files of a session",
-        f"{SESSION_LIMIT // 2**20} MiB",
-        "the oldest are removed, and the result that took their room names them",
-    ),
-    ("files that are listed as resources", f"{MAX_FILES:,}", "the oldest stay files only"),
-    (
-        "a file that is fetched or downloaded",
-        f"{MAX_DOWNLOAD // 2**20} MiB",
-        "it is given up, and the result says so",
-    ),
-    (
-        "files of a result that are fetched (`downloadUrl`)",
-        f"{MAX_DOWNLOADS}; {DOWNLOAD_LIMIT:g} s each, {FETCH_LIMIT:g} s together",
-        "their addresses are passed on, with the reason",
-    ),
-    (
-        "files in a folder that the person named",
-        f"{KEPT_DAYS} days",
-        "the bridge removes those that it saved and nobody changed since",
-    ),
-)
-
 T = TypeVar("T")
 Given = TypeVarTuple("Given")
 Download = Callable[[str, JsonObject], Awaitable[AppFile]]
-
-
-def markdown_table() -> Iterator[str]:
-    """`LIMITS` as lines of a table."""
-    yield "| what | at most | and then |"
-    yield "|---|---|---|"
-    yield from (f"| {' | '.join(row)} |" for row in LIMITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.settings import OFF, Settings
+from abp_bridge.settings import Settings
+from abp_bridge.settings.readers import OFF
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

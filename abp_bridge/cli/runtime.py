@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from abp_bridge.core.sanitize import reveal
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.settings import (
-    TABLE,
-    Setting,
-    Settings,
-    read_duration,
-    read_settings,
-    read_values,
-    warn_of_misspelt,
-)
+from abp_bridge.settings import TABLE, Settings, read_settings, read_values, warn_of_misspelt
+from abp_bridge.settings.readers import read_duration
+from abp_bridge.settings.row import Setting
 
 if TYPE_CHECKING:
     import argparse
@@ -155,8 +149,8 @@ def configure_log(options: argparse.Namespace) -> None:
     from abp_bridge.log import configure
 
     try:
-        found = read_values(os.environ, ("log_level", "log_file"), **_flags(options))
-        log = Settings(**found)  # type: ignore[arg-type]
+        only = ("log_level", "log_file")
+        log = Settings(**read_values(os.environ, _flags(options), only))
         configure(log.log_level, log.log_file, own_only=getattr(options, "log_own_only", False))
     except AbpBridgeError as problem:
         give_up(problem)

@@ -24,7 +24,7 @@ from abp_bridge.rpc.arrival import OPTIONS
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request
 from abp_bridge.rpc.streams import take_over_stdio
-from abp_bridge.settings import find_target_problem
+from abp_bridge.settings.targets import find_target_problem
 
 if TYPE_CHECKING:
     import argparse

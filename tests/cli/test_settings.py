@@ -16,10 +16,10 @@ from abp_bridge.settings import (
     Settings,
     SettingsError,
     misspelt,
-    read_duration,
     read_settings,
     to_environment,
 )
+from abp_bridge.settings.readers import read_duration
 
 TIMES = {"30s": 30.0, "500ms": 0.5, "2min": 120.0, "1h": 3600.0, " 1.5 s ": 1.5, "0": 0.0}
 

@@ -11,10 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from abp_bridge.bridge import result_store
+from abp_bridge.bridge.saved_index import KEPT_DAYS
 from abp_bridge.core.ways import WAYS
 from abp_bridge.hosts.profiles import PROFILES
-from abp_bridge.settings import markdown_table
-from abp_bridge.setup.doctor import traps
+from abp_bridge.interfaces.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD
+from abp_bridge.settings import TABLE, Settings
+from abp_bridge.setup.doctor.traps import TRAPS
 from abp_bridge.setup.hosts import HOSTS
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +26,94 @@ from real_hosts import page, results  # noqa: E402
 from real_pages import results as peers  # noqa: E402
 
 MEASURED = results.read()
+
+
+# What is limited of results, by how much, and what becomes of more.
+LIMITS: tuple[tuple[str, str, str], ...] = (
+    ("a result as text", f"{result_store.INLINE_LIMIT:,} characters", "it goes whole to a file"),
+    (
+        "files shown with a result (pictures, sounds, texts)",
+        f"{result_store.SHOWN_LIMIT // 1024} KiB",
+        "the others are linked only",
+    ),
+    (
+        "one file",
+        f"{result_store.FILE_LIMIT // 2**20} MiB",
+        "it is not saved, and the result says so",
+    ),
+    (
+        "files in one result",
+        f"{result_store.MAX_TAKEN}",
+        "it goes whole to one file, and nothing of it is fetched",
+    ),
+    (
+        "a file that `resources/read` gives",
+        f"{result_store.READ_LIMIT // 2**20} MiB",
+        "the error names the file's path",
+    ),
+    (
+        "all files of a session",
+        f"{result_store.SESSION_LIMIT // 2**20} MiB",
+        "the oldest are removed, and the result that took their room names them",
+    ),
+    (
+        "files that are listed as resources",
+        f"{result_store.MAX_FILES:,}",
+        "the oldest stay files only",
+    ),
+    (
+        "a file that is fetched or downloaded",
+        f"{MAX_DOWNLOAD // 2**20} MiB",
+        "it is given up, and the result says so",
+    ),
+    (
+        "files of a result that are fetched (`downloadUrl`)",
+        f"{result_store.MAX_DOWNLOADS}; {DOWNLOAD_LIMIT:g} s each,"
+        f" {result_store.FETCH_LIMIT:g} s together",
+        "their addresses are passed on, with the reason",
+    ),
+    (
+        "files in a folder that the person named",
+        f"{KEPT_DAYS} days",
+        "the bridge removes those that it saved and nobody changed since",
+    ),
+)
+
+
+def settings_table() -> Iterable[str]:
+    """Every setting."""
+    yield "| variable | option | default | |"
+    yield "|---|---|---|---|"
+    usual = Settings()
+    for name, row in TABLE.items():
+        value = getattr(usual, name)
+        default = row.shown or ("none" if value in (None, ()) else f"`{row.format(value)}`")
+        unit = ", in ms" if row.duration else ""
+        yield f"| {code(row.variable)} | {code(row.flag)} | {default}{unit} | {row.help} |"
+
+
+def code(words: str) -> str:
+    return f"`{words}`" if words else ""
+
+
+def limits_table() -> Iterable[str]:
+    """`LIMITS` as a table."""
+    yield "| what | at most | and then |"
+    yield "|---|---|---|"
+    yield from (f"| {' | '.join(row)} |" for row in LIMITS)
+
+
+def doctor_table() -> Iterable[str]:
+    """Every trap that `abp-bridge doctor` knows."""
+    yield "| trap | hosts | verdict | what goes wrong | what to do |"
+    yield "|---|---|---|---|---|"
+    for trap in TRAPS:
+        others = [name for name in HOSTS if name not in trap.hosts]
+        whom = ", ".join(trap.hosts) or "all"
+        if len(others) < len(trap.hosts):
+            whom = f"all but {', '.join(others)}"
+        cells = (trap.name, whom, trap.verdict.value, trap.says, trap.cure)
+        yield "| " + " | ".join(each.replace("|", "\\|") for each in cells) + " |"
 
 
 def ways_table() -> Iterable[str]:
@@ -78,10 +168,10 @@ def traps_table() -> Iterable[str]:
 SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 # (file, name of the table): what prints its lines
 TABLES: dict[tuple[str, str], Callable[[], Iterable[str]]] = {
-    ("docs/settings.md", "settings"): markdown_table,
-    ("docs/results.md", "results"): result_store.markdown_table,
+    ("docs/settings.md", "settings"): settings_table,
+    ("docs/results.md", "results"): limits_table,
     ("docs/asking.md", "ways"): ways_table,
-    ("docs/doctor.md", "doctor"): traps.markdown_table,
+    ("docs/doctor.md", "doctor"): doctor_table,
     ("docs/install.md", "hosts"): hosts_table,
     ("docs/install.md", "moved"): moved_files_table,
     ("docs/install.md", "traps"): traps_table,

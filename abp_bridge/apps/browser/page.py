@@ -49,7 +49,7 @@ from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.app import MAX_DOWNLOAD, AppError, AppListener
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.data import UNKNOWN
-from abp_bridge.settings import is_nearby
+from abp_bridge.settings.targets import is_nearby
 
 SCRIPT = Path(__file__).with_name("inject.js")
 BINDING = "__abpBridgePost"  # inject.js takes it away before the app's first script

@@ -23,7 +23,8 @@ from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
-from abp_bridge.settings import Settings, find_target_problem
+from abp_bridge.settings import Settings
+from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, read_answers
 from abp_bridge.surfaces.terminal.rendering import beside
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from abp_bridge.cli.doctor.view import lines, members, progress, summary, write
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
-from abp_bridge.settings import is_extension
+from abp_bridge.settings.targets import is_extension
 from abp_bridge.setup.doctor.facts import Entry, HostFacts
 from abp_bridge.setup.doctor.finding import Finding, Section, Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.cli.runtime import complain, run_until_signal
-from abp_bridge.settings import find_target_problem
+from abp_bridge.settings.targets import find_target_problem
 
 if TYPE_CHECKING:
     import argparse

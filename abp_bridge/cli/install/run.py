@@ -24,7 +24,8 @@ from abp_bridge.cli.runtime import argument_type, complain
 from abp_bridge.core.command_line import HIDDEN
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import print_message
-from abp_bridge.settings import SettingsError, find_target_problem, misspelt, read_values
+from abp_bridge.settings import SettingsError, misspelt, read_values
+from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.hosts import NAME
 from abp_bridge.setup.locate import Machine
@@ -172,6 +173,6 @@ def _check_settings(env: Mapping[str, str]) -> None:
     for name, meant in misspelt(env):
         raise SetupError(f"--env {name} is no setting: is {meant} meant?")
     try:
-        read_values(env)
+        read_values(env, {})
     except SettingsError as problem:
         raise SetupError(f"--env {problem}") from None

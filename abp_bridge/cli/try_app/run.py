@@ -46,7 +46,8 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.settings import TABLE, Settings, find_target_problem
+from abp_bridge.settings import TABLE, Settings
+from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, read_answers
 from abp_bridge.surfaces.terminal.surface import Terminal
 

@@ -14,7 +14,7 @@ import anyio
 
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
-from abp_bridge.settings import split_command
+from abp_bridge.settings.targets import split_command
 from abp_bridge.setup.doctor.finding import Finding, Verdict
 
 LIMIT = 4.0  # seconds for an address to answer

@@ -6,7 +6,7 @@ A row without a `find` cannot be seen in any file: it is said once, as a note.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from abp_bridge.setup.doctor.facts import HostFacts
@@ -430,16 +430,3 @@ TRAPS: tuple[Trap, ...] = (
         "",
     ),
 )
-
-
-def markdown_table() -> Iterator[str]:
-    """The table for the docs."""
-    yield "| trap | hosts | verdict | what goes wrong | what to do |"
-    yield "|---|---|---|---|---|"
-    for trap in TRAPS:
-        others = [name for name in HOSTS if name not in trap.hosts]
-        whom = ", ".join(trap.hosts) or "all"
-        if len(others) < len(trap.hosts):
-            whom = f"all but {', '.join(others)}"
-        cells = (trap.name, whom, trap.verdict.value, trap.says, trap.cure)
-        yield "| " + " | ".join(each.replace("|", "\\|") for each in cells) + " |"

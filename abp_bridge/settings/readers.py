@@ -1,0 +1,125 @@
+"""The text of a setting -> its value, or a ValueError that says what would be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+LONGEST = 86_400.0  # seconds, a day: the longest time that can be set
+OFF = "off"
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def read_port(text: str) -> int:
+    """A port of this machine. Raises ValueError."""
+    if not text.isascii() or not text.isdecimal() or int(text) > 65_535:
+        raise ValueError("it must be a port, from 0 (any that is free) to 65535")
+    return int(text)
+
+
+def read_duration(text: str, unit: Literal["ms", "s"], *, positive: bool = False) -> float:
+    """A time: `30s`, `500ms`, `2min`, `1h`, or a bare number of `unit`.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        ValueError: It is no time, longer than a day, or none where it must be `positive`.
+    """
+    name = {"ms": "milliseconds", "s": "seconds"}[unit]
+    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(ms|s|min|h|)\s*", text)
+    try:
+        seconds = float(found[1]) * _UNITS[found[2] or unit] if found else None
+    except ValueError:
+        seconds = None
+    if seconds is None:
+        raise ValueError(f"it must be a number of {name}, or have a unit: 500ms, 30s, 2min")
+    if positive and seconds == 0:
+        raise ValueError("it must be more than 0")
+    if not 0 <= seconds <= LONGEST:
+        raise ValueError(f"it must be from 0 to {LONGEST / _UNITS[unit]:.0f} {name} (a day)")
+    return seconds
+
+
+def read_listen(text: str) -> int:
+    """The port of an address of this machine's. Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    if host not in ("127.0.0.1", "localhost"):
+        raise ValueError(
+            "it must be 127.0.0.1:PORT or localhost:PORT: who reaches it answers in your place, so"
+            " it is served to this machine only. Elsewhere it takes a tunnel, such as ssh -L"
+        )
+    return read_port(port)
+
+
+def read_choice(*choices: str) -> Callable[[str], str]:
+    """What reads one of these words."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"it must be {', '.join(choices[:-1])} or {choices[-1]}")
+        return text
+
+    return read
+
+
+def read_url(text: str) -> str:
+    """An address over HTTP. Raises ValueError."""
+    scheme, _, rest = text.partition("://")
+    if scheme.lower() not in ("http", "https") or rest[:1] in ("", "/"):
+        raise ValueError("it must be an address such as https://mcp.example/mcp")
+    return text
+
+
+def read_browser_url(text: str) -> str:
+    """The address at which a browser of this machine is driven. Raises ValueError."""
+    found = re.fullmatch(r"http://(127\.0\.0\.1|localhost|\[::1\]):(\d{1,5})/?", text.strip())
+    if found is None or not 0 < int(found[2]) <= 65_535:
+        raise ValueError(
+            "it must be http://127.0.0.1:PORT, a browser on this machine: who reaches that port can"
+            " do all that the browser can, and nothing on the way there is encrypted. Elsewhere it"
+            " takes a tunnel, such as ssh -L"
+        )
+    return f"http://{found[1]}:{int(found[2])}"
+
+
+def read_budget(text: str) -> str:
+    """A budget. Raises ValueError."""
+    from abp_bridge.core.model_budget import parse_budget
+
+    parse_budget(text)
+    return text
+
+
+def read_bool(text: str) -> bool:
+    """True or false, by the usual words. Raises ValueError."""
+    word = text.strip().lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise ValueError("it must be true or false")
+    return word in _TRUE
+
+
+def read_tool_cache(text: str) -> str | None:
+    """A folder, `OFF`, or None for the usual one. Raises ValueError."""
+    word = text.strip().lower()
+    if word in (*_TRUE, *_FALSE):
+        return None if word in _TRUE else OFF
+    if not text.strip():
+        raise ValueError("it must be a folder, or off")
+    return text
+
+
+def read_list(separators: str) -> Callable[[str], tuple[str, ...]]:
+    """What reads several words that stand between any of these characters."""
+    return lambda text: tuple(
+        part.strip() for part in re.split(f"[{re.escape(separators)}]", text) if part.strip()
+    )
+
+
+def quote(text: str) -> str:
+    """What was given, as an error quotes it."""
+    from abp_bridge.core.command_line import show_unknown
+
+    return repr(show_unknown(text))
