@@ -49,7 +49,8 @@ class WebMcpTools:
         self._limit = 0.0
         self._names: dict[Key, str] = {}
         self._listed: list[Capability] = []
-        self._busy: set[Key] = set()
+        self._busy: dict[Key, tuple[str, float]] = {}  # forms: which call has them, and since when
+        self._unanswered = 0.0  # seconds after which a call ends that nobody answers
         self._running = 0
         self._ended = anyio.Event()  # a call has
         self._changed = anyio.Event()
@@ -61,6 +62,7 @@ class WebMcpTools:
         """Hear of the tools of `page` (`PageTools.attach`)."""
         self._page = page
         self._limit = settings.call_timeout * SHARE
+        self._unanswered = min(settings.question_timeout, settings.park_timeout)
         self._session = ToolSession(page, self._on_change, set(map(site, settings.frames)))
         await self._session.start()
         page.tasks.start_soon(self._tell_changes)
@@ -158,10 +160,17 @@ class WebMcpTools:
             words = "its person has the page in hand, and nobody else may touch it"
             return unsent(words, "RATE_LIMITED", retryable=True)
         if key in self._busy:
-            words = "another call of this form is open, and it is one form"
+            other, since = self._busy[key]
+            age = anyio.current_time() - since
+            words = (
+                f"another call of this form ({other}) is open for {age:.0f} s now, and there is one"
+                " form: it is free once that is answered or taken back, or was not answered for"
+                f" {self._unanswered:g} s"
+            )
             return unsent(words, "RATE_LIMITED", retryable=True)
         self._running += 1
-        self._busy |= {key} if tool.node is not None else set()
+        if tool.node is not None:
+            self._busy[key] = call, anyio.current_time()
         try:
             with self._page.calling() as given:
                 result = await self._make(tool, params, call)
@@ -170,7 +179,7 @@ class WebMcpTools:
             metadata = {**result.metadata, **({"note": note} if note else {})}
             return replace(result, files=tuple(given.files), metadata=metadata)
         finally:
-            self._busy.discard(key)
+            self._busy.pop(key, None)
             self._running -= 1
             self._ended.set()
             self._ended = anyio.Event()

@@ -164,27 +164,32 @@ class McpHost:
 
     async def cancel(self, tool: str, given: Json, asked: anyio.Event) -> None:
         if self.is_modern:
-            await self._cancel_leg(tool, given)
+            await self.take_back(await self.leave(tool, given))
             return
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.call, tool, given)
             await asked.wait()
             tasks.cancel_scope.cancel()
 
-    async def _cancel_leg(self, tool: str, given: Json) -> None:
-        """The question is a result: what is given up is coming back for the rest."""
+    async def leave(self, tool: str, given: Json) -> Json:
+        """Call, and do not come back with the answer to what is asked, which is a result. What to
+        come back with.
+        """
         arguments = {"capability": tool, "params": given}
         session = self.host.client.session
         first = await session.call_tool("abp_call", arguments, allow_input_required=True)
         assert isinstance(first, types.InputRequiredResult)
         began = self.wire.received("tools/call")[-1]["params"]
-        again = {**began, "requestState": first.request_state}
+        return {**began, "requestState": first.request_state}
+
+    async def take_back(self, again: Json) -> None:
+        """What is given up is coming back for the rest."""
         lines = [
             {"jsonrpc": "2.0", "id": "again", "method": "tools/call", "params": again},
             {
                 "jsonrpc": "2.0",
                 "method": "notifications/cancelled",
-                "params": {"requestId": "again", "reason": "stop", "_meta": began["_meta"]},
+                "params": {"requestId": "again", "reason": "stop", "_meta": again["_meta"]},
             },
         ]
         self.wire.lines += [("host", each) for each in lines]
@@ -445,6 +450,24 @@ def test_a_call_that_the_host_gives_up_leaves_the_form_as_it_was(shared: Desk) -
     [shown] = shared.person.seen
     assert "default" not in shown.fields["name"]
     assert shown.fields["guests"]["default"] == 2
+
+
+@pytest.mark.parametrize("shared", ["MCP modern"], indirect=True)
+def test_a_form_whose_host_does_not_come_back_is_busy_until_it_takes_the_call_back(
+    shared: Desk,
+) -> None:
+    host = shared.host
+    assert isinstance(host, McpHost)
+    left = call_from(shared.portal, partial(host.leave, "book", {"name": "Ann"}))
+    busy = shared.call("book", accept(), name="Eve")
+    assert re.search(
+        r"RATE_LIMITED: Nothing was sent: another call of this form \(\S+\) is open for \d+ s now",
+        busy,
+    )
+    assert "was not answered for 600 s" in busy
+    assert shared.person.seen == []
+    call_from(shared.portal, partial(host.take_back, left))
+    assert json.loads(shared.call("book", accept(), name="Eve"))["sent"]["name"] == "Eve"
 
 
 def test_a_page_that_goes_on_in_the_middle_takes_its_question_back(shared: Desk) -> None:
