@@ -369,7 +369,7 @@ class BrowserApp:
         limit = self._settings.browser_timeout
         try:
             with anyio.fail_after(limit), browser_errors():
-                return await self._page.print()
+                return await self._page.files.print()
         except TimeoutError:
             raise AppError(
                 f"{self.origin}: its page was not printed within {limit:g} s", "TIMEOUT"
@@ -381,7 +381,7 @@ class BrowserApp:
             return failed("DISCONNECTED", GONE, retryable=True)
         if page.window.in_hand:
             return failed("RATE_LIMITED", IN_HAND, retryable=True)
-        with page.calling() as given:
+        with page.files.calling() as given:
             try:
                 returned = await page.run("call", call, capability, json.dumps(params))
                 await given.wait()

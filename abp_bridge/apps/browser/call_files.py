@@ -1,6 +1,6 @@
 """The files that a page gives while a call runs: what it prints, and the downloads that it starts.
 
-Counts what is under way, so that the call's result can wait for it; page.py gets the files.
+Counts what is under way, so that the call's result can wait for it; page_files.py gets the files.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from playwright.async_api import Error as PlaywrightError
 from abp_bridge.apps.browser.call_files import STAYED
 from abp_bridge.apps.browser.console import Console
 from abp_bridge.apps.browser.fetch import site
+from abp_bridge.apps.browser.page_files import PageFiles
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core.json_value import JsonObject, as_object
@@ -36,16 +37,14 @@ class DialogPage(Protocol):
     main_frame_id: str
     window: Window
     console: Console
+    files: PageFiles
     tasks: TaskGroup
 
     @property
     def listener(self) -> AppListener | None: ...
     @property
     def origin(self) -> str: ...
-    @property
-    def is_calling(self) -> bool: ...
     def is_own_site(self, url: str) -> bool: ...
-    def dismiss(self, url: str) -> None: ...
     def notify(self, event: NoticeKind, name: str, data: JsonObject) -> None: ...
 
 
@@ -91,9 +90,9 @@ class Dialogs:
         said, cut = page.console.replace_secrets(event.get("message", ""))
         words = message(said, beyond=cut)
         if kind == "beforeunload":  # it is dismissed
-            page.dismiss(STAYED)
+            page.files.dismiss(STAYED)
         own = event.get("frameId") == page.main_frame_id and page.is_own_site(event.get("url", ""))
-        if own and page.is_calling and kind in ("confirm", "prompt") and not page.lost:
+        if own and page.files.is_calling and kind in ("confirm", "prompt") and not page.lost:
             default = event.get("defaultPrompt", "")
             default = default if page.console.replace_secrets(default) == (default, 0) else ""
             self._asking = anyio.CancelScope()

@@ -9,8 +9,8 @@ JSON and decoded like any other app's words.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from anyio.abc import TaskGroup
 from playwright.async_api import (
     BrowserContext,
     CDPSession,
-    Download,
     Frame,
     JSHandle,
     Page,
@@ -32,23 +31,21 @@ from playwright.async_api import (
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from abp_bridge.apps.browser.call_files import WINDOW, CallFiles
+from abp_bridge.apps.browser.call_files import WINDOW
 from abp_bridge.apps.browser.console import Console, SecretListener
 from abp_bridge.apps.browser.dialogs import Dialogs
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, site, split
+from abp_bridge.apps.browser.page_files import PageFiles, first_line
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
-from abp_bridge.core.capability import AppFile
 from abp_bridge.core.command_line import show_target
-from abp_bridge.core.file import guess_type
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.app import MAX_DOWNLOAD, AppError, AppListener
+from abp_bridge.interfaces.app import AppError, AppListener
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.abp.data import UNKNOWN
 from abp_bridge.settings.targets import is_nearby
 
 SCRIPT = Path(__file__).with_name("inject.js")
@@ -60,9 +57,6 @@ MAX_RESULT = 2**27  # characters of one result, in all its parts
 MAX_NOTES = 10  # of what JSON could not hold in a result
 MAX_REFUSED = 20  # places and frames of which the listener hears that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
-DOWNLOAD_GRACE = 0.5  # seconds from a request's end to the download that it is
-DOWNLOAD_END = 2.0  # seconds to give one up, and to take its file away
-MAX_DOWNLOADS_KNOWN = 1_000  # whose frame is remembered
 _GATE_FAILURE = "net::ERR_SOCKS_"
 _OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave up
 
@@ -162,16 +156,12 @@ class AppPage:
         self._tab = tab
         self._listener: AppListener | None = SecretListener(listener, self.console)
         self.tasks = tasks
+        self.files = PageFiles(self)
         self._alias = alias
         self._sites: Collection[str] = ()
         self._script: JSHandle | None = None
         self._connected = False
         self._is_settled = False
-        self._calls: list[CallFiles] = []  # of those that run
-        self._downloads: dict[str, tuple[Download, CallFiles]] = {}  # by address
-        self._printing = anyio.Lock()
-        self._too_large: set[str] = set()  # addresses of downloads that were given up
-        self._download_frames: dict[str, tuple[str, str]] = {}  # by id: the frame, the address
         self._questions: dict[str, anyio.CancelScope] = {}  # by inject.js's own ids
         self.main_frame_id = ""
         self._refused: set[str] = set()
@@ -187,11 +177,6 @@ class AppPage:
     def listener(self) -> AppListener | None:
         """Who hears of it; None when nobody does any more."""
         return self._listener
-
-    @property
-    def is_calling(self) -> bool:
-        """Whether a call of this page's app runs."""
-        return bool(self._calls)
 
     @property
     def shown(self) -> Page:
@@ -228,7 +213,7 @@ class AppPage:
         page.on("crash", lambda _: self._lose("its page crashed"))
         page.on("close", lambda _: self._lose("its page or its browser was closed"))
         page.on("dialog", lambda _: None)  # else Playwright dismisses it at once
-        page.on("download", self._on_download)
+        page.on("download", self.files.on_download)
         page.on("requestfailed", self._on_failed_request)
         page.on("response", self._on_response)
         if self._tab.alone:
@@ -236,8 +221,8 @@ class AppPage:
         else:  # other windows are others'
             page.on("popup", self._on_window)
         cdp.on("Page.frameNavigated", self._on_navigation)
-        cdp.on("Page.downloadWillBegin", self._on_download_begin)
-        cdp.on("Page.downloadProgress", self._on_download_progress)
+        cdp.on("Page.downloadWillBegin", self.files.on_download_begin)
+        cdp.on("Page.downloadProgress", self.files.on_download_progress)
         await cdp.send("Page.enable")
 
     def on_refused_connection(self, host: str, port: int, problem: AppError) -> None:
@@ -246,14 +231,14 @@ class AppPage:
             self._unreachable = problem
         place = f"{host}:{port}"
         if problem.code == "PERMISSION_DENIED" and self._is_new_refusal(place):
-            self._note(f"a connection to {label(place, 80)} was refused: {problem}")
+            self.note(f"a connection to {label(place, 80)} was refused: {problem}")
 
     def _is_new_refusal(self, whose: str) -> bool:
         if whose in self._refused or len(self._refused) > MAX_REFUSED:
             return False
         self._refused.add(whose)
         if len(self._refused) > MAX_REFUSED:
-            self._note(f"more than {MAX_REFUSED} were refused: the others are not named")
+            self.note(f"more than {MAX_REFUSED} were refused: the others are not named")
             return False
         return True
 
@@ -435,30 +420,6 @@ class AppPage:
             finally:
                 self.dialogs.forget(turn)
 
-    @contextmanager
-    def calling(self) -> Iterator[CallFiles]:
-        """While a call runs, its page's dialogs are questions, and what it prints or downloads is
-        the newest call's. What it still downloads afterwards is given up.
-        """
-        files = CallFiles()
-        self._calls.append(files)
-        try:
-            yield files
-        finally:
-            self._calls.remove(files)
-            for download, whose in self._downloads.values():
-                if whose is files:
-                    self.tasks.start_soon(_cancel, download)
-
-    async def print(self) -> bytes:
-        """The page as the bytes of a PDF.
-
-        Raises:
-            PlaywrightError: The browser cannot print it, or is gone.
-        """
-        async with self._printing:  # Chromium prints one after the other, or none
-            return await self._page.pdf(print_background=True, prefer_css_page_size=True)
-
     async def _evaluate(self, expression: str, given: JsonValue) -> JsonValue:
         """In the document that was initialised, and in no other: what is handed over must not reach
         one that came after it.
@@ -530,7 +491,7 @@ class AppPage:
     def _refuse(self, frame: Frame) -> None:
         whose = site(frame.url) or label(frame.url, 80) or "an unnamed frame"
         if self._is_new_refusal(whose):
-            self._note(f"a frame of {whose} tried to speak for the app and was refused")
+            self.note(f"a frame of {whose} tried to speak for the app and was refused")
 
     def _report(self, said: JsonValue, listener: AppListener) -> None:
         for each in as_list(said):
@@ -553,9 +514,9 @@ class AppPage:
             case "console":
                 self.console.add(value)
             case "print":
-                self._on_print(value)
+                self.files.on_print(value)
             case "going":
-                self._on_going(value)
+                self.files.on_going(value)
             case _:
                 return False
         return True
@@ -584,8 +545,8 @@ class AppPage:
 
     def _on_failed_request(self, request: Request) -> None:
         reason = label(request.failure or "it failed", 80)
-        if request.is_navigation_request() and self._calls:
-            self.tasks.start_soon(self._dismiss_later, request.url)
+        if request.is_navigation_request():
+            self.files.on_failed_navigation(request.url)
         if reason not in _OWN_FAILURES and _place(request.url) not in self._refused:
             self._on_problem(request, f"failed: {reason}")
 
@@ -597,106 +558,17 @@ class AppPage:
         asked = f"{request.method} {self.console.show_address(request.url)}"
         self.console.write("error", f"{asked} {words}")
 
-    # --- files that it gives by itself ---
-
-    def _on_print(self, title: JsonValue) -> None:
-        if not self._calls or not self._calls[-1].begin():
-            self._note("print() was refused: only a call prints, and not without end")
-            return
-        self.tasks.start_soon(self._print_for, self._calls[-1], self._name(title, 80))
-
-    async def _print_for(self, files: CallFiles, title: str) -> None:
-        given, problem = None, "its print() was not done: the page went"
-        try:
-            printed = await self.print()
-            given = AppFile(printed, "application/pdf", f"{title or 'page'}.pdf", "window.print()")
-            problem = ""
-        except PlaywrightError as failed:
-            problem = f"its print() failed: {first_line(failed)}"
-        finally:
-            files.end(given, problem)
-
-    def _name(self, words: JsonValue, longest: int) -> str:
-        """A file's name, which is the page's to choose."""
-        return label(self.console.replace_secrets(as_text(words))[0], longest)
-
-    def _on_going(self, url: JsonValue) -> None:
-        if self._calls:
-            self._calls[-1].expect(as_text(url))
-
-    def _on_download(self, download: Download) -> None:
-        name = self._name(download.suggested_filename, 120)
-        if self._listener is None or not self._calls or not self._calls[-1].begin(download.url):
-            self._note(f"a download was refused: {name}")
-            self.tasks.start_soon(_cancel, download)
-            return
-        self._downloads[download.url] = download, self._calls[-1]
-        self.tasks.start_soon(self._take_download, download, name, self._calls[-1])
-
-    async def _take_download(self, download: Download, name: str, files: CallFiles) -> None:
-        given, problem = None, f"its download {name} did not come"
-        try:
-            if failed := await download.failure():
-                problem = f"its download {name} failed: {label(failed, 80)}"
-                if download.url in self._too_large:
-                    problem = f"its download {name} has more than {MAX_DOWNLOAD} bytes"
-            elif not self._is_own(download.url):
-                self._note(f"a download of a frame was refused: {name}")
-                problem = ""
-            else:
-                content = await anyio.to_thread.run_sync((await download.path()).read_bytes)
-                kind = guess_type(name)
-                kind = "" if kind == UNKNOWN else kind
-                given, problem = AppFile(content, kind, name, "a download"), ""
-        except PlaywrightError as failed_so:
-            problem = f"its download {name} failed: {first_line(failed_so)}"
-        finally:
-            files.end(given, problem)
-            self._downloads.pop(download.url, None)
-            self._too_large.discard(download.url)
-            with anyio.move_on_after(DOWNLOAD_END, shield=True), suppress(PlaywrightError):
-                await download.cancel()  # what still comes would be waited for
-                await download.delete()
-
-    def dismiss(self, url: str) -> None:
-        """All that there is of going to `url` has come (`CallFiles.dismiss`)."""
-        for files in self._calls[-1:]:
-            files.dismiss(url)
-
-    async def _dismiss_later(self, url: str) -> None:
-        """A request that was given up may have become a download, of which nobody has heard yet."""
-        await anyio.sleep(DOWNLOAD_GRACE)
-        self.dismiss(url)
-
-    def _is_own(self, url: str) -> bool:
-        """Whether a download is the app's: from its origin, or begun by its main frame."""
-        begun = [frame for frame, begun in self._download_frames.values() if begun == url]
-        return self.main_frame_id in begun or site(url.removeprefix("blob:")) in self._sites
-
-    def _on_download_begin(self, event: Mapping[str, Any]) -> None:
-        self._download_frames[event["guid"]] = event["frameId"], event["url"]
-        while len(self._download_frames) > MAX_DOWNLOADS_KNOWN:
-            self._download_frames.pop(next(iter(self._download_frames)))
-
-    def _on_download_progress(self, event: Mapping[str, Any]) -> None:
-        if max(event["receivedBytes"], event["totalBytes"]) > MAX_DOWNLOAD:
-            _, url = self._download_frames.get(event["guid"], ("", ""))
-            download, _ = self._downloads.get(url, (None, None))
-            if download is not None:
-                self._too_large.add(url)
-                self.tasks.start_soon(_cancel, download)
-
     def _on_window(self, other: Page) -> None:
         if self._listener is None or other == self._page:
             return
-        self.dismiss(WINDOW)
+        self.files.dismiss(WINDOW)
         if self.window.in_hand:
             self.window.on_opened(other)
             return
         if self.beside is not None:
             self.beside.on_window()
         shown = self.console.show_address(other.url) or "empty"
-        self._note(f"the app opened a window ({shown}), which was closed")
+        self.note(f"the app opened a window ({shown}), which was closed")
         self.tasks.start_soon(_close, other)
 
     # --- being gone ---
@@ -721,8 +593,7 @@ class AppPage:
             return
         self.lost = reason
         self._left.set()
-        for files in self._calls:
-            files.close()
+        self.files.close()
         if self.beside is not None and self.beside.on_lost(reason) and self._listener is not None:
             self.tasks.start_soon(self._disconnect_after, self.beside, reason)
         else:
@@ -736,7 +607,8 @@ class AppPage:
         if self._connected and self._listener is not None:
             self._listener.on_disconnect(reason)
 
-    def _note(self, words: str) -> None:
+    def note(self, words: str) -> None:
+        """Tell its listener that something was refused."""
         shown, _ = self.console.replace_secrets(words)  # a page names its files as it likes
         self.notify(
             NoticeKind.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": shown}
@@ -760,16 +632,6 @@ def _is_own_report(kind: JsonValue, text: JsonValue) -> bool:
     except ValueError:
         return False
     return bool(said) and all(isinstance(each, list) and each[:1] == ["console"] for each in said)
-
-
-def first_line(problem: PlaywrightError) -> str:
-    """What Playwright says, without its log of what it tried."""
-    return label(str(problem).split("\n", 1)[0])
-
-
-async def _cancel(download: Download) -> None:
-    with suppress(PlaywrightError):
-        await download.cancel()
 
 
 async def _close(page: Page) -> None:

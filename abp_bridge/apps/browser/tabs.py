@@ -21,7 +21,8 @@ from playwright.async_api import Browser, BrowserContext, ProxySettings
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.chromium import BrowserError, run_chromium, run_profile
-from abp_bridge.apps.browser.page import Tab, first_line
+from abp_bridge.apps.browser.page import Tab
+from abp_bridge.apps.browser.page_files import first_line
 from abp_bridge.apps.browser.profile import use_profile
 from abp_bridge.interfaces.app import QuestionListener
 from abp_bridge.settings import Settings

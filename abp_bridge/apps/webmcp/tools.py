@@ -172,7 +172,7 @@ class WebMcpTools:
         if tool.node is not None:
             self._busy[key] = call, anyio.current_time()
         try:
-            with self._page.calling() as given:
+            with self._page.files.calling() as given:
                 result = await self._make(tool, params, call)
                 await given.wait()
             note = self._session.hide("; ".join(given.problems))

@@ -1,0 +1,199 @@
+"""The files that a page gives by itself while a call runs: what it prints, and what it downloads.
+
+Which of them belong to a call is counted in call_files.py; what the bridge fetches for an app is
+no matter of the page's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from playwright.async_api import Download, Page
+from playwright.async_api import Error as PlaywrightError
+
+from abp_bridge.apps.browser.call_files import CallFiles
+from abp_bridge.apps.browser.console import Console
+from abp_bridge.core.capability import AppFile
+from abp_bridge.core.file import guess_type
+from abp_bridge.core.json_value import JsonValue, as_text
+from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.app import MAX_DOWNLOAD, AppListener
+from abp_bridge.protocols.abp.data import UNKNOWN
+
+DOWNLOAD_GRACE = 0.5  # seconds from a request's end to the download that it is
+DOWNLOAD_END = 2.0  # seconds to give one up, and to take its file away
+MAX_DOWNLOADS_KNOWN = 1_000  # whose frame is remembered
+
+
+class GivingPage(Protocol):
+    """What a page is to the files that it gives (`page.AppPage`)."""
+
+    main_frame_id: str
+    console: Console
+    tasks: TaskGroup
+
+    @property
+    def listener(self) -> AppListener | None: ...
+    @property
+    def shown(self) -> Page: ...
+    def is_own_site(self, url: str) -> bool: ...
+    def note(self, words: str) -> None: ...
+
+
+class PageFiles:
+    """The files of one page."""
+
+    def __init__(self, page: GivingPage) -> None:
+        self._page = page
+        self._calls: list[CallFiles] = []  # of those that run
+        self._downloads: dict[str, tuple[Download, CallFiles]] = {}  # by address
+        self._printing = anyio.Lock()
+        self._too_large: set[str] = set()  # addresses of downloads that were given up
+        self._frames: dict[str, tuple[str, str]] = {}  # by download's id: the frame, the address
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether a call of this page's app runs."""
+        return bool(self._calls)
+
+    @contextmanager
+    def calling(self) -> Iterator[CallFiles]:
+        """While a call runs, its page's dialogs are questions, and what it prints or downloads is
+        the newest call's. What it still downloads afterwards is given up.
+        """
+        files = CallFiles()
+        self._calls.append(files)
+        try:
+            yield files
+        finally:
+            self._calls.remove(files)
+            for download, whose in self._downloads.values():
+                if whose is files:
+                    self._page.tasks.start_soon(_cancel, download)
+
+    async def print(self) -> bytes:
+        """The page as the bytes of a PDF.
+
+        Raises:
+            PlaywrightError: The browser cannot print it, or is gone.
+        """
+        async with self._printing:  # Chromium prints one after the other, or none
+            return await self._page.shown.pdf(print_background=True, prefer_css_page_size=True)
+
+    def on_print(self, title: JsonValue) -> None:
+        """The page calls `window.print()`."""
+        if not self._calls or not self._calls[-1].begin():
+            self._page.note("print() was refused: only a call prints, and not without end")
+            return
+        self._page.tasks.start_soon(self._print_for, self._calls[-1], self._name(title, 80))
+
+    async def _print_for(self, files: CallFiles, title: str) -> None:
+        given, problem = None, "its print() was not done: the page went"
+        try:
+            printed = await self.print()
+            given = AppFile(printed, "application/pdf", f"{title or 'page'}.pdf", "window.print()")
+            problem = ""
+        except PlaywrightError as failed:
+            problem = f"its print() failed: {first_line(failed)}"
+        finally:
+            files.end(given, problem)
+
+    def _name(self, words: JsonValue, longest: int) -> str:
+        """A file's name, which is the page's to choose."""
+        return label(self._page.console.replace_secrets(as_text(words))[0], longest)
+
+    def on_going(self, url: JsonValue) -> None:
+        """The page goes to an address, or opens a window: a file may come of it."""
+        if self._calls:
+            self._calls[-1].expect(as_text(url))
+
+    def on_download(self, download: Download) -> None:
+        """A download has begun."""
+        name = self._name(download.suggested_filename, 120)
+        is_awaited = self._page.listener is not None and bool(self._calls)
+        if not is_awaited or not self._calls[-1].begin(download.url):
+            self._page.note(f"a download was refused: {name}")
+            self._page.tasks.start_soon(_cancel, download)
+            return
+        self._downloads[download.url] = download, self._calls[-1]
+        self._page.tasks.start_soon(self._take_download, download, name, self._calls[-1])
+
+    async def _take_download(self, download: Download, name: str, files: CallFiles) -> None:
+        given, problem = None, f"its download {name} did not come"
+        try:
+            if failed := await download.failure():
+                problem = f"its download {name} failed: {label(failed, 80)}"
+                if download.url in self._too_large:
+                    problem = f"its download {name} has more than {MAX_DOWNLOAD} bytes"
+            elif not self._is_own(download.url):
+                self._page.note(f"a download of a frame was refused: {name}")
+                problem = ""
+            else:
+                content = await anyio.to_thread.run_sync((await download.path()).read_bytes)
+                kind = guess_type(name)
+                kind = "" if kind == UNKNOWN else kind
+                given, problem = AppFile(content, kind, name, "a download"), ""
+        except PlaywrightError as failed_so:
+            problem = f"its download {name} failed: {first_line(failed_so)}"
+        finally:
+            files.end(given, problem)
+            self._downloads.pop(download.url, None)
+            self._too_large.discard(download.url)
+            with anyio.move_on_after(DOWNLOAD_END, shield=True), suppress(PlaywrightError):
+                await download.cancel()  # what still comes would be waited for
+                await download.delete()
+
+    def dismiss(self, url: str) -> None:
+        """All that there is of going to `url` has come (`CallFiles.dismiss`)."""
+        for files in self._calls[-1:]:
+            files.dismiss(url)
+
+    def on_failed_navigation(self, url: str) -> None:
+        """A request that was given up may have become a download, of which nobody has heard yet."""
+        if self._calls:
+            self._page.tasks.start_soon(self._dismiss_later, url)
+
+    def close(self) -> None:
+        """The page is gone: nothing comes of what calls wait for."""
+        for files in self._calls:
+            files.close()
+
+    async def _dismiss_later(self, url: str) -> None:
+        await anyio.sleep(DOWNLOAD_GRACE)
+        self.dismiss(url)
+
+    def _is_own(self, url: str) -> bool:
+        """Whether a download is the app's: from its origin, or begun by its main frame."""
+        begun = [frame for frame, begun in self._frames.values() if begun == url]
+        by_main = self._page.main_frame_id in begun
+        return by_main or self._page.is_own_site(url.removeprefix("blob:"))
+
+    def on_download_begin(self, event: Mapping[str, Any]) -> None:
+        """In which frame that was (`Page.downloadWillBegin`)."""
+        self._frames[event["guid"]] = event["frameId"], event["url"]
+        while len(self._frames) > MAX_DOWNLOADS_KNOWN:
+            self._frames.pop(next(iter(self._frames)))
+
+    def on_download_progress(self, event: Mapping[str, Any]) -> None:
+        """How much of it there is: what is too large is given up (`Page.downloadProgress`)."""
+        if max(event["receivedBytes"], event["totalBytes"]) > MAX_DOWNLOAD:
+            _, url = self._frames.get(event["guid"], ("", ""))
+            download, _ = self._downloads.get(url, (None, None))
+            if download is not None:
+                self._too_large.add(url)
+                self._page.tasks.start_soon(_cancel, download)
+
+
+async def _cancel(download: Download) -> None:
+    with suppress(PlaywrightError):
+        await download.cancel()
+
+
+def first_line(problem: PlaywrightError) -> str:
+    """What Playwright says, without its log of what it tried."""
+    return label(str(problem).split("\n", 1)[0])
