@@ -54,6 +54,19 @@ OPENED: Json = {
 CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
 
 
+FORM: Json = {
+    "name": "book",
+    "description": "Books",
+    "attributes": ["toolname", "tooldescription", "action"],
+    "fields": [{"name": "day", "words": "Day", "asked": True, "attributes": ["name"]}],
+}
+TOOL: Json = {"name": "read", "problem": "", "members": ["name"], "annotations": ["readOnlyHint"]}
+
+
+def written(tool: Json = TOOL, *forms: Json) -> Json:
+    return {"tools": [tool], "forms": [*forms, {"attributes": ["id"], "fields": []}]}
+
+
 def whole() -> Facts:
     """An app that keeps every rule."""
     return Facts(
@@ -66,6 +79,7 @@ def whole() -> Facts:
         shutdown=None,
         asked=[CONFIRM],
         capabilities=[Capability("a", "A", {"type": "object"})],
+        written=written(TOOL, FORM),
     )
 
 
@@ -117,6 +131,17 @@ BROKEN: dict[str, tuple[dict[str, Json], Status, str]] = {
     ),
     "shutdown": ({"thrown": {"shutdown"}}, Status.FAILED, "it threw"),
     "console": ({"console": ["x is not a function"]}, Status.WARNING, "x is not a function"),
+    "tools": ({"written": written(TOOL, FORM, FORM)}, Status.FAILED, "book: 2 forms have this"),
+    "tool fields": (
+        {"written": written(TOOL, {**FORM, "fields": [{"words": "Day", "asked": True}]})},
+        Status.WARNING,
+        "book: 'Day' has no name",
+    ),
+    "tool words": (
+        {"written": written({**TOOL, "annotations": ["readOnly"]})},
+        Status.WARNING,
+        "read has the annotation 'readOnly', which is nothing; 'readOnlyHint' is",
+    ),
 }  # fmt: skip
 
 
@@ -272,7 +297,7 @@ def test_what_is_declined_without_a_file_is_said(asking: str) -> None:
         "The call asked a question, which was declined: Whom? (elicitation/input). What it returns"
         " after an answer is not checked: --answers FILE has it answered."
     ) in ended.stdout
-    assert "8 rules for other kinds of apps: manifest link, manifest," in ended.stdout
+    assert "11 rules for other kinds of apps: manifest link, manifest," in ended.stdout
 
 
 @pytest.mark.parametrize(
@@ -309,8 +334,25 @@ def test_of_an_app_that_is_not_there_one_thing_is_said_and_what_to_do(
     assert rule.startswith("FAILED       the app is there")
     assert problem in said
     assert step in cure
-    assert others == "not checked  22 rules, until that is mended (--json names them)"
-    assert counts == "0 passed, 1 failed, 0 to look at, 22 not checked."
+    assert others == "not checked  25 rules, until that is mended (--json names them)"
+    assert counts == "0 passed, 1 failed, 0 to look at, 25 not checked."
+
+
+def test_what_a_page_wrote_of_its_tools_is_looked_at_as_it_is_written(web_site: str) -> None:
+    ended = check(f"{web_site}/misspelt.html", ABP_CHROME_SANDBOX="0")
+    assert ended.returncode == 1
+    for said in (
+        "read: the browser did not take it: InvalidStateError: Duplicate tool name",
+        "book: 2 forms have this toolname",
+        "its form has no toolname, and is no tool without",
+        "book: 'guests' has no name",
+        "read has the annotation 'readonlyHint', which is nothing; 'readOnlyHint' is",
+        "read has the annotation 'destructiveHint', which is nothing; there are readOnlyHint",
+        "read has 'desciption', which is nothing; 'description' is",
+        "book: a field has 'toolparamdescripton', which is nothing; 'toolparamdescription' is",
+        "its form has 'toolnmae', which is nothing; 'toolname' is",
+    ):
+        assert said in ended.stdout
 
 
 def test_a_page_is_looked_at_in_a_browser(web_site: str) -> None:

@@ -145,7 +145,7 @@ class AppPage:
         *,
         overhear: Overhear = ignore,
     ) -> None:
-        self._overhear = overhear
+        self.overhear = overhear
         self.lost = ""  # why it is gone
         self.dialogs: Dialogs  # from `prepare` on, and so is its window
         self.window: Window
@@ -390,7 +390,7 @@ class AppPage:
             size += len(evaluated[0])
             if evaluated[1] is True or size > MAX_RESULT:
                 read = _read("".join(parts))
-                self._overhear(method, read.value, read.thrown)
+                self.overhear(method, read.value, read.thrown)
                 return replace(read, at=self.console.show_place(read.at)) if read.at else read
             evaluated = await self._evaluate("(script, key) => script.next(key)", key)
         return _thrown(
@@ -479,7 +479,7 @@ class AppPage:
         except ValueError as problem:
             return _failure("INVALID_PARAMS", f"The request cannot be read: {problem}")
         if kind == "ask":
-            self._overhear("ask", said, False)
+            self.overhear("ask", said, False)
             return await self._ask(said, str(id))
         if kind == "withdraw":
             if (scope := self._questions.get(str(said))) is not None:

@@ -10,11 +10,12 @@ from dataclasses import replace
 import anyio
 
 from abp_bridge.apps.browser.fetch import site
-from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.apps.browser.page import AppPage, ignore
 from abp_bridge.apps.webmcp.call import ToolCall
 from abp_bridge.apps.webmcp.form_call import FormCall
 from abp_bridge.apps.webmcp.page_form import PageForm
 from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
+from abp_bridge.apps.webmcp.written import WrittenTools
 from abp_bridge.core.capability import CallResult, Capability, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, NoticeKind
@@ -46,6 +47,7 @@ class WebMcpTools:
     def __init__(self) -> None:
         self._page: AppPage | None = None
         self._session: ToolSession | None = None
+        self._written: WrittenTools | None = None  # where somebody checks the page
         self._limit = 0.0
         self._names: dict[Key, str] = {}
         self._listed: list[Capability] = []
@@ -65,26 +67,35 @@ class WebMcpTools:
         self._unanswered = min(settings.question_timeout, settings.park_timeout)
         self._session = ToolSession(page, self._on_change, set(map(site, settings.frames)))
         await self._session.start()
+        if page.overhear is not ignore:
+            self._written = WrittenTools(page)
+            await self._written.attach()
         page.tasks.start_soon(self._tell_changes)
 
     async def find(self, limit: float) -> str:
         """Wait for a tool (`PageTools.find`)."""
         assert self._session is not None
         assert self._page is not None
-        if not await self._session.is_known_to_page():
-            if self._page.lost:
-                return f"The page is gone: {self._page.lost}."
+        missing = await self._find(limit, self._session, self._page)
+        if self._written is not None:
+            await self._written.tell()
+        return missing
+
+    async def _find(self, limit: float, session: ToolSession, page: AppPage) -> str:
+        if not await session.is_known_to_page():
+            if page.lost:
+                return f"The page is gone: {page.lost}."
             return (
                 "Nor can it offer tools by WebMCP: it has no document.modelContext, as a page that"
                 " is not https has none, a Chromium before 153, and one that was started without"
                 " --enable-features=WebMCP."
             )
         with anyio.move_on_after(limit):
-            while not self._session.tools:
+            while not session.tools:
                 await self._changed.wait()
-        if self._session.tools:
+        if session.tools:
             return ""
-        warnings = "".join(f" But {each}." for each in await self._session.warnings())
+        warnings = "".join(f" But {each}." for each in await session.warnings())
         return (
             "Nor does it offer tools by WebMCP: no script of it registered one within"
             f" {limit:g} s, and no form of it has both a toolname and a tooldescription.{warnings}"
@@ -96,6 +107,8 @@ class WebMcpTools:
         """
         session = self._session
         assert session is not None
+        if self._written is not None:
+            await self._written.tell()
         tools, self._told = list(session.tools.values()), dict(session.tools)
         if not session.knows_secrets:
             self._listed_before = self._told

@@ -143,6 +143,9 @@ class FactCollector:
         if name == "ask":
             self.facts.asked.append(said)
             return
+        if name == "tools":
+            self.facts.written = as_object(said)
+            return
         if name == "manifest":
             self.facts.manifest = as_object(said)
             return

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
@@ -17,15 +18,17 @@ from abp_bridge.core.json_value import (
     as_list,
     as_object,
     as_text,
+    as_texts,
     to_text,
 )
+from abp_bridge.core.near_names import MISSPELT, nearest
 from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.question import MISSING, Missing, Outcome
 from abp_bridge.core.question import Kind as QuestionKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.abp.members import find_misspelt
+from abp_bridge.protocols.abp.members import find_misspelt, find_near
 
 
 def is_object(value: JsonValue) -> TypeGuard[JsonObject]:
@@ -100,6 +103,7 @@ class Facts:
         questions: What of that was a question.
         capabilities: What the bridge makes of its lists.
         console: What its page's console had.
+        written: What its page wrote of WebMCP's tools: `tools` that it registered, and `forms`.
     """
 
     kind: Kind
@@ -118,6 +122,7 @@ class Facts:
     questions: list[Asked] = field(default_factory=list)
     capabilities: Sequence[Capability] = ()
     console: list[str] = field(default_factory=list)
+    written: JsonObject | None = None
 
 
 Problems = Iterator[str]
@@ -447,6 +452,84 @@ _NOT_REACHED = {
     "there is no host": "Look at the address.",
 }
 
+# --- WebMCP ---------------------------------------------------------------------------------------
+
+_ATTRIBUTES = ("toolname", "tooldescription", "toolautosubmit", "toolparamdescription")
+_MEMBERS = ("name", "title", "description", "inputSchema", "annotations", "execute")
+_HINTS = ("readOnlyHint", "untrustedContentHint", "consequentialHint")
+
+
+def _written(facts: Facts) -> tuple[list[JsonObject], list[JsonObject]] | None:
+    """What was registered, and the forms that are tools, or nearly; None where nothing is."""
+    said = facts.written or {}
+    tools, forms = (list(map(as_object, as_list(said.get(name)))) for name in ("tools", "forms"))
+    forms = [each for each in forms if _is_meant(each)]
+    return (tools, forms) if tools or forms else None
+
+
+def _is_meant(form: JsonObject) -> bool:
+    """Whether somebody made it a tool, or wanted to."""
+    attributes = as_texts(form.get("attributes"))
+    return bool({*_ATTRIBUTES} & {*attributes}) or any(find_near("", attributes, _ATTRIBUTES))
+
+
+def _name(tool: JsonObject) -> str:
+    return label(as_text(tool.get("name")) or "a tool without a name", 80)
+
+
+def _tools(facts: Facts) -> Problems | None:
+    if (written := _written(facts)) is None:
+        return None
+    return _tool_problems(*written)
+
+
+def _tool_problems(tools: Sequence[JsonObject], forms: Sequence[JsonObject]) -> Problems:
+    for each in tools:
+        if problem := as_text(each.get("problem")):
+            yield f"{_name(each)}: the browser did not take it: {problem}"
+    names = [as_text(each.get("name")) for each in forms]
+    for name, count in Counter(names).items():
+        if name and count > 1:
+            yield f"{label(name, 80)}: {count} forms have this toolname"
+    for each in forms:
+        for word in ("name", "description"):
+            if not as_text(each.get(word)):
+                yield f"{_name(each)}: its form has no tool{word}, and is no tool without"
+
+
+def _fields(facts: Facts) -> Problems | None:
+    if (written := _written(facts)) is None:
+        return None
+    return (
+        f"{_name(form)}: {label(as_text(each.get('words')), 80)!r} has no name"
+        for form in written[1]
+        for each in map(as_object, as_list(form.get("fields")))
+        if each.get("asked") is True and not as_text(each.get("name"))
+    )
+
+
+def _words(facts: Facts) -> Problems | None:
+    if (written := _written(facts)) is None:
+        return None
+    return _word_problems(*written)
+
+
+def _word_problems(tools: Sequence[JsonObject], forms: Sequence[JsonObject]) -> Problems:
+    for each in tools:
+        yield from find_near(f"{_name(each)} has", as_texts(each.get("members")), _MEMBERS)
+        hints = [hint for hint in as_texts(each.get("annotations")) if hint not in _HINTS]
+        for hint in hints:
+            meant = nearest(hint, _HINTS, MISSPELT)
+            right = f"{meant!r} is" if meant else f"there are {', '.join(_HINTS)}"
+            where = f"{_name(each)} has the annotation"
+            yield f"{where} {label(hint, 60)!r}, which is nothing; {right}"
+    for form in forms:
+        for each in (form, *map(as_object, as_list(form.get("fields")))):
+            attributes = as_texts(each.get("attributes"))
+            where = f"{_name(form)}: {'its form' if each is form else 'a field'} has"
+            yield from find_near(where, attributes, _ATTRIBUTES)
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "address",
@@ -634,6 +717,33 @@ RULES: tuple[Rule, ...] = (
         "See the file and the line that it names.",
         _console,
         (Kind.PAGE,),
+        must=False,
+    ),
+    Rule(
+        "tools",
+        "each tool of the page is one to the browser, under a name of its own",
+        "docs/webmcp.md",
+        "Await what registerTool() returns; give each form a toolname of its own, and a"
+        " tooldescription.",
+        _tools,
+        (Kind.PAGE, Kind.TOOLS),
+    ),
+    Rule(
+        "tool fields",
+        "each field of a form that is a tool has a name",
+        "docs/webmcp.md",
+        "Give it a name: without one it is no parameter of the tool, and is not sent.",
+        _fields,
+        (Kind.PAGE, Kind.TOOLS),
+        must=False,
+    ),
+    Rule(
+        "tool words",
+        "no attribute, member or annotation of a tool is misspelt",
+        "docs/webmcp.md",
+        "Write it as WebMCP has it: a name that is none is passed over.",
+        _words,
+        (Kind.PAGE, Kind.TOOLS),
         must=False,
     ),
 )

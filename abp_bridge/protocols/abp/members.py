@@ -41,9 +41,9 @@ def find_misspelt(kind: Kind, params: JsonObject) -> Iterator[str]:
     """A sentence for each name in the params, their options and their schema that is nothing there
     and near to one that is something.
     """
-    yield from _find("the params have", params, known_members(kind))
+    yield from find_near("the params have", params, known_members(kind))
     for option in as_list(params.get("options")) if kind is Kind.SELECT else ():
-        yield from _find("an option has", as_object(option), _OPTION)
+        yield from find_near("an option has", as_object(option), _OPTION)
     yield from _find_in_schema(params.get("schema"), _DEEPEST)
 
 
@@ -51,7 +51,7 @@ def _find_in_schema(schema: JsonValue, depth: int) -> Iterator[str]:
     keywords = as_object(schema)
     if not keywords or not depth:
         return
-    yield from _find("the schema has", keywords, _KEYWORDS)
+    yield from find_near("the schema has", keywords, _KEYWORDS)
     inner = list(as_object(keywords.get("properties")).values())
     for name in ("items", "anyOf", "oneOf", "allOf"):
         each = keywords.get(name)
@@ -60,7 +60,10 @@ def _find_in_schema(schema: JsonValue, depth: int) -> Iterator[str]:
         yield from _find_in_schema(each, depth - 1)
 
 
-def _find(where: str, names: Iterable[str], known: Sequence[str]) -> Iterator[str]:
+def find_near(where: str, names: Iterable[str], known: Sequence[str]) -> Iterator[str]:
+    """A sentence, which begins with `where`, for each of the names that is not known and near to
+    one that is.
+    """
     for name in names:
         if name not in known and (meant := nearest(name, known, MISSPELT)):
             yield f"{where} {label(name, 60)!r}, which is nothing; {meant!r} is"

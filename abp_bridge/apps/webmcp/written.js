@@ -1,0 +1,49 @@
+// What a page wrote of its tools, for whoever checks it: the browser tells of those that it took,
+// and of no other. Run twice: before the page's first script it notes each registration from then
+// on, and later, with `read`, it says what there is.
+function written(read) {
+  'use strict';
+  const AT = Symbol.for('abp-bridge.written');
+  const MOST = 500; // of each kind
+  const UNASKED = new Set(['hidden', 'submit', 'reset', 'button', 'image', 'fieldset', 'output']);
+
+  function note() {
+    const made = globalThis.ModelContext?.prototype;
+    if (!made?.registerTool) return;
+    const tools = [];
+    Object.defineProperty(globalThis, AT, { value: tools });
+    const register = made.registerTool;
+    made.registerTool = function (tool, ...rest) {
+      const said = { name: String(tool?.name ?? ''), problem: '' };
+      said.members = Object.keys(tool ?? {});
+      said.annotations = Object.keys(tool?.annotations ?? {});
+      if (tools.length < MOST) tools.push(said);
+      const fail = (problem) => (said.problem = String(problem));
+      try {
+        const promise = register.call(this, tool, ...rest);
+        promise?.then?.(() => {}, fail);
+        return promise;
+      } catch (problem) {
+        fail(problem);
+        throw problem;
+      }
+    };
+  }
+
+  const named = (each) => each.getAttributeNames();
+  const field = (each) => ({
+    name: each.getAttribute('name') ?? '',
+    words: each.id || each.labels?.[0]?.textContent.trim().slice(0, 80) || each.type || each.localName,
+    asked: !UNASKED.has(each.type) && each.localName !== 'object',
+    attributes: named(each),
+  });
+  const form = (each) => ({
+    name: each.getAttribute('toolname') ?? '',
+    description: each.getAttribute('tooldescription') ?? '',
+    attributes: named(each),
+    fields: [...Reflect.get(HTMLFormElement.prototype, 'elements', each)].slice(0, MOST).map(field),
+  });
+  if (!read) return note();
+  const forms = [...document.querySelectorAll('form')].slice(0, MOST).map(form);
+  return JSON.stringify({ tools: globalThis[AT] ?? [], forms });
+}

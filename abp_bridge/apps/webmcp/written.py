@@ -1,0 +1,43 @@
+"""What a page wrote of its tools, the browser's own list apart: for `abp-bridge check`, as that has
+neither what the browser refused nor what it passed over.
+
+`written.js` is the other half of this module.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+from playwright.async_api import Error as PlaywrightError
+
+from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.core import json_text
+
+SCRIPT = Path(__file__).with_name("written.js")
+READ_LIMIT = 2.0  # seconds
+MAX_TEXT = 2**22  # characters of what is read
+
+
+class WrittenTools:
+    """What one page wrote: told to who overhears it, as `tools`."""
+
+    def __init__(self, page: AppPage) -> None:
+        self._page = page
+        self._script = SCRIPT.read_text(encoding="utf-8")
+
+    async def attach(self) -> None:
+        """Note each registration from the page's first script on.
+
+        Raises:
+            PlaywrightError: The page is gone.
+        """
+        await self._page.shown.add_init_script(f"({self._script})(false)")
+
+    async def tell(self) -> None:
+        """Tell what the page wrote so far."""
+        with anyio.move_on_after(READ_LIMIT), suppress(PlaywrightError, ValueError):
+            text = await self._page.shown.evaluate(f"({self._script})(true)")
+            if isinstance(text, str) and len(text) <= MAX_TEXT:
+                self._page.overhear("tools", json_text.parse(text), False)
