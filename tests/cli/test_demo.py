@@ -207,7 +207,7 @@ def test_the_account_has_every_question_with_its_route_and_who_answered(
     assert cells[11][2:6] == [
         "resource",
         "declined",
-        "script",
+        "nobody",
         "mcp-url (on a page of the bridge's own)",
     ]
     assert cells[12][2:6] == ["sampling", "accepted", "demo", "mcp-sampling"]
@@ -339,7 +339,7 @@ def test_each_question_has_its_answer_and_its_row_in_the_account(scripted: list[
     assert [row["message"] for row in account["questions"]] == ASKED
     ours = [row for row in account["questions"] if row["route"]]
     assert [row["outcome"] for row in ours] == [event["outcome"] for event in answered]
-    assert {row["answerer"] for row in ours} == {"script", "demo"}
+    assert {row["answerer"] for row in ours} == {"script", "demo", "nobody"}
 
 
 def test_the_app_gets_what_was_answered(scripted: list[Json]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from support.peer import PATIENCE
-from support.screen import DOWN, ENTER, Screen
+from support.screen import CTRL_C, DOWN, ENTER, Screen
 from support.visitor import type_on_the_page
 
 from abp_bridge.cli.parameters import ParameterError, read_parameters
@@ -109,6 +110,7 @@ def test_what_no_entry_answers_is_not_told_as_its_no(request_: Json, tmp_path: P
     told = events(run(*asked, "--json"))
     assert told["answered"]["outcome"] == "declined"
     assert told["answered"]["by"] == "nobody: no entry answers it"
+    assert told["account"]["questions"][0]["answerer"] == "nobody"
 
 
 def test_a_call_that_fails_is_an_exit_code_of_its_own() -> None:
@@ -177,6 +179,54 @@ def test_on_the_page_without_a_browser_the_link_stands_here() -> None:
         assert screen.end() == 0
     assert "Open this link:" in screen.shown
     assert re.search(r'data +\{"value": "Ada"\}', screen.shown), "what the app got, as it got it"
+
+
+ASK_SECRET = ["demo", "demo.ask", f"request={json.dumps(SECRET)}"]
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_who_went_to_the_page_sees_until_when_it_waits_and_can_come_back(columns: int) -> None:
+    with Screen([*TRY, *ASK_SECRET], ENV, columns=columns) as screen:
+        screen.until("Esc cancels")
+        screen.press(ENTER)
+        screen.until("Ctrl-C cancels the")
+        assert re.search(r"Waits for you on that page, until\s\d\d:\d\d;", screen.shown)
+        screen.press(CTRL_C)
+        screen.until("1 question: 1 cancelled.")
+        assert screen.end() == 0
+    assert "Ctrl-C once more ends" in screen.shown
+
+
+def test_what_is_answered_on_the_page_is_waited_for_no_longer() -> None:
+    with Screen([*TRY, *ASK_SECRET], ENV) as screen:
+        screen.until("Esc cancels")
+        screen.press(ENTER)
+        screen.until("Ctrl-C cancels the")
+        type_on_the_page(screen.shown, "hunter2")
+        screen.until("1 question: 1 accepted")
+        assert screen.end() == 0
+
+
+def test_where_nobody_can_be_asked_it_says_why_and_what_would_do() -> None:
+    said = " ".join(run(*ASK_SECRET).stdout.split())
+    assert "this is no terminal, and no browser can be opened" in said
+    assert "--answers FILE" in said
+    assert "--page open" not in said
+
+
+def test_input_that_is_piped_is_said_to_be_so() -> None:
+    piped = ["sh", "-c", f"echo | {shlex.join([*TRY, *ASK_SECRET])}"]
+    with Screen(piped, ENV) as screen:
+        screen.until("stdin is no terminal")
+        assert screen.end() == 0
+
+
+def test_each_question_on_the_page_is_said_to_wait() -> None:
+    with Screen([*TRY, *ASK_SECRET, "--on", "page"], {**ENV, "BROWSER": "/bin/true"}) as screen:
+        screen.until("Waits for you on the page, until ")
+        screen.until(": Key?")
+        screen.press(CTRL_C)
+        assert screen.end() == 130
 
 
 SCHEMA: Json = {

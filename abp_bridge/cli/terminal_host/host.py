@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -44,7 +45,7 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
-from abp_bridge.core.sanitize import label, message
+from abp_bridge.core.sanitize import MESSAGE_LIMIT, label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
@@ -67,6 +68,8 @@ LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be u
 WHO_ANSWERS = ("ABP_ANSWERS", "ABP_ASK_ON")
 FILE = "the answers file"  # who answers, where it is one
 NO_ENTRY = "nobody: no entry answers it"
+ONCE_MORE = "Ctrl-C once more ends abp-bridge {}."
+LOOK_INTERVAL = 1.0  # seconds between looks at which questions wait on the page
 
 
 class CommandError(AbpBridgeError):
@@ -94,6 +97,8 @@ class Answerer:
         account: For each word that the bridge has for who answered, what the account calls them,
             and says of them.
         sampling: What this host answers in a model's place; None where it has no model.
+        limit: Seconds that a question waits on the page, where the app names no other time.
+        cures: Words in which the bridge names its own flags, and those for this command.
     """
 
     by: str
@@ -104,6 +109,8 @@ class Answerer:
     warning: str = ""
     account: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     sampling: str | None = None
+    limit: float = 0.0
+    cures: Mapping[str, str] = field(default_factory=dict)
 
 
 class CallEnd(NamedTuple):
@@ -200,6 +207,8 @@ class TerminalHost:
         self._numbers = count(1)  # of the questions
         self._client: Client | None = None
         self._began = 0.0
+        self._on_page: set[anyio.CancelScope] = set()  # questions whose person went to the page
+        self._unanswered: list[str] = []  # questions that no entry answers
 
     def _end(self, code: int) -> None:
         if self._code is None:
@@ -231,9 +240,17 @@ class TerminalHost:
         return self._code or 0
 
     def _on_signal(self, number: int) -> None:
-        """Ctrl-C cancels the question that is open here, if one is; else it ends the session."""
-        if number == signal.SIGINT and self.terminal is not None and self.terminal.interrupt():
-            return
+        """Ctrl-C cancels the question that is open here or on the page, if one is; else it ends the
+        session.
+        """
+        if number == signal.SIGINT and self.terminal is not None:
+            if self.terminal.interrupt():
+                return
+            if self._on_page and self.terminal.interrupts == 0:
+                self.terminal.interrupts += 1
+                for scope in self._on_page:
+                    scope.cancel()
+                return
         self._end(128 + number)
 
     async def _connect_and_do(self, work: Work, words: IO[str]) -> None:
@@ -337,15 +354,41 @@ class TerminalHost:
             self._warning = ""
         self.view.on_call(capability, about)
         limit = SCRIPTED_LIMIT if self._script is not None else PERSON_LIMIT
-        result = await self.client.call_tool(
-            "abp_call",
-            {"capability": capability, **({"params": dict(params)} if params else {})},
-            read_timeout_seconds=limit,
-            progress_callback=on_progress,
-        )
+        async with anyio.create_task_group() as tasks:
+            if self.terminal is None and self._script is None:
+                tasks.start_soon(self._tell_what_waits)
+            result = await self.client.call_tool(
+                "abp_call",
+                {"capability": capability, **({"params": dict(params)} if params else {})},
+                read_timeout_seconds=limit,
+                progress_callback=on_progress,
+            )
+            tasks.cancel_scope.cancel()
         ended = CallEnd(bool(result.is_error), _files(result))
-        self.view.on_result(capability, ended.failed, _text(result), ended.files)
+        self.view.on_result(capability, ended.failed, self._own_words(_text(result)), ended.files)
         return ended
+
+    async def _tell_what_waits(self) -> None:
+        """Of each question that is open on the page: that it waits, and how long."""
+        told = set[str]()
+        while True:
+            await anyio.sleep(LOOK_INTERVAL)
+            for each in (await self.status())["questions"]["open"]:
+                if each["id"] not in told:
+                    told.add(each["id"])
+                    self.view.note(f"Waits for you on the page{self._bound}: {each['message']}")
+
+    @property
+    def _bound(self) -> str:
+        """Until when a question waits there that is asked now."""
+        limit = self._answerer.limit
+        return time.strftime(", until %H:%M", time.localtime(time.time() + limit)) if limit else ""
+
+    def _own_words(self, words: str) -> str:
+        """The bridge's words with the flags of this command."""
+        for theirs, own in self._answerer.cures.items():
+            words = words.replace(theirs, own)
+        return words
 
     async def status(self) -> dict[str, Any]:
         """What `abp_status` says."""
@@ -364,12 +407,14 @@ class TerminalHost:
         is known here only.
         """
         answerers = self._answerer.account
-        rows = [dict(row) for row in questions["ended"]]
+        rows = [{**row, "reason": self._own_words(row["reason"])} for row in questions["ended"]]
         for row in rows:
-            if row["answeredBy"] in answerers:
+            if any(words.startswith(row["message"]) for words in self._unanswered):
+                row["answerer"] = "nobody"
+            elif row["answeredBy"] in answerers:
                 row["answerer"] = answerers[row["answeredBy"]][0]
-        used = {row["answeredBy"] for row in rows}
-        who = [f"{name}: {why}" for word, (name, why) in answerers.items() if word in used]
+        used = {row.get("answerer") for row in rows}
+        who = [f"{name}: {why}" for name, why in answerers.values() if name in used]
         remarks = [] if self._script is None else self._script.remarks()
         return Account(rows, questions["endedCount"], seconds, who, remarks)
 
@@ -390,8 +435,11 @@ class TerminalHost:
         number = next(self._numbers)
         id = f"question-{number}"
         if params.mode == "url":
-            _, content = await self._ask(number, _link_question(id, params), self.terminal)
-            return ElicitResult(action="accept" if content == {GO: True} else "decline")
+            asked = _link_question(id, params)
+            outcome, content = await self._ask(number, asked, self.terminal)
+            if content == {GO: True}:
+                outcome = await self._wait_for_page()
+            return ElicitResult(action="cancel" if outcome is Outcome.CANCELLED else "decline")
         form = params.model_dump(by_alias=True, exclude_none=True)
         try:
             question = decode_form(form, id=id, origin="the bridge")
@@ -399,6 +447,20 @@ class TerminalHost:
             return ErrorData(code=INVALID_PARAMS, message=str(problem))
         outcome, content = await self._ask(number, question, self.terminal or self._script)
         return ElicitResult.model_validate(encode_reply(question, outcome, content))
+
+    async def _wait_for_page(self) -> Outcome:
+        """Wait for as long as the question is open on the page, which has the answer: the bridge
+        takes this request back then. Returns how it ended here, by Ctrl-C.
+        """
+        self.view.note(f"Waits for you on that page{self._bound}; Ctrl-C cancels the question.")
+        with anyio.CancelScope() as scope:
+            self._on_page.add(scope)
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._on_page.discard(scope)
+        self.view.note(ONCE_MORE.format(self._command))
+        return Outcome.CANCELLED
 
     async def _ask(
         self, number: int, question: Question, surface: Terminal | Script | None
@@ -412,7 +474,9 @@ class TerminalHost:
         self.view.on_question(number, question, by)
         try:
             response = await surface.ask(question) if surface else UNANSWERED
-            by = NO_ENTRY if response is UNANSWERED else by
+            if response is UNANSWERED:
+                by = NO_ENTRY
+                self._unanswered.append(label(question.message, MESSAGE_LIMIT))
             outcome, content = response.outcome, validate_answer(question, response.content)[0]
         finally:
             self.view.on_answer(number, question, outcome, content, by)
@@ -425,7 +489,7 @@ class TerminalHost:
         if pressed >= MANY_INTERRUPTS:
             self._end(128 + signal.SIGINT)
         elif pressed:
-            self.view.note(f"Ctrl-C once more ends abp-bridge {self._command}.")
+            self.view.note(ONCE_MORE.format(self._command))
 
     def _with_origin(self, question: Question) -> Question:
         """The bridge puts the app's origin first in the message: here it is who asks."""

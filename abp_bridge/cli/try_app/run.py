@@ -7,7 +7,9 @@ Owns what is called: what the command line names, or what the person here choose
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -88,9 +90,11 @@ _BY_LINK = (
     " browser can be opened."
 )
 _NOBODY = (
-    "There is neither a terminal nor a browser to ask you in: what it asks is NOT_SUPPORTED. With"
-    " --answers FILE it is answered from a file."
+    "You cannot be asked here: {} is no terminal, and no browser can be opened (there is neither"
+    " $BROWSER nor a display). What it asks is NOT_SUPPORTED. With --answers FILE it is answered"
+    " from a file."
 )
+_CURES = {"--page open": "--on page where a browser can be opened, or --answers FILE"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -131,6 +135,7 @@ def run(options: argparse.Namespace) -> int:
     if by == PAGE:
         answerer = _make_page_answerer()
         environ = _page_environment(settings, asks=not answerer.warning)
+    answerer = replace(answerer, limit=settings.question_timeout, cures=_CURES)
     host = partial(
         TerminalHost,
         "try",
@@ -152,7 +157,8 @@ def _make_page_answerer() -> Answerer:
         return Answerer(PAGE, _INTRODUCTIONS[PAGE], hosts=at_terminal(), links=True)
     if at_terminal():
         return Answerer(PAGE, _BY_LINK, links=True)
-    return Answerer(PAGE, "", hosts=False, warning=_NOBODY)
+    stream = "stdin" if sys.stdout.isatty() else "stdout" if sys.stdin.isatty() else "this"
+    return Answerer(PAGE, "", hosts=False, warning=_NOBODY.format(stream))
 
 
 def _page_environment(settings: Settings, *, asks: bool) -> dict[str, str]:

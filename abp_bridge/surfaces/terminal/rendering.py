@@ -88,7 +88,12 @@ def wrapped(
     for line in words.splitlines() or [""]:
         further = f"{after}{QUOTE}" if line.startswith(QUOTE) else after
         lines += textwrap.wrap(
-            line, room, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
+            line,
+            room,
+            initial_indent=indent,
+            subsequent_indent=further,
+            break_on_hyphens=False,
+            break_long_words=False,  # a link is copied whole where the terminal itself breaks it
         ) or [""]
     return lines
 
@@ -104,7 +109,7 @@ def beside(first: str, words: str, column: int) -> list[str]:
     if not sys.stdout.isatty():
         return [first + words]
     room = max(2 * column, min(width(), WIDEST)) - column
-    lines = textwrap.wrap(words, room, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(words, room, break_on_hyphens=False, break_long_words=False) or [""]
     return [first + lines[0], *(" " * column + line for line in lines[1:])]
 
 
