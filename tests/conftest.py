@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 
 # Every bridge that a test spawns has it from here: none looks into the user's own caches.
 os.environ["ABP_TOOL_CACHE"] = "off"
+# Playwright's Node, which hundreds of them start, finds there what an earlier one compiled.
+os.environ["NODE_COMPILE_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "node")
 
 settings.register_profile(
     "ci",

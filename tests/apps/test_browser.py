@@ -1024,6 +1024,27 @@ async def test_a_page_that_is_closed_is_gone_once(browser: Browser, site: Web) -
 # --- processes ------------------------------------------------------------------------------------
 
 
+async def test_of_what_playwright_turns_on_and_off_in_a_browser_nothing_is_forgotten(
+    browser: Browser,
+) -> None:
+    session = await browser.new_browser_cdp_session()
+    processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+    [process] = [each["id"] for each in processes if each["type"] == "browser"]
+    words = Path(f"/proc/{process}/cmdline").read_bytes().decode().replace("\0", " ").split()
+    for flag in ("--enable-features=", "--disable-features="):
+        theirs, ours = (
+            set(word.removeprefix(flag).split(",")) for word in words if word.startswith(flag)
+        )
+        assert theirs - ours == set()  # the last list is all that counts
+
+
+async def test_a_window_holds_no_page_of_the_browsers_own(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html"):
+        session = await browser.new_browser_cdp_session()
+        found = (await session.send("Target.getTargets", {"filter": [{}]}))["targetInfos"]
+        assert {each["type"] for each in found} <= {"page", "tab"}
+
+
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
     """A mark in this process's environment, and so in that of every process that is started from

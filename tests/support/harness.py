@@ -45,7 +45,10 @@ def environment(**more: str) -> dict[str, str]:
     """
     kept = {
         name: os.environ[name]
-        for name in ("PATH", "HOME", "LANG", "PYTHONPATH", "ABP_TOOL_CACHE")
+        for name in (
+            *("PATH", "HOME", "LANG", "PYTHONPATH"),
+            *("ABP_TOOL_CACHE", "NODE_COMPILE_CACHE"),
+        )
         if name in os.environ
     }
     return {**kept, "ABP_CHROME_SANDBOX": "0", "ABP_PERSON_FLOOR": "0", **more}

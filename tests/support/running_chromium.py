@@ -18,7 +18,8 @@ def running_chromium(
     folder: Path, *words: str, env: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """It runs with these options and pages, and a profile in `folder`: where it is driven."""
-    options = ["--no-sandbox", "--remote-debugging-port=0", f"--user-data-dir={folder}"]
+    lean = "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup"  # half of a start
+    options = ["--no-sandbox", "--remote-debugging-port=0", f"--user-data-dir={folder}", lean]
     command = [str(find_chromium(read_settings())), *options, *words]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as browser:
         assert browser.stderr is not None

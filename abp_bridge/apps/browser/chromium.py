@@ -39,9 +39,24 @@ _PROXIED_UDP = tuple(
     for name in ("webrtc-ip-handling-policy", "force-webrtc-ip-handling-policy")
 )
 
-# Two lists of features do not add up: the last is all. So Playwright's own stand in this one, too.
+# Two lists of features do not add up: the last is all. So Playwright's own stand in these, too.
 _FEATURES = ("CDPScreenshotNewSurface", "SkipListAccountsWithoutGaiaCookies", "WebMCP")
-_ARGUMENTS = (*_PROXIED_UDP, f"--enable-features={','.join(_FEATURES)}")
+_PLAYWRIGHTS = (
+    *("AimEnabled", "AvoidCorsURLLoaderRestartOnRedirect", "AvoidUnnecessaryBeforeUnloadCheckSync"),
+    *("DestroyProfileOnBrowserClose", "HttpsFirstBalancedModeAutoEnable", "HttpsUpgrades"),
+    *("LensOverlay", "MediaRouter", "NetworkTimeServiceQuerying", "OptimizationHints"),
+    *("PaintHolding", "PreconnectToSearch", "TcpPortRandomizationWin"),
+    *("ThirdPartyStoragePartitioning", "msEdgeUpdateLaunchServicesPreferredVersion"),
+    "msForceBrowserSignIn",
+)
+# Two pages of its own for each window, which cost more than the app's: half of a page's start.
+_ADDRESS_BAR = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup")
+_EXTENSIONS = ("DisableLoadExtensionCommandLineSwitch",)  # so that they can be loaded
+_ARGUMENTS = (
+    *_PROXIED_UDP,
+    f"--enable-features={','.join(_FEATURES)}",
+    f"--disable-features={','.join((*_PLAYWRIGHTS, *_ADDRESS_BAR, *_EXTENSIONS))}",
+)
 
 _NAMES = (
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),

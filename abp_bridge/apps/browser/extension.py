@@ -80,7 +80,6 @@ class _ExtensionTabs:
         args = [
             f"--disable-extensions-except={self._folder}",
             f"--load-extension={self._folder}",
-            "--disable-features=DisableLoadExtensionCommandLineSwitch",
         ]
         shown = {"accept_downloads": True, "no_viewport": not self._settings.headless}
         running = run_profile(self._settings, "", args=args, **shown)
