@@ -254,7 +254,8 @@ class _Protocol(H11Protocol):
     bound. The oldest of them goes at once where a new one needs its place.
     """
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
         self._made = self.loop.time()
         self._watch()

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -39,13 +38,12 @@ class AuditLog:
 
     Args:
         path: Where it is; its key is beside it, in `.key`.
-        clock: The time of day, in seconds since 1970.
 
     Raises:
         AuditError: It cannot be written, or its key not be read.
     """
 
-    def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: str) -> None:
         try:
             self._key = _read_key(f"{path}.key")
             self._file = _open(path, os.O_APPEND)
@@ -53,7 +51,6 @@ class AuditLog:
         except (OSError, ValueError) as problem:
             why = problem.strerror if isinstance(problem, OSError) else problem
             raise AuditError(f"--audit {path!r} cannot be used: {why}") from None
-        self._clock = clock
         self._asked: dict[str, float] = {}  # when, by question
 
     def observe(self, event: SessionEvent) -> None:
@@ -61,9 +58,9 @@ class AuditLog:
         log says so, and the answer goes on.
         """
         if isinstance(event, InputRequestEvent):
-            self._asked[event.question.id] = self._clock()
+            self._asked[event.question.id] = time.time()
         elif isinstance(event, InputResolvedEvent):
-            now = self._clock()
+            now = time.time()
             times = (self._asked.pop(event.question.id, now), now)
             line = json.dumps(self._describe(event.question, event.answer, times)) + "\n"
             self._write(line.encode(), event.question)

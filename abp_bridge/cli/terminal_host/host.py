@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import anyio
 
@@ -162,7 +162,7 @@ def run_host(host: Callable[[], TerminalHost], work: Work, command: str) -> int:
     return code
 
 
-async def _run(host: Callable[[], TerminalHost], work: Work, words: IO[str]) -> int:
+async def _run(host: Callable[[], TerminalHost], work: Work, words: TextIO) -> int:
     return await host().run(work, words)
 
 
@@ -224,7 +224,7 @@ class TerminalHost:
             complain(f"stdout cannot be written: {problem.strerror}", self._command)
         self._end(1)
 
-    async def run(self, work: Work, words: IO[str]) -> int:
+    async def run(self, work: Work, words: TextIO) -> int:
         """The whole run; `words` takes the bridge's stderr. Returns the exit code."""
         async with signals_interrupt(self._on_signal):
             with self._session:
@@ -253,7 +253,7 @@ class TerminalHost:
                 return
         self._end(128 + number)
 
-    async def _connect_and_do(self, work: Work, words: IO[str]) -> None:
+    async def _connect_and_do(self, work: Work, words: TextIO) -> None:
         from mcp import Client, StdioServerParameters
         from mcp.client.stdio import stdio_client
         from mcp_types import Implementation
@@ -267,7 +267,7 @@ class TerminalHost:
             env=self._environment(),
         )
         client = Client(
-            stdio_client(bridge, errlog=words),  # type: ignore[arg-type]
+            stdio_client(bridge, errlog=words),
             mode="legacy",
             read_timeout_seconds=START_LIMIT,
             client_info=Implementation(name=f"abp-bridge-{self._command}", version=VERSION),

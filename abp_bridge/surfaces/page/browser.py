@@ -89,9 +89,9 @@ def _commands(address: str, environ: Mapping[str, str]) -> Iterator[list[str]]:
             yield [*command, address]
 
 
-def can_open(environ: Mapping[str, str] = os.environ) -> bool:
+def can_open() -> bool:
     """Whether there is a command to try: what it does, nobody knows before."""
-    return any(True for _ in _commands("", environ))
+    return any(True for _ in _commands("", os.environ))
 
 
 def _split(line: str) -> list[str]:
@@ -107,9 +107,9 @@ def _has_display(environ: Mapping[str, str]) -> bool:
     return any(environ.get(name) for name in _DISPLAYS)
 
 
-def directions(url: str, environ: Mapping[str, str] = os.environ) -> str:
+def directions(url: str) -> str:
     """How a person who came over SSH gets to `url`, in words; empty where nobody came that way."""
-    command = forwarding(url, environ)
+    command = forwarding(url)
     return command and f"If you came over SSH, type this on your own machine first: {command}"
 
 
