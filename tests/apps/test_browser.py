@@ -27,7 +27,7 @@ from playwright.async_api import Browser
 from support.harness import Hosted, RawHost, accept, hosted, text
 from support.pages.server import Web, manifest, web
 from support.tool_pages import Person as Listener
-from support.tool_pages import accepted
+from support.tool_pages import accepted, lend
 
 from abp_bridge.apps import demo
 from abp_bridge.apps.browser import chromium
@@ -109,18 +109,8 @@ async def opened(
     browser: Browser, address: str, answer: Answer | None = None, settings: Settings = SETTINGS
 ) -> AsyncIterator[Running]:
     """The app at `address` in a browser that goes on afterwards."""
-
-    @asynccontextmanager
-    async def lent(_: Settings) -> AsyncIterator[Browser]:
-        try:
-            yield browser
-        finally:
-            with anyio.CancelScope(shield=True):
-                for context in browser.contexts:
-                    await context.close()
-
     person = Person(answer=answer)
-    app = BrowserApp(address, settings, named=True, browser=lent)
+    app = BrowserApp(address, settings, named=True, browser=lend(browser))
     with anyio.fail_after(PATIENCE):
         async with app.open(person) as about:
             yield Running(app, person, about)

@@ -62,8 +62,6 @@ class HostResult:
 
 def read(file: Path = FILE) -> dict[str, HostResult]:
     """All rows, by their keys."""
-    if not file.exists():
-        return {}
     return {key: _decode(row) for key, row in json.loads(file.read_text(encoding="utf-8")).items()}
 
 

@@ -40,8 +40,6 @@ class Program:
 
 def read(file: Path = FILE) -> dict[str, Program]:
     """All programs, by their keys."""
-    if not file.exists():
-        return {}
     said = json.loads(file.read_text(encoding="utf-8"))
     return {key: Program(**row) for key, row in said.items()}
 

@@ -6,7 +6,7 @@ For tests of what the app does; what a person sees of it is in tests with a whol
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -130,10 +130,9 @@ class Running:
         return len(self.person.notices) > known
 
 
-@asynccontextmanager
-async def opened(
-    browser: Browser, address: str, settings: Settings = SETTINGS
-) -> AsyncIterator[Running]:
+def lend(browser: Browser) -> Callable[[Settings], AbstractAsyncContextManager[Browser]]:
+    """The browser of an app that leaves it running, and nothing of its own in it."""
+
     @asynccontextmanager
     async def lent(_: Settings) -> AsyncIterator[Browser]:
         try:
@@ -143,8 +142,15 @@ async def opened(
                 for context in browser.contexts:
                     await context.close()
 
+    return lent
+
+
+@asynccontextmanager
+async def opened(
+    browser: Browser, address: str, settings: Settings = SETTINGS
+) -> AsyncIterator[Running]:
     person = Person()
-    app = BrowserApp(address, settings, named=True, browser=lent, tools=WebMcpTools())
+    app = BrowserApp(address, settings, named=True, browser=lend(browser), tools=WebMcpTools())
     with anyio.fail_after(2 * PATIENCE):
         async with app.open(person) as about:
             [page] = browser.contexts[-1].pages
