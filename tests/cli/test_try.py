@@ -168,6 +168,17 @@ def test_a_person_chooses_fills_in_and_is_asked_here() -> None:
     assert "person" in shown
 
 
+def test_a_secret_is_typed_here_hidden_and_goes_through_no_host() -> None:
+    with Screen([*TRY, "demo", "demo.ask", f"request={json.dumps(SECRET)}"], ENV) as screen:
+        screen.until("Esc cancels")
+        screen.press(*"hunter2", ENTER)
+        screen.until("1 question: 1 accepted")
+        assert screen.end() == 0
+    assert "/open/" not in screen.shown
+    assert "hunter2" not in screen.shown.partition("demo.ask returned")[0]
+    assert re.search(r"accepted +person +terminal", screen.shown)
+
+
 def test_on_the_page_without_a_browser_the_link_stands_here() -> None:
     asked = {"method": "elicitation/input", "params": {"prompt": "Whose?"}}
     call = ["demo", "demo.ask", f"request={json.dumps(asked)}", "--on", "page"]

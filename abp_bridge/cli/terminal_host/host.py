@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -93,6 +94,7 @@ class Answerer:
         script: Their written answers.
         hosts: Whether this host asks at all; else the bridge asks elsewhere.
         links: Whether it only shows the links to the page where the bridge asks.
+        by_bridge: Whether the bridge itself asks at this terminal too, what no host may read.
         warning: What is said of them before the first call, which is all that may ask.
         account: For each word that the bridge has for who answered, what the account calls them,
             and says of them.
@@ -106,6 +108,7 @@ class Answerer:
     script: Script | None = None
     hosts: bool = True
     links: bool = False
+    by_bridge: bool = False
     warning: str = ""
     account: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     sampling: str | None = None
@@ -164,6 +167,12 @@ def run_host(host: Callable[[], TerminalHost], work: Work, command: str) -> int:
 
 async def _run(host: Callable[[], TerminalHost], work: Work, words: TextIO) -> int:
     return await host().run(work, words)
+
+
+def _is_own_page(url: str) -> bool:
+    """Whether that is the bridge's own page, and not an address that an app wants opened."""
+    parts = urlsplit(url)
+    return parts.hostname == "127.0.0.1" and parts.path.startswith("/open/")
 
 
 class TerminalHost:
@@ -435,6 +444,8 @@ class TerminalHost:
         number = next(self._numbers)
         id = f"question-{number}"
         if params.mode == "url":
+            if self._answerer.by_bridge and _is_own_page(params.url):
+                return ErrorData(code=INVALID_PARAMS, message="it is asked at this terminal itself")
             asked = _link_question(id, params)
             outcome, content = await self._ask(number, asked, self.terminal)
             if content == {GO: True}:

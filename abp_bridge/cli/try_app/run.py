@@ -6,6 +6,7 @@ Owns what is called: what the command line names, or what the person here choose
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -132,6 +133,9 @@ def run(options: argparse.Namespace) -> int:
     taken = {"person": ("file", _TAKEN)} if script is not None else {}
     answerer = Answerer(by, _INTRODUCTIONS[by], script, account=taken)
     environ = {}
+    if asks_here and settings.tty is None:
+        answerer = replace(answerer, by_bridge=True)
+        environ = {"ABP_TTY": os.ttyname(sys.stdin.fileno())}
     if by == PAGE:
         answerer = _make_page_answerer()
         environ = _page_environment(settings, asks=not answerer.warning)
