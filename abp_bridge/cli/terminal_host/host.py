@@ -48,6 +48,7 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.sanitize import MESSAGE_LIMIT, label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
+from abp_bridge.protocols.schema_fields import decode_field
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
 if TYPE_CHECKING:
@@ -444,10 +445,13 @@ class TerminalHost:
         number = next(self._numbers)
         id = f"question-{number}"
         if params.mode == "url":
-            if self._answerer.by_bridge and _is_own_page(params.url):
-                return ErrorData(code=INVALID_PARAMS, message="it is asked at this terminal itself")
             asked = _link_question(id, params)
+            or_here = self._answerer.by_bridge and _is_own_page(params.url)
+            if or_here:
+                asked = replace(asked, fields=(_PAGE_OR_HERE,))
             outcome, content = await self._ask(number, asked, self.terminal)
+            if or_here and content == {GO: False}:  # the bridge asks here then
+                return ErrorData(code=INVALID_PARAMS, message="the person wants it in the terminal")
             if content == {GO: True}:
                 outcome = await self._wait_for_page()
             return ElicitResult(action="cancel" if outcome is Outcome.CANCELLED else "decline")
@@ -547,6 +551,18 @@ class TerminalHost:
 
 
 GO = "go"
+
+
+_PAGE_OR_HERE = decode_field(
+    GO,
+    {
+        "oneOf": [
+            {"const": True, "title": "On that page"},
+            {"const": False, "title": "Here: what is secret is not shown as it is typed"},
+        ]
+    },
+    required=True,
+)
 
 
 def _link_question(id: str, params: types.ElicitRequestURLParams) -> Question:
