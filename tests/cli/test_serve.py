@@ -10,6 +10,8 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from support.harness import (
     PATIENCE,
     SERVE,
     VERSIONS,
+    Hosted,
     RawHost,
     accept,
     environment,
@@ -761,34 +764,40 @@ def test_an_answer_in_the_same_breath_as_the_cancel_is_too_late() -> None:
         assert [question["outcome"] for question in status["questions"]["ended"]] == ["withdrawn"]
 
 
-@pytest.mark.anyio
-async def test_the_apps_clock_stands_still_while_a_person_thinks() -> None:
+@asynccontextmanager
+async def pondered(timeout: float) -> AsyncIterator[Hosted]:
+    """A host whose person thinks until a call that began after their question is out of time."""
+
     async def slowly(params: Any) -> types.ElicitResult:
-        await anyio.sleep(0.6)
+        late = {"capability": "demo.hold", "timeout": timeout}
+        result = await host.client.call_tool("abp_call", late)
+        assert "TIMEOUT" in text(result)
         return accept(confirmed=True)(params)
 
     async with hosted("--app", "demo", answer=slowly) as host:
-        request = {"method": "elicitation/confirm", "params": {"message": "Take your time"}}
-        arguments = {"capability": "demo.ask", "params": {"request": request}, "timeout": 0.3}
-        result = await host.client.call_tool("abp_call", arguments)
+        yield host
+
+
+def ponder(timeout: float) -> Json:
+    request = {"method": "elicitation/confirm", "params": {"message": "Take your time"}}
+    return {"capability": "demo.ask", "params": {"request": request}, "timeout": timeout}
+
+
+@pytest.mark.anyio
+async def test_the_apps_clock_stands_still_while_a_person_thinks() -> None:
+    async with pondered(0.3) as host:
+        result = await host.client.call_tool("abp_call", ponder(0.3))
         assert json.loads(text(result))["data"] == {"confirmed": True}
 
 
 @pytest.mark.anyio
 async def test_the_apps_clock_stands_still_even_when_nobody_can_say_whose_question_it_is() -> None:
-    async def slowly(params: Any) -> types.ElicitResult:
-        await anyio.sleep(0.6)
-        return accept(confirmed=True)(params)
-
-    async with hosted("--app", "demo", answer=slowly) as host, anyio.create_task_group() as tasks:
+    async with pondered(0.3) as host, anyio.create_task_group() as tasks:
         await host.client.call_tool("abp_connect", {})
         tasks.start_soon(
             lambda: host.client.call_tool("abp_call", {"capability": "demo.hold", "timeout": 20})
         )
-        request = {"method": "elicitation/confirm", "params": {"message": "Take your time"}}
-        result = await host.client.call_tool(
-            "abp_call", {"capability": "demo.ask", "params": {"request": request}, "timeout": 0.3}
-        )
+        result = await host.client.call_tool("abp_call", ponder(0.3))
         assert json.loads(text(result))["data"] == {"confirmed": True}
         tasks.cancel_scope.cancel()
 
