@@ -1,10 +1,17 @@
 """Shared fixtures, and the same generated examples on every machine and in every run."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 # Every bridge that a test spawns has it from here: none looks into the user's own caches.
 os.environ["ABP_TOOL_CACHE"] = "off"
@@ -57,3 +64,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """For all tests that need no more than a page: who makes a context in it takes it away."""
+    from abp_bridge.apps.browser.chromium import run_chromium
+    from abp_bridge.settings import Settings
+
+    async with run_chromium(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
+        yield running

@@ -32,7 +32,6 @@ from support.tool_pages import accepted, lend
 from abp_bridge.apps import demo
 from abp_bridge.apps.browser import chromium
 from abp_bridge.apps.browser.app import GONE, BrowserApp
-from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.browser.fetch import Guard
 from abp_bridge.apps.browser.icon import fetch_icon
 from abp_bridge.apps.demo.site import DemoPage
@@ -55,12 +54,6 @@ CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}
 @pytest.fixture(scope="module")
 def site() -> Iterator[Web]:
     with web() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(SETTINGS) as running:
         yield running
 
 

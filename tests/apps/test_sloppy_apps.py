@@ -19,7 +19,6 @@ from support.pages.server import Web, web
 from support.puppets import App, puppets
 
 from abp_bridge.apps.browser.app import BrowserApp
-from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.interfaces.app import AppError
@@ -149,12 +148,6 @@ async def test_what_a_page_tells_that_is_nothing_is_heard_as_it_is(site: Web) ->
         for kind in ("undefined", "number", "list", "date", "cyclic", "object", "text"):
             for by in ("__abp_notification", "__abp_progress", "__abp_capabilities_changed"):
                 check(await host.call("tell", kind=kind, by=by), False, "told", f"{kind} {by}")
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(Settings(chrome_sandbox=False)) as running:
-        yield running
 
 
 class Nobody:

@@ -28,9 +28,6 @@ from support.puppets import puppets, scripted
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
-from abp_bridge.apps.browser.chromium import run_chromium
-from abp_bridge.settings import Settings
-
 Json = Any
 
 pytestmark = pytest.mark.anyio
@@ -547,12 +544,6 @@ async def test_so_they_tell_and_are_cancelled_through_the_page(tmp_path: Path) -
                 (told,) = (await host.status())["apps"].values()
             assert results[0].startswith("TIMEOUT")
             assert list(told["state"]) == ["mood"]
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(Settings(chrome_sandbox=False)) as running:
-        yield running
 
 
 @asynccontextmanager

@@ -10,16 +10,7 @@ from playwright.async_api import Browser, BrowserContext, expect
 from support.harness import PATIENCE, leave
 from support.programs import Programs
 
-from abp_bridge.apps.browser.chromium import run_chromium
-from abp_bridge.settings import Settings
-
 expect.set_options(timeout=PATIENCE * 1000)
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
-        yield running
 
 
 @pytest.fixture
