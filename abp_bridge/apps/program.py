@@ -76,12 +76,9 @@ class FirstWords(WrappedReader):
         """That, safe to show."""
         return label(self._first.decode(errors="replace"), MAX_FIRST)
 
-    async def receive(self) -> bytes:
-        """The next bytes (`ByteReader.receive`)."""
-        data = await self._reader.receive()
+    def _overhear(self, data: bytes) -> None:
         if len(self._first) < MAX_FIRST:
             self._first += data[:MAX_FIRST]
-        return data
 
 
 class Program:

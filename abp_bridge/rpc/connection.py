@@ -94,10 +94,33 @@ class ByteReader(Protocol):
 
 
 class WrappedReader(ByteReader):
-    """Before another reader: who derives from it owes `receive`, all else is the other's."""
+    """Before another reader: who derives from it may overhear what comes, all else is the
+    other's.
+    """
 
     def __init__(self, reader: ByteReader) -> None:
         self._reader = reader
+
+    def _overhear(self, data: bytes) -> None:
+        """What comes, before whoever reads has it; empty at the end."""
+
+    async def receive(self) -> bytes:
+        """The other's next bytes (`ByteReader.receive`)."""
+        data = await self._reader.receive()
+        self._overhear(data)
+        return data
+
+    async def deliver(self, take: Callable[[bytes], bool]) -> bool:
+        """In the turn in which the other does (`ByteReader.deliver`)."""
+
+        def overhear(data: bytes) -> bool:
+            self._overhear(data)
+            return take(data)
+
+        if await self._reader.deliver(overhear):
+            return True
+        self._overhear(b"")
+        return False
 
     def peer_time(self) -> float:
         """The other's (`ByteReader.peer_time`)."""
@@ -462,7 +485,8 @@ class JsonRpcConnection:
     def _enqueue(self, key: _Key, data: bytes, *, deferred: bool = False) -> None:
         if self._closed or not data:
             return
-        self._tell_postponed()
+        if self._postponed:
+            self._tell_postponed()
         waits = deferred and not self._shared
         if not (waits or self._tail or self._outbox):  # nothing to go after, or with
             self._tail, self._queued = data, len(data)
@@ -522,10 +546,10 @@ class JsonRpcConnection:
             self._timer = asyncio.get_running_loop().call_later(DEFERRAL, wake)
 
     def _flush_now(self) -> None:
-        # Nobody may read any more: the writing task will meet the same error, and end the
-        # connection.
-        with contextlib.suppress(OSError):
+        try:
             self._flush()
+        except OSError:  # nobody reads: the writing task meets the same error, and ends it all
+            self._work.set()
         if self._tail:
             self._work.set()
 

@@ -65,13 +65,11 @@ class _Source(WrappedReader):
         super().__init__(source)
         self._lines = lines
 
-    async def receive(self) -> bytes:
-        data = await self._reader.receive()
+    def _overhear(self, data: bytes) -> None:
         if data:
             self._lines.pass_by(data)
         else:
             self._lines.end()
-        return data
 
 
 class _Sink(ByteWriter):
