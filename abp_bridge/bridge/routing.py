@@ -13,6 +13,7 @@ from abp_bridge.core.matrix import (
     Attempt,
     Surface,
     SurfaceVariant,
+    can_ask,
     candidate_attempts,
     refusals,
 )
@@ -116,6 +117,6 @@ class Routing:
         there = {variant.surface for variant in self._variants}
         for surface in (Surface.PAGE, Surface.AGENT):
             missing = SurfaceVariant(surface)
-            if surface not in there and candidate_attempts(self._question, [missing]):
+            if surface not in there and can_ask(self._question, [missing]):
                 reasons.append(f"{surface.value}: not set up ({WAYS[surface].give})")
         return f"{UNASKED}{'; '.join(reasons)}"

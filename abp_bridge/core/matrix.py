@@ -9,7 +9,7 @@ refusal: the key is the version gate.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from abp_bridge.core.menu import MAX_RANGE, counted, obstacle
@@ -427,14 +427,27 @@ def question_cell(question: Question, variant: SurfaceVariant) -> Cell:
 _HARDNESS = list(Support)
 
 
-def candidate_attempts(question: Question, variants: Sequence[SurfaceVariant]) -> list[Attempt]:
+def candidate_attempts(question: Question, variants: Sequence[SurfaceVariant]) -> Iterator[Attempt]:
     """Where `question` can be asked, best first: the host's order without what the matrix
     refuses. Where all of it can be asked comes before where some of it has to stay empty.
+
+    Each is found when it is asked for: the first is enough, as a rule.
     """
-    cells = [(variant, question_cell(question, variant)) for variant in variants]
-    whole = [Attempt(variant, cell) for variant, cell in cells if cell.asks]
-    refused = (variant for variant, cell in cells if not cell.asks)
-    return whole + [found for each in refused if (found := _part(question, each)) is not None]
+    refused: list[SurfaceVariant] = []
+    for variant in variants:
+        cell = question_cell(question, variant)
+        if cell.asks:
+            yield Attempt(variant, cell)
+        else:
+            refused.append(variant)
+    for each in refused:
+        if (found := _part(question, each)) is not None:
+            yield found
+
+
+def can_ask(question: Question, variants: Sequence[SurfaceVariant]) -> bool:
+    """Whether `question` can be asked on any of these."""
+    return next(candidate_attempts(question, variants), None) is not None
 
 
 def _part(question: Question, variant: SurfaceVariant) -> Attempt | None:

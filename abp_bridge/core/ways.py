@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from abp_bridge.core.matrix import Surface, SurfaceVariant, candidate_attempts
+from abp_bridge.core.matrix import Surface, SurfaceVariant, can_ask
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
 
@@ -51,7 +51,7 @@ def find_ways(
     """
     for surface, way in WAYS.items():
         is_off = surface in surfaces and surface not in there
-        if is_off and candidate_attempts(question, [SurfaceVariant(surface)]):
+        if is_off and can_ask(question, [SurfaceVariant(surface)]):
             yield str(way)
 
 

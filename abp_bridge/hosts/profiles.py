@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
-from abp_bridge.core.matrix import MATRIX, Surface, SurfaceVariant, candidate_attempts
+from abp_bridge.core.matrix import MATRIX, Surface, SurfaceVariant, can_ask
 from abp_bridge.core.question import Question
 from abp_bridge.core.schema import json_equal
 
@@ -78,7 +78,7 @@ class Profile:
         """Those of its ways that `question` can go, in words; surfaces that are `off` are none."""
         for way in self.ways:
             opened = [self._variant(surface) for surface in way.surfaces if surface not in off]
-            if candidate_attempts(question, opened):
+            if can_ask(question, opened):
                 yield str(way)
 
     def _variant(self, surface: Surface) -> SurfaceVariant:
