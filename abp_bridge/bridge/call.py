@@ -124,7 +124,7 @@ class Call:
         """Call the app and wait. Anything may cancel this; `wait` returns all the same."""
         result: CallResult | None = None
         try:
-            with self._clock.scope:
+            with self._clock.running():
                 result = await self._check_approval() or await self._make()
             if result is None:
                 result = await self._give_up()
