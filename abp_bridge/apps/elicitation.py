@@ -46,7 +46,8 @@ async def handle_elicitation(
         question = decode_question(raw, id=listener.new_question_id(), origin=origin)
     except RemoteProtocolError as problem:
         return encode_problem(problem)
-    question = replace(question, presumed=presumed)
+    if presumed:
+        question = replace(question, presumed=True)
     with scope or CancelScope():
         return encode_answer(question, await listener.ask(question))
     return encode_withdrawn(TAKEN_BACK)

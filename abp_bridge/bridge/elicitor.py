@@ -28,7 +28,7 @@ from abp_bridge.core.matrix import Attempt, limit
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, answer_errors
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.person_time import PersonTime, person_time, wait_for, waiting
+from abp_bridge.interfaces.person_time import Awaited, PersonTime, awaited, person_time, wait_for
 from abp_bridge.interfaces.surface import (
     Advising,
     HostDisconnectedError,
@@ -104,16 +104,17 @@ class Elicitor:
                 AnsweredBy.NOBODY,
                 reason=f"{MAX_OPEN} questions are open already",
             )
-        if question.host_name != (host_name := label(self._host_name())):
-            question = replace(question, host_name=host_name)
+        if not question.host_name:
+            question = replace(question, host_name=label(self._host_name()))
         timeout = min(question.timeout or self._limit, MAX_TIME)
         entry = self.ledger.add(question, now())
         self._observe(InputRequestEvent(entry.since, question))
         self._scopes[question.id] = scope = anyio.CancelScope(deadline=entry.since + timeout)
         own_bound = None if question.timeout else _PersonTime(scope, timeout, person_time.get())
-        token = person_time.set(own_bound)
+        bounds, waits = person_time.set(own_bound), Awaited()
+        waiting = awaited.set(waits)
         try:
-            with waiting() as waits, scope:
+            with scope:
                 answer = await self._answer(entry)
                 event = _EVENTS.get(answer.outcome, LedgerEvent.ANSWER)
                 self.ledger.apply(question.id, event, answer=answer)
@@ -121,7 +122,8 @@ class Elicitor:
                 reason = f"{waits.words} within {scope.deadline - entry.since:g} s"
                 self._end(entry, LedgerEvent.DEADLINE, Outcome.TIMED_OUT, reason)
         finally:
-            person_time.reset(token)
+            awaited.reset(waiting)
+            person_time.reset(bounds)
             self._end(entry, LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, _ABANDONED)
             del self._scopes[question.id]
             assert entry.answer is not None, "a question that is not asked any more has ended"

@@ -7,7 +7,7 @@ Nothing heavy is imported before it is needed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -219,16 +219,10 @@ class Composition:
 
     def _observe_session(self, host: HostSurfaces) -> Observer:
         """Who hears what happens in a session of `host`: all observers, and the inbox."""
-        everybody, inbox = self._observe, self._register.observer(lambda: host.name)
-
-        def observe(event: SessionEvent) -> None:
-            everybody(event)
-            inbox(event)
-
-        return observe
+        return tell_each([*self._observers, self._register.observer(lambda: host.name)])
 
     @cached_property
-    def _observe(self) -> Observer:
+    def _observers(self) -> Sequence[Observer]:
         observers: list[Observer] = []
         if self._recorder is not None:
             observers.append(self._recorder.observe)
@@ -240,12 +234,19 @@ class Composition:
             from abp_bridge.cli.event_log import log_event
 
             observers.append(log_event)
+        return observers
 
-        def observe(event: SessionEvent) -> None:
-            for each in observers:
-                each(event)
 
-        return observe
+def tell_each(observers: Sequence[Observer]) -> Observer:
+    """The observers as one; where it is only one, that."""
+    if len(observers) == 1:
+        return observers[0]
+
+    def observe(event: SessionEvent) -> None:
+        for each in observers:
+            each(event)
+
+    return observe
 
 
 def _make_recorder(settings: Settings, command: str) -> Recorder | None:

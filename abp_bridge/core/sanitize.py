@@ -49,18 +49,14 @@ def label(value: object, limit: int = LABEL_LIMIT, *, beyond: int = 0) -> str:
     """One line of at most `limit` characters; what is cut is counted in the text itself, with what
     was cut of it before: `beyond` characters.
     """
-    words = str(value)
-    return _bounded(words, limit, lambda text: " ".join(_visible(text, _LINE).split()), beyond)
+    return _bounded(str(value), limit, _clean_line, beyond)
 
 
 def message(value: object, limit: int = MESSAGE_LIMIT, *, beyond: int = 0) -> str:
     """Several lines of at most `limit` characters; line breaks stay, and what is cut is counted as
     in `label`.
     """
-    words = str(value)
-    return _bounded(
-        words, limit, lambda text: _visible(text.replace("\r\n", "\n"), _LINES).strip(), beyond
-    )
+    return _bounded(str(value), limit, _clean_lines, beyond)
 
 
 def clean(value: str) -> tuple[str, int]:
@@ -117,12 +113,20 @@ _JOINERS = "\u200c\u200d"  # Cf, and scripts and emoji need them
 _LINE, _LINES = _Table(_JOINERS), _Table(_JOINERS + "\n\t")
 
 
+def _clean_line(text: str) -> str:
+    return " ".join(_visible(text, _LINE).split())
+
+
+def _clean_lines(text: str) -> str:
+    return _visible(text.replace("\r\n", "\n"), _LINES).strip()
+
+
 def _visible(value: str, table: _Table) -> str:
     value = value if value.isascii() else _compiled(_UNSEEN).sub("", value)
     return value if value.isprintable() else value.translate(table)
 
 
-def _bounded(value: str, limit: int, clean: Callable[[str], str], beyond: int = 0) -> str:
+def _bounded(value: str, limit: int, clean: Callable[[str], str], beyond: int) -> str:
     looked_at = _LOOKED_AT * limit + 1_000
     shown, rest = clean(value[:looked_at]), len(value[looked_at:]) + beyond
     if not rest and len(shown) <= limit:

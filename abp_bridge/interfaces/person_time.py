@@ -6,8 +6,6 @@ person more of it finds it there, and the others need not know that there is suc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
@@ -37,22 +35,13 @@ class Awaited:
     words: str = NOBODY
 
 
-_awaited: ContextVar[Awaited | None] = ContextVar("awaited", default=None)
-
-
-@contextmanager
-def waiting() -> Iterator[Awaited]:
-    """A question is asked in this block: whom it waits for, as whatever asks it says."""
-    token = _awaited.set(waits := Awaited())
-    try:
-        yield waits
-    finally:
-        _awaited.reset(token)
+# Of the question that is being asked: whom it waits for, as whatever asks it says.
+awaited: ContextVar[Awaited | None] = ContextVar("awaited", default=None)
 
 
 def wait_for(words: str = NOBODY) -> None:
     """The question that is being asked waits for something else now."""
-    if (waits := _awaited.get()) is not None:
+    if (waits := awaited.get()) is not None:
         waits.words = words
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from abp_bridge.bridge import Bridge
 from abp_bridge.bridge.elicitor import Elicitor
-from abp_bridge.cli.compose import Composition
+from abp_bridge.cli.compose import Composition, tell_each
 from abp_bridge.core.event import Observer
 
 from .page import Page
@@ -60,7 +60,7 @@ class SimulatedComposition(Composition):
 
     def _observe_session(self, host: Any) -> Observer:
         """No inbox: its socket is the machine's, and waits by the machine's clock."""
-        return self._observe
+        return tell_each(self._observers)
 
     def make_mcp_elicitor(self, *host: Any, **more: Any) -> Elicitor:
         elicitor = super().make_mcp_elicitor(*host, **more)

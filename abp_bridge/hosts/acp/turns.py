@@ -34,7 +34,7 @@ class Turns:
             anyio.CancelScope, HostDisconnectedError | None
         ] = {}  # each question, and what ended it
         self._shown = 0  # of them, that the client shows now
-        self._changed = anyio.Event()  # either of these two
+        self._changed: anyio.Event | None = None  # either of these two, which somebody waits for
         self._interrupted = anyio.Event()
         self._resumed = anyio.Event()
         self._resumed.set()
@@ -90,9 +90,13 @@ class Turns:
                 await self._wait_change()
 
     async def _wait_change(self) -> None:
-        if self._changed.is_set():
-            self._changed = anyio.Event()
+        self._changed = self._changed or anyio.Event()
         await self._changed.wait()
+
+    def _tell_change(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     def _dismiss(self, why: HostDisconnectedError) -> None:
         for scope, ended in self._asking.items():
@@ -118,7 +122,7 @@ class Turns:
             ended = self._asking[scope]
         finally:
             del self._asking[scope]
-            self._changed.set()
+            self._tell_change()
         assert ended is not None, "only a dismissal cancels this scope"
         raise ended
 
@@ -133,6 +137,6 @@ class Turns:
 
     def _count_shown(self, more: int) -> None:
         before, self._shown = self._shown, self._shown + more
-        self._changed.set()
+        self._tell_change()
         if bool(before) != bool(self._shown):
             self.on_asking(bool(self._shown))

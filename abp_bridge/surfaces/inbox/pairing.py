@@ -16,7 +16,6 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abp_bridge.core.answer_digest import KEY_LENGTH
@@ -103,7 +102,7 @@ def load() -> Pairing | None:
     Raises:
         PlaceError: It is not this user's alone, or not what was written.
     """
-    path = state_folder() / _NAME
+    path = f"{state_folder()}/{_NAME}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -117,7 +116,7 @@ def load() -> Pairing | None:
         return _read(file.read(MAX_FILE), path)
 
 
-def _read(data: bytes, path: Path) -> Pairing:
+def _read(data: bytes, path: str) -> Pairing:
     try:
         members = as_object(parse(data))
         key = bytes.fromhex(as_text(members.get("key")))

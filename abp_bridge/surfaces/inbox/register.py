@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
-
 from abp_bridge.core.event import (
     AttemptEvent,
     InputRequestEvent,
@@ -29,6 +27,7 @@ from abp_bridge.core.json_value import JsonObject, as_text
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.person_time import PersonTime, person_time
+from abp_bridge.rpc.arrival import now
 from abp_bridge.surfaces.page.surface import ask_by_link
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class _Asked:
     limit: float
     around: _Asked | None
     since: float = field(default_factory=time.time)
-    started: float = field(default_factory=anyio.current_time)  # the same, on the loop's clock
+    started: float = field(default_factory=now)  # the same, on the loop's clock
     route: str = ""
     shown: PageQuestion | None = None
     time: PersonTime | None = None
