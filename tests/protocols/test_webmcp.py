@@ -339,6 +339,16 @@ def test_of_what_is_sent_unchanged_nothing_is_left_out_in_silence() -> None:
     assert asked(form(*boxes)).note.endswith(", and 2 more.")
 
 
+def test_what_no_call_fills_in_is_asked_before_a_form_that_sends_itself() -> None:
+    missing = {"required": True, "problem": "Fill in"}
+    read = form(
+        *(control("password", "p", **missing), control("text", "t", **missing)),
+        *(control("checkbox", "", **missing), control("file", "", **missing)),
+        *(control("password", "set", value="x"), control("?", "", problem="P", fixed=True)),
+    )
+    assert form_answer.find_missing(read) == [0, 2]
+
+
 def test_a_file_is_given_where_it_is_needed_or_wanted() -> None:
     needed = form(control("file", "a", required=True), control("file", "b"))
     assert [each.key for each in form_answer.files_wanted(needed, {})] == ["a"]

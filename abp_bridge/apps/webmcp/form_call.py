@@ -30,6 +30,7 @@ from abp_bridge.protocols.webmcp.form_answer import (
     changed_places,
     files_wanted,
     find_left_out,
+    find_missing,
     find_untold,
     make_arguments,
     read_file,
@@ -95,11 +96,18 @@ class FormCall(FormByHand):
                 await self._form.reset()
 
     async def _send_at_once(self, before: Form, params: JsonObject) -> CallResult:
-        """A form that the browser sends by itself; what no model may give is not in it."""
-        secret = [each for each in before.controls if each.secret and each.required]
-        if any(each.value == "" for each in secret):
-            why = "it needs a secret, and is made to be sent without its person"
-            return unsent(why, "NOT_SUPPORTED")
+        """A form that the browser sends by itself: what it needs and no call gives is asked first.
+
+        Raises:
+            CallEndedError: That was not given.
+        """
+        assert self._form is not None
+        if places := find_missing(before):
+            asked = replace(before, controls=tuple(before.controls[at] for at in places))
+            content = await self._accepted(await self._make_question(asked, ""))
+            given = answered_states(asked, content)
+            states = {places[at]: state for at, state in given.items()}
+            await self._form.set(states, places)
         await self._obstacles.begin()
         self._sent = True
         await self._invoke(params)

@@ -75,6 +75,20 @@ def find_left_out(form: Form, content: JsonObject) -> list[str]:
     ]
 
 
+def find_missing(form: Form) -> list[int]:
+    """The controls that keep a form from being sent and that no call fills in, by their place: a
+    secret, and what has no name. A file is given in the page alone.
+    """
+    return [
+        at
+        for at, each in enumerate(form.controls)
+        if each.problem
+        and not each.fixed
+        and each.type != "file"
+        and (each.secret or not each.name)
+    ]
+
+
 def files_wanted(form: Form, content: JsonObject) -> list[Entry]:
     """The entries for which a file is to be asked."""
     wanted = [each for each in form.entries() if each.is_file and not each.is_fixed]

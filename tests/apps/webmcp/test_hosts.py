@@ -22,7 +22,7 @@ import anyio.to_thread
 import mcp_types as types
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from support.acp_harness import FORM, Client, client
+from support.acp_harness import FORM, Client, client, labels, pressing
 from support.harness import MODERN, Hosted, call_from, hosted
 from support.pages.server import Web
 from support.visitor import LINK, Browser
@@ -441,6 +441,18 @@ def test_each_kind_of_tool_does_what_the_mapping_says(shared: Desk, row: str) ->
         shared.until_it_is_there()
     wire = json.dumps(shared.host.wire.lines, ensure_ascii=False)
     assert not [each for each in SPELLED if each in wire]
+
+
+@pytest.mark.anyio
+async def test_an_acp_client_with_buttons_alone_has_a_form_sent_by_them(site: Web) -> None:
+    press = pressing("E")
+    async with client("--app", f"{site.here}/reception.html", handler=press) as opened:
+        await opened.initialize()
+        stop, words = await opened.prompt(await opened.new(), '/choose_seat {"seat": "C"}')
+        assert (stop, json.loads(words)) == ("end_turn", {"sent": {"seat": "E"}})
+        shown = opened.wire.sent("session/request_permission")
+        assert labels(shown[0])[0] == "C (default)"
+        assert "the form is sent with its button" in json.dumps(shown[0]["toolCall"])
 
 
 def test_a_call_that_the_host_gives_up_leaves_the_form_as_it_was(shared: Desk) -> None:

@@ -201,12 +201,21 @@ async def test_a_tool_that_has_another_name_since_it_was_listed_is_none(page: Ru
     assert page.person.questions == []
 
 
-async def test_a_form_that_sends_itself_is_given_no_card_number(page: Running) -> None:
+async def test_a_form_that_sends_itself_has_its_card_number_of_the_person_alone(
+    page: Running,
+) -> None:
     listed = {each.name: each for each in page.opened.capabilities}
     assert listed["buy_now"].needs_approval
     assert as_object(listed["buy_now"].input_schema["properties"]) == {}
-    assert code(await page.call("buy_now")) == "NOT_SUPPORTED"
-    assert code(await page.call("buy_now", card="4111")) == "INVALID_PARAMS"
+    assert code(await page.call("buy_now", as_shown(), card="4111")) == "INVALID_PARAMS"
+    no = Answer(Outcome.DECLINED, AnsweredBy.PERSON)
+    assert code(await page.call("buy_now", lambda question: no)) == "USER_CANCELLED"
+    bought = await page.call("buy_now", as_shown(card="4111-1111"))
+    assert as_object(bought.data)["sent"] == {"card": "[secret]"}
+    assert [[each.secret for each in asked.fields] for asked in page.person.questions] == [
+        *([True], [True])
+    ]
+    assert '"Buy"' in page.person.questions[-1].note
 
 
 async def test_a_secret_that_cannot_be_asked_for_alone_makes_a_tool_no_capability(

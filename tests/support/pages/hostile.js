@@ -4,7 +4,7 @@ const $ = (id) => document.getElementById(id);
 const modelContext = document.modelContext;
 const sent = (event) => Object.fromEntries(new FormData(event.target, event.submitter));
 let remembered = '';
-for (const id of ['pay', 'account', 'large'])
+for (const id of ['pay', 'account', 'large', 'buy'])
   $(id).addEventListener('submit', (event) => {
     event.preventDefault();
     const held = sent(event);
