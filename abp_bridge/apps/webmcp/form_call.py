@@ -123,7 +123,14 @@ class FormCall(FormByHand):
         assert self._invocation is not None
         with anyio.move_on_after(FILL_LIMIT):
             while not (self._invocation.is_lost or self._invocation.has_lost_form):
-                form = await self._unless_over(self._form.read())
+                try:
+                    form = await self._unless_over(self._form.read())
+                except CallRefusedError:  # perhaps as its page goes on, of which is told later
+                    with anyio.move_on_after(CANCEL_LIMIT):
+                        await self._invocation.wait_lost()
+                    if not self._invocation.is_lost:
+                        raise
+                    break
                 if form is not None and form.active:
                     return form
                 await pause()

@@ -33,7 +33,7 @@ function written(read) {
   const named = (each) => each.getAttributeNames();
   const field = (each) => ({
     name: each.getAttribute('name') ?? '',
-    words: each.id || each.labels?.[0]?.textContent.trim().slice(0, 80) || each.type || each.localName,
+    words: each.id || each.labels?.[0]?.textContent.trim().slice(0, 80) || each.type || '',
     asked: !UNASKED.has(each.type) && each.localName !== 'object',
     attributes: named(each),
   });
