@@ -92,6 +92,7 @@ async def test_a_form_of_a_page_behind_a_login_is_sent_as_who_signed_in(
 
     async with hosted(*desk, "--profile", str(profile), answer=person) as bridge:
         booked = text(await bridge.call("book", name="Ann"))
+        assert booked.startswith("{"), booked
         assert json.loads(booked) == {"name": "Bob", "by": "Ada"}
     [words] = shown
     assert words.startswith(f"{site.here} asks: Book a table")
