@@ -302,7 +302,7 @@ class JsonRpcProtocol:
         """The plain members at both ends of a line, and the name of the next: surely the message's
         own.
         """
-        begins, ends = _FIRST_MEMBERS.match(first), _LAST_MEMBERS.search(last)
+        begins, ends = re.match(_FIRST_MEMBERS, first), re.search(_LAST_MEMBERS, last)
         found = [ends[1] if ends else b""]
         if begins is not None:
             found = [begins[2] + b":null" if begins[2] else b"", *found, begins[1]]
@@ -381,8 +381,9 @@ class JsonRpcProtocol:
 
 _NAME = rb'\s*"[^"\\]{0,100}"\s*'
 _MEMBER = _NAME + rb':\s*(?:"[^"\\]{0,200}"|-?\d[\d.eE+-]{0,30}|true|false|null)\s*'
-_FIRST_MEMBERS = re.compile(rb"\s*\{((?:" + _MEMBER + rb",)*)(?:(" + _NAME + rb"):)?")
-_LAST_MEMBERS = re.compile(rb"((?:," + _MEMBER + rb")*)\}\s*$")
+# Compiled when a line cannot be read: a bridge that starts has no time for it.
+_FIRST_MEMBERS = rb"\s*\{((?:" + _MEMBER + rb",)*)(?:(" + _NAME + rb"):)?"
+_LAST_MEMBERS = rb"((?:," + _MEMBER + rb")*)\}\s*$"
 
 # Messages are trees: made of what was parsed, or built here.
 _AS_ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
