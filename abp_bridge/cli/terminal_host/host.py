@@ -15,7 +15,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -364,19 +365,24 @@ class TerminalHost:
             self._warning = ""
         self.view.on_call(capability, about)
         limit = SCRIPTED_LIMIT if self._script is not None else PERSON_LIMIT
-        async with anyio.create_task_group() as tasks:
-            if self.terminal is None and self._script is None:
-                tasks.start_soon(self._tell_what_waits)
+        async with self._telling_what_waits():
             result = await self.client.call_tool(
                 "abp_call",
                 {"capability": capability, **({"params": dict(params)} if params else {})},
                 read_timeout_seconds=limit,
                 progress_callback=on_progress,
             )
-            tasks.cancel_scope.cancel()
         ended = CallEnd(bool(result.is_error), _files(result))
         self.view.on_result(capability, ended.failed, self._own_words(_text(result)), ended.files)
         return ended
+
+    @asynccontextmanager
+    async def _telling_what_waits(self) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            if self.terminal is None and self._script is None:
+                tasks.start_soon(self._tell_what_waits)
+            yield
+            tasks.cancel_scope.cancel()
 
     async def _tell_what_waits(self) -> None:
         """Of each question that is open on the page: that it waits, and how long."""
