@@ -66,9 +66,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
+# A module: as long as it runs, its worker has an event loop, and no test may run one of its own.
+@pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    """For all tests that need no more than a page: who makes a context in it takes it away."""
+    """For tests that need no more than a page: who makes a context in it takes it away."""
     from abp_bridge.apps.browser.chromium import run_chromium
     from abp_bridge.settings import Settings
 
