@@ -173,6 +173,7 @@ class AppConnection:
                     "name": each.name,
                     "available": each.available,
                     **({"deprecated": each.deprecated} if each.deprecated else {}),
+                    **({"needsApproval": True} if each.needs_approval else {}),
                 }
                 for each in self.capabilities.values()
             ],

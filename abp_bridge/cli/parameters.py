@@ -111,8 +111,25 @@ def _read_pair(word: str, schema: JsonObject) -> tuple[str, JsonValue]:
             f"{label(word, 60)!r} is no parameter: give name=value, or all of them as one JSON"
             " object"
         )
-    kind = as_object(as_object(schema.get("properties")).get(name)).get("type")
+    about = as_object(as_object(schema.get("properties")).get(name))
+    kind, named = about.get("type"), titled_values(about)
+    by_title = {title: value for value, title in named.items()}
+    if text in by_title and text not in named:
+        return name, by_title[text]
     return name, _read_value(name, text, [kind] if isinstance(kind, str) else as_list(kind))
+
+
+def titled_values(about: JsonObject) -> dict[str, str]:
+    """The texts that a parameter may be, each with what people call it; empty where it may be
+    others.
+    """
+    listed = [as_object(each) for each in as_list(about.get("oneOf", about.get("anyOf")))]
+    named = {as_text(each.get("const")): as_text(each.get("title")) for each in listed}
+    return named if len(named) == len(listed) and all(map(_is_text, listed)) else {}
+
+
+def _is_text(each: JsonObject) -> bool:
+    return isinstance(each.get("const"), str)
 
 
 def _read_value(name: str, text: str, kinds: Sequence[JsonValue]) -> JsonValue:
@@ -171,6 +188,6 @@ def _describe(name: str, schema: JsonObject) -> str:
 
 def _example(name: str, schema: JsonObject) -> str:
     about = as_object(as_object(schema.get("properties")).get(name))
-    if options := as_list(about.get("enum")):
+    if options := [*as_list(about.get("enum")), *titled_values(about)]:
         return label(to_text(options[0]), 40)
     return _EXAMPLES.get(as_text(about.get("type")), "...")

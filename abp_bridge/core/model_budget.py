@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from abp_bridge.core.agent_turn import AgentResponse, Cost
+from abp_bridge.core.counted import count_of
 
 TOKENS = "tokens"
 PRICED_IN = "USD"  # by tables of prices and command lines; over ACP an agent names its own
@@ -98,7 +99,7 @@ class Spending:
     def __str__(self) -> str:
         """For `abp_status`: the answers, the tokens, the costs, and what is allowed."""
         parts = [
-            f"{self._answers} answer{'' if self._answers == 1 else 's'}",
+            count_of(self._answers, "answer"),
             f"{self._tokens[0]:,} tokens in, {self._tokens[1]:,} out",
             *(f"{amount:.6g} {unit}" for unit, amount in self._costs.items()),
         ]

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from abp_bridge.core.counted import count_of
+
 LABEL_LIMIT = 200  # characters of one line: a name, a title, a problem
 MESSAGE_LIMIT = 4_000  # characters of a text of several lines: more pushes buttons off a screen
 
@@ -132,7 +134,7 @@ def _bounded(value: str, limit: int, clean: Callable[[str], str], beyond: int) -
     if not rest and len(shown) <= limit:
         return shown
     more = max(0, len(shown) - limit) + rest
-    return f"{shown[:limit].rstrip()} … [{more} more characters not shown]"
+    return f"{shown[:limit].rstrip()} … [{count_of(more, 'more character')} not shown]"
 
 
 def command_name(command: Sequence[str]) -> str:

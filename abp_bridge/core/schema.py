@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
+from abp_bridge.core.counted import plural
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 
@@ -397,7 +398,7 @@ def _sized(
 ) -> _Keyword:
     def keyword(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
         if isinstance(value, kind) and is_number(limit) and not test(len(value), limit):
-            walk.say(at.path, words.format(limit))
+            walk.say(at.path, words.format(limit, s=plural(limit)))
 
     return keyword
 
@@ -566,8 +567,8 @@ FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
 # What a keyword asks of a value, before there is one.
 LIMITS = {
     "format": "format {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
+    "minLength": "at least {} character{s}",
+    "maxLength": "at most {} character{s}",
     "minItems": "at least {}",
     "maxItems": "at most {}",
     "minimum": "at least {}",
@@ -591,10 +592,13 @@ def _limit_words(keyword: str, limit: JsonValue) -> str:
     if keyword == "format" and text in FORMATS:
         return FORMATS[text][0]
     readable = text if keyword in ("format", "pattern") else is_number(limit)
-    return LIMITS[keyword].format(limit) if readable else ""
+    return LIMITS[keyword].format(limit, s=plural(limit)) if readable else ""
 
 
 _Keyword = Callable[[_Walk, JsonValue, JsonValue, _Site], None]
+
+_AT_LEAST = "must have at least {} character{s}"
+_AT_MOST = "must have at most {} character{s}"
 
 CHECKED: dict[str, _Keyword] = {
     "type": _type,
@@ -615,8 +619,8 @@ CHECKED: dict[str, _Keyword] = {
     "exclusiveMinimum": _compared(lambda value, limit: value > limit, "more than"),
     "exclusiveMaximum": _compared(lambda value, limit: value < limit, "less than"),
     "multipleOf": _multiple,
-    "minLength": _sized(str, lambda size, limit: size >= limit, "must have at least {} characters"),
-    "maxLength": _sized(str, lambda size, limit: size <= limit, "must have at most {} characters"),
+    "minLength": _sized(str, lambda size, limit: size >= limit, _AT_LEAST),
+    "maxLength": _sized(str, lambda size, limit: size <= limit, _AT_MOST),
     "minItems": _sized(list, lambda size, limit: size >= limit, "must name at least {}"),
     "maxItems": _sized(list, lambda size, limit: size <= limit, "must name at most {}"),
     "pattern": _pattern,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import accumulate
 
+from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, walk
 from abp_bridge.core.matrix import MATRIX, Surface
 from abp_bridge.replay.placeholders import ANY, NUMBER, reword
@@ -163,7 +164,7 @@ def _heading(asked: Sequence[str]) -> str:
     sizes = accumulate(map(len, asked))
     kept = [words for words, size in zip(asked, sizes, strict=True) if size <= HEADING]
     if more := len(asked) - len(kept):
-        return f"{'; '.join(kept)} and {more} more" if kept else f"{more} questions"
+        return f"{'; '.join(kept)} and {more} more" if kept else count_of(more, "question")
     return "; ".join(kept)
 
 

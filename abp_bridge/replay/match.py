@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -218,7 +219,7 @@ def excerpt(value: JsonValue, longest: int = LONGEST) -> str:
     """A value as JSON in one line of at most `longest` characters, and how many more there are."""
     words = json.dumps(value, ensure_ascii=False, default=str)
     more = len(words) - longest
-    return words if more <= 0 else f"{words[:longest]} … [{more} more characters]"
+    return words if more <= 0 else f"{words[:longest]} … [{count_of(more, 'more character')}]"
 
 
 # --- texts ---

@@ -10,6 +10,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, to_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.trace.format import (
@@ -229,7 +230,7 @@ def _detail(words: str, width: int, most: int | None) -> Sequence[str]:
     if most is None or len(lines) <= most:
         return lines
     left = sum(map(len, lines[most:]))
-    return [*lines[:most], f"… [{left} more characters]"]
+    return [*lines[:most], f"… [{count_of(left, 'more character')}]"]
 
 
 def _wrap(words: str, width: int, indent: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from support.screen import CTRL_C, DOWN, ENTER, Screen
 from support.visitor import type_on_the_page
 
 from abp_bridge.cli.parameters import ParameterError, read_parameters
-from abp_bridge.cli.terminal_host.view import JsonView, Output
+from abp_bridge.cli.terminal_host.view import JsonView, Output, parameter_lines
 
 Json = Any
 
@@ -253,6 +253,15 @@ SCHEMA: Json = {
     },
     "required": ["name"],
 }
+
+
+def test_an_option_is_shown_and_taken_by_what_people_call_it() -> None:
+    options = [{"const": "b", "title": "Blue"}, {"const": "Blue", "title": "Sky"}, {"const": "r"}]
+    schema: Json = {"properties": {"colour": {"type": "string", "oneOf": options}}}
+    (line,) = parameter_lines(schema)
+    assert line == "colour: b (Blue) | Blue (Sky) | r, may be left out"
+    for word, value in (("b", "b"), ("Sky", "Blue"), ("Blue", "Blue"), ("r", "r")):
+        assert read_parameters([f"colour={word}"], schema) == {"colour": value}
 
 
 @pytest.mark.parametrize(

@@ -653,3 +653,10 @@ def test_a_text_of_a_kind_of_its_own_is_a_text() -> None:
 )
 def test_what_a_value_has_to_be_is_said_in_words(asked: dict[str, Any], words: str) -> None:
     assert schema.describe_limits(asked) == words
+
+
+def test_one_character_is_said_in_the_singular() -> None:
+    assert schema.check("", {"type": "string", "minLength": 1})[0].endswith("at least 1 character")
+    assert schema.describe_limits({"minLength": 1, "maxLength": 2}) == (
+        "at least 1 character, at most 2 characters"
+    )

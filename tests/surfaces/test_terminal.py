@@ -451,6 +451,24 @@ def test_what_is_typed_before_the_question_is_there_answers_nothing() -> None:
         assert screen.reply() == ["accepted", {"name": "Grace", "phone": "123", "size": "s"}, 0]
 
 
+def test_of_an_optional_yes_or_no_nothing_is_proposed() -> None:
+    schema = {"type": "object", "properties": {"express": {"type": "boolean"}}}
+    with Asked("input", {"prompt": "How?", "schema": schema}) as screen:
+        screen.until("» Leave this out")
+        screen.until("Decline to answer")
+        screen.press(ENTER)
+        assert screen.reply() == ["accepted", {}, 0]
+
+
+def test_what_is_filled_in_already_is_not_said_to_be_left_out() -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string", "default": "Ada"}}}
+    with Asked("input", {"prompt": "Who?", "schema": schema}) as screen:
+        screen.until("Esc cancels")
+        screen.press(ENTER)
+        assert screen.reply() == ["accepted", {"name": "Ada"}, 0]
+    assert "leaves it out" not in screen.shown
+
+
 def test_what_the_app_tells_stands_above_the_open_prompt() -> None:
     with Asked("input", {"prompt": "Name?"}) as screen:
         screen.until("Esc cancels")

@@ -344,6 +344,7 @@ class TerminalHost:
                 schema=tool.input_schema,
                 available=each["available"],
                 deprecated=label(each.get("deprecated", "")),
+                asks_first=each.get("needsApproval", False),
             )
             for each, tool in zip(known, tools[len(tools) - len(known) :], strict=True)
         ]

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from abp_bridge.cli.parameters import titled_values
 from abp_bridge.core import json_text
+from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import Json, JsonObject, as_list, as_object, as_text, to_text
 from abp_bridge.core.question import MISSING, Field, Outcome, Question
 from abp_bridge.core.sanitize import label, message, reveal_json
@@ -31,6 +33,7 @@ from abp_bridge.surfaces.terminal.rendering import (
 from abp_bridge.surfaces.terminal.surface import Terminal
 
 PERSON = "person"
+ASKS_FIRST = "consequential: you are asked before each call"
 BAR, SHORTEST_BAR = 24, 6  # columns of a progress bar
 _WARNINGS = ("warning", "error", "critical", "alert", "emergency")
 
@@ -47,6 +50,7 @@ class Offer:
     schema: JsonObject
     available: bool
     deprecated: str
+    asks_first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,11 @@ class JsonView:
         """What the app can do."""
         members = ("name", "tool", "description", "available", "deprecated")
         listed = [
-            {**{name: getattr(each, name) for name in members}, "inputSchema": dict(each.schema)}
+            {
+                **{name: getattr(each, name) for name in members},
+                **({"needsApproval": True} if each.asks_first else {}),
+                "inputSchema": dict(each.schema),
+            }
             for each in offers
         ]
         self._write("capabilities", capabilities=listed)
@@ -242,7 +250,8 @@ class TextView:
         for each in offers:
             state = "" if each.available else " (not available now)"
             gone = f" (deprecated: {each.deprecated})" if each.deprecated else ""
-            self._line(f"  {self._style('strong', each.name)}{state}{gone}")
+            asks = f" ({ASKS_FIRST})" if each.asks_first else ""
+            self._line(f"  {self._style('strong', each.name)}{state}{gone}{asks}")
             self._lines(each.description, "dim", indent="    ")
             for words in parameter_lines(each.schema):
                 self._lines(words, indent="    ", hanging="      ")
@@ -355,6 +364,8 @@ def parameter_lines(schema: JsonObject) -> Iterator[str]:
     for name, part in as_object(schema.get("properties")).items():
         about = as_object(part)
         enum = [to_text(each) for each in as_list(about.get("enum"))]
+        for value, title in titled_values(about).items():
+            enum.append(f"{value} ({title})" if title and title != value else value)
         kind = label(" | ".join(enum) or to_text(about.get("type", "any JSON")))
         needed = "" if name in required else ", may be left out"
         described = label(as_text(about.get("description")), 300)
@@ -394,7 +405,7 @@ def _summary(account: Account) -> str:
         "" if account.asked == len(rows) else f" (the bridge remembers the last {len(rows)})"
     )
     return (
-        f"{account.asked} question{'' if account.asked == 1 else 's'}{forgotten}: {spread}."
+        f"{count_of(account.asked, 'question')}{forgotten}: {spread}."
         f" {_duration(account.seconds)} in all, {waited} of it waiting for answers."
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -124,7 +125,7 @@ def _fixed(control: Control) -> str:
     if control.type == "file":
         return f"(a file, {_quote(words)})"
     if control.type == "hidden" and len(words) > MAX_FIXED:
-        return f"({len(words)} characters, not shown)"
+        return f"({count_of(len(words), 'character')}, not shown)"
     return _quote(words)
 
 

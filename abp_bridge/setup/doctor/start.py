@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from abp_bridge import VERSION
+from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import only_error
@@ -91,7 +92,7 @@ def _look(entry: Entry) -> str:
 
 def _judge(host: SetupHost, entry: Entry, offer: _Offer, seconds: float) -> Finding:
     waits, without = patience(host, entry)
-    what = "is an agent" if entry.agent else f"has {offer.tools} tools"
+    what = "is an agent" if entry.agent else f"has {count_of(offer.tools, 'tool')}"
     words = f"{entry.shown} starts as {host.title} starts it, and {what} after {seconds:.1f} s"
     if offer.version:
         words += f" ({'ACP' if entry.agent else 'MCP'} {offer.version})"

@@ -210,7 +210,8 @@ class Terminal:
 
     async def _prompt(self, question: Question, field: Field, check: Check) -> JsonValue | Missing:
         title = rendering.field_title(question, field)
-        hint = "" if field.required else "Enter alone leaves it out"
+        default = _default_text(field)
+        hint = "" if field.required or default else "Enter alone leaves it out"
         if field.type is FieldType.BOOLEAN:
             return await self._pick(title, field, _yes_or_no(question))
         if field.type is FieldType.CHOICE:
@@ -226,7 +227,6 @@ class Terminal:
             return [keys[index] for index in picked]
         if field.type is FieldType.FILE:
             return await self._load(title, field, hint)
-        default = _default_text(field)
         return await self._prompts.line(title, default, check, hint=hint, secret=field.secret)
 
     async def _load(self, title: str, field: Field, hint: str) -> JsonValue | Missing:
@@ -249,6 +249,8 @@ class Terminal:
         if start is not None:
             options[start] = replace(options[start], label=f"{options[start].label} (default)")
         options += [_DECLINE] if field.required else [_LEAVE_OUT, _DECLINE]
+        if start is None and field.type is FieldType.BOOLEAN and not field.required:
+            start = options.index(_LEAVE_OUT)  # no yes is proposed that nobody gave
         picked = options[await self._prompts.pick(title, options, start)]
         if picked is _DECLINE:
             raise PromptExit(Outcome.DECLINED)
