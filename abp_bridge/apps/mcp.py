@@ -23,7 +23,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.question import Outcome
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import AppListener, only_error
+from abp_bridge.interfaces.app import Absence, AppError, AppListener, only_error
 from abp_bridge.protocols.abp import PROGRESS, decode_progress
 from abp_bridge.protocols.mcp import server
 from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
@@ -103,7 +103,7 @@ class McpApp(ProgramApp):
             self._tasks = tasks
             tasks.start_soon(self._program.watch, pipes)
             async with self._program.greeting(pipes, "MCP", START_LIMIT) as self._clock:
-                await session.negotiate(modern_first=self._modern_first)
+                await self._negotiate(session)
                 opened = await self._describe(session)
             self._clock = None
             for member in self._lists:
@@ -154,6 +154,15 @@ class McpApp(ProgramApp):
         assert self._program.listener is not None, "it is being opened"
         can_sample = self._program.listener.can_sample()
         return open_session(*streams, self, has_roots=bool(self._roots), can_sample=can_sample)
+
+    async def _negotiate(self, session: ServerSession) -> None:
+        """Agree on a version. Raises AppError where nothing answers at the server's address."""
+        try:
+            await session.negotiate(modern_first=self._modern_first)
+        except RemoteError as problem:
+            if problem.data != server.UNREACHED:
+                raise
+            raise AppError(f"{self.origin}: {problem}", absence=Absence.SERVER) from None
 
     async def _describe(self, session: ServerSession) -> AppInfo:
         """What the server is and has."""

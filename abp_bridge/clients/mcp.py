@@ -41,6 +41,7 @@ from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.mcp.modern import VERSION
+from abp_bridge.protocols.mcp.server import UNREACHED
 from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.rpc.protocol import INVALID_REQUEST, Id, dump, is_id
 
@@ -52,7 +53,6 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT = 30.0  # seconds to be let in; how long an answer may take, the host decides
 FAREWELL = 0.5  # seconds for the end of a session to be told: a host kills us after two
 ROOM = 64 * 2**20  # bytes of one line, and of those that wait: as the proxy's own
-_UNREACHABLE = "the server cannot be reached"
 UNREACHABLE = -32000  # the code of a request that never reached the server, as in the SDK
 
 
@@ -114,6 +114,7 @@ class _HttpClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request; what keeps it from its server comes back as its answer."""
+        error: JsonObject = {"code": UNREACHABLE}
         try:
             response = await super().send(request, **options)
             if response.status_code < 400 or request.method != "POST" or _is_json(response):
@@ -123,12 +124,12 @@ class _HttpClient(httpx2.AsyncClient):
             words = f"the server answered with HTTP {status}: {label(response.text, 300)}"
         except Exception as problem:
             logger.debug("a request failed", exc_info=True)
-            status = 502
-            failed = "signing in failed" if isinstance(problem, OAuthFlowError) else _UNREACHABLE
+            status, failed = 502, "signing in failed"
+            if not isinstance(problem, OAuthFlowError):
+                failed, error = "the server cannot be reached", {**error, "data": UNREACHED}
             words = f"{failed}: {label(str(problem) or type(problem).__name__, 300)}"
         logger.warning("%s", words)
-        error: JsonObject = {"code": UNREACHABLE, "message": words}
-        body = {"jsonrpc": "2.0", "id": None, "error": error}
+        body = {"jsonrpc": "2.0", "id": None, "error": {**error, "message": words}}
         return httpx2.Response(status, json=body, request=request)
 
 

@@ -5,6 +5,7 @@ What every kind of app offers the bridge, and what the bridge offers every app.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
@@ -19,15 +20,44 @@ MAX_DOWNLOAD = 48 * 2**20  # bytes of a file that is fetched: as base64 a page's
 DOWNLOAD_LIMIT = 30.0  # seconds to fetch one file: what ABP's documents give it
 
 
-class AppError(AbpBridgeError):
-    """An app that cannot be connected or spoken to.
+class Absence(enum.Enum):
+    """What is not there, where an app cannot be connected: what there is to do differs."""
 
-    `code` is an ABP error code; the message says what to do.
+    HOST = "a host of that name"
+    SERVER = "a server that answers at the address"
+    DOCUMENT = "the document: its server has none there"
+    SIGN_IN = "the document: its server wants somebody to be signed in"
+    ACCESS = "the document: its server does not give it"
+    WORKING_SERVER = "the document: its server failed"
+    LINK = "the page's link to a manifest"
+    MANIFEST = "the manifest that the page links to"
+    CONTENT = "a manifest in what the page links to"
+
+
+def find_absence(status: int) -> Absence:
+    """What an HTTP status of a failed request says."""
+    known = {401: Absence.SIGN_IN, 404: Absence.DOCUMENT, 410: Absence.DOCUMENT}
+    return known.get(status, Absence.WORKING_SERVER if status >= 500 else Absence.ACCESS)
+
+
+class AppError(AbpBridgeError):
+    """An app that cannot be connected or spoken to; the message says what to do.
+
+    Attributes:
+        code: An ABP error code.
+        absence: What is not there, where it is that.
     """
 
-    def __init__(self, message: str, code: str = "TRANSPORT_ERROR") -> None:
+    def __init__(
+        self, message: str, code: str = "TRANSPORT_ERROR", absence: Absence | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.absence = absence
+
+    def with_message(self, message: str) -> AppError:
+        """The same error with another message."""
+        return AppError(message, self.code, self.absence)
 
 
 class QuestionListener(Protocol):

@@ -205,7 +205,7 @@ class BrowserApp:
         except AppError as problem:
             if not self._tabs.remembers or problem.code == "TIMEOUT":
                 raise
-            raise AppError(f"{problem} {self._tabs.sign_in}", problem.code) from None
+            raise problem.with_message(f"{problem} {self._tabs.sign_in}") from None
 
     async def _begin(
         self, page: AppPage, found: Manifest | NoManifestError, patience: float
@@ -219,7 +219,7 @@ class BrowserApp:
             return await self._begin_abp(page, found, patience)
         assert self._tools is not None, "else a page without a manifest is not loaded"
         if missing := await self._tools.find(min(TOOLS_LIMIT, patience)):
-            raise AppError(f"{found} {missing}{page.console.said}", found.code)
+            raise found.with_message(f"{found} {missing}{page.console.said}")
         return await self._begin_tools(page, self._tools)
 
     async def _begin_abp(self, page: AppPage, found: Manifest, patience: float) -> AppInfo:
@@ -232,7 +232,7 @@ class BrowserApp:
             if self._tools is None or problem.code != "NOT_SUPPORTED":
                 raise
             if missing := await self._tools.find(0):
-                raise AppError(f"{problem} {missing}", problem.code) from None
+                raise problem.with_message(f"{problem} {missing}") from None
             return await self._begin_tools(page, self._tools, [] if unread else [str(problem)])
         self.origin = page.origin
         opened = await self._describe(page, found)

@@ -61,7 +61,7 @@ class ExtensionApp(BrowserApp):
         try:
             return await super()._visit(page, found, sites)
         except AppError as problem:
-            raise AppError(f"{problem} {_HINT}", problem.code) from None
+            raise problem.with_message(f"{problem} {_HINT}") from None
 
 
 class _ExtensionTabs:

@@ -22,7 +22,7 @@ import httpcore2
 from abp_bridge import VERSION
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.interfaces.app import Absence, AppError, find_absence
 
 MAX_REDIRECTS = 5
 MAX_URL = 8_000  # characters of an address: what servers take
@@ -209,18 +209,20 @@ def _named_failures(failed: str, shown: str, limit: float) -> Iterator[None]:
         httpcore2.ProtocolError,
         httpcore2.UnsupportedProtocol,
     ) as problem:
-        raise AppError(f"{failed}: {_describe_failure(problem, shown)}") from None
+        raise _explain_failure(problem, failed, shown) from None
     except AppError as problem:
         if str(problem).startswith("Failed to fetch"):
             raise
-        raise AppError(f"{failed}: {shown}: {problem}", problem.code) from None
+        raise problem.with_message(f"{failed}: {shown}: {problem}") from None
 
 
-def _describe_failure(problem: Exception, shown: str) -> str:
+def _explain_failure(problem: Exception, failed: str, shown: str) -> AppError:
     words = label(problem).rstrip(".") or type(problem).__name__
     if shown.startswith("https:") and speaks_plainly(words):
-        return f"{shown} speaks plain http there. Try http{shown.removeprefix('https')}"
-    return f"{shown}: {words}. Is its server running?"
+        plain = f"http{shown.removeprefix('https')}"
+        return AppError(f"{failed}: {shown} speaks plain http there. Try {plain}")
+    words = f"{failed}: {shown}: {words}. Is its server running?"
+    return AppError(words, absence=Absence.SERVER)
 
 
 def speaks_plainly(words: str) -> bool:
@@ -231,7 +233,7 @@ def speaks_plainly(words: str) -> bool:
 def _check_response(status: int, headers: Mapping[str, str], failed: str, shown: str) -> None:
     """Raises AppError where the document itself does not come."""
     if not 200 <= status < 300:
-        raise AppError(f"{failed}: HTTP {status} at {shown}")
+        raise AppError(f"{failed}: HTTP {status} at {shown}", absence=find_absence(status))
     if headers.get("content-encoding", "identity") != "identity":
         raise AppError(f"{failed}: {shown} was sent compressed although asked not to.")
 
@@ -301,5 +303,6 @@ async def _resolve(host: str, port: int) -> list[str]:
     try:
         found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise AppError(f"there is no host {label(host)!r}") from None
+        words = f"there is no host {label(host)!r}"
+        raise AppError(words, absence=Absence.HOST) from None
     return list(dict.fromkeys(str(address[0]) for *_, address in found))

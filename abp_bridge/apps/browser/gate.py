@@ -20,7 +20,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, SocketAttribute, Socket
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from abp_bridge.apps.browser.fetch import CONNECT_LIMIT, Guard, reachable
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.interfaces.app import Absence, AppError
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class _Gate:
                     return await anyio.connect_tcp(address, port)
             except (OSError, TimeoutError) as problem:
                 logger.info("%s at %s cannot be reached: %s", host, address, problem)
-        raise AppError(f"{host}:{port} cannot be reached")
+        raise AppError(f"{host}:{port} cannot be reached", absence=Absence.SERVER)
 
 
 async def _read_request(browser: SocketStream) -> tuple[str, int]:

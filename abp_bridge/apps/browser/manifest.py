@@ -20,7 +20,7 @@ from abp_bridge.core.capability import Capability, CapabilityList
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.interfaces.app import Absence, AppError
 from abp_bridge.protocols import abp
 
 HEAD_LIMIT = 50_000  # characters of a page, in which its manifest's link must be
@@ -45,7 +45,7 @@ class NoManifestError(AppError):
     """A page that links to no manifest. `url` is its address, after redirects."""
 
     def __init__(self, message: str, url: str) -> None:
-        super().__init__(message, "NOT_SUPPORTED")
+        super().__init__(message, "NOT_SUPPORTED", Absence.LINK)
         self.url = url
 
 
@@ -65,12 +65,15 @@ async def discover(target: str, guard: Guard) -> Manifest:
     if head.href is None:
         raise NoManifestError(_describe_missing_link(page.url, head.title), page.url)
     address = urljoin(page.url, urljoin(head.base, head.href))
-    content = await _fetch_manifest(address, guard)
+    try:
+        content = await _fetch_manifest(address, guard)
+    except AppError as problem:
+        raise AppError(str(problem), problem.code, Absence.MANIFEST) from None
     try:
         return _read(page.url, address, content)
     except ValueError as problem:
         words = f"Manifest {problem} ({show_target(address)})"
-        raise AppError(words, "INVALID_PARAMS") from None
+        raise AppError(words, "INVALID_PARAMS", Absence.CONTENT) from None
 
 
 def _describe_missing_link(url: str, title: str) -> str:

@@ -44,7 +44,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.app import AppError, AppListener
+from abp_bridge.interfaces.app import AppError, AppListener, find_absence
 from abp_bridge.protocols import abp
 from abp_bridge.settings.targets import is_nearby
 
@@ -262,15 +262,15 @@ class AppPage:
             load = self._page.reload if self._tab.shows else partial(self._page.goto, url)
             answer = await load(wait_until="domcontentloaded", timeout=limit * 1000)
             if answer is not None and answer.status >= 400:
-                raise AppError(f"{failed}: HTTP {answer.status} at {shown}")
+                words = f"{failed}: HTTP {answer.status} at {shown}"
+                raise AppError(words, absence=find_absence(answer.status))
         except PlaywrightTimeout:
             raise AppError(
                 f"{failed}: {shown} was not loaded within {limit:g} s", "TIMEOUT"
             ) from None
         except PlaywrightError as problem:
             if self._unreachable is not None and _GATE_FAILURE in str(problem):
-                words = f"{failed}: {self._unreachable}"
-                raise AppError(words, self._unreachable.code) from None
+                raise self._unreachable.with_message(f"{failed}: {self._unreachable}") from None
             if "interrupted by another navigation" not in str(problem):
                 raise AppError(f"{failed}: {shown}: {self.lost or first_line(problem)}") from None
         with suppress(PlaywrightError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Protocol, runtime_checkable
@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import anyio
 
 from abp_bridge.apps.targets import make_app
-from abp_bridge.cli.check_app.rules import ABP, UNREACHABLE, Asked, Facts, Kind, Step
+from abp_bridge.cli.check_app.rules import ABP, Asked, Facts, Kind, Step
 from abp_bridge.cli.parameters import read_call
 from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.core import json_text
@@ -19,7 +19,7 @@ from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.app import App, AppError, only_error
+from abp_bridge.interfaces.app import Absence, App, AppError, only_error
 from abp_bridge.protocols.abp.agent import encode_result
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.rpc.tap import observe_stream
@@ -27,11 +27,11 @@ from abp_bridge.settings import Settings
 
 WEBMCP = "WebMCP"  # what such a page has for a version
 NO_CAPABILITY = "abp-bridge.check.no-such-capability"
-# What an error says that comes before the browser is started, and which step it ends.
-_STEPS = {
-    'No <link rel="abp-manifest">': Step.LINK,
-    "Failed to fetch manifest": Step.MANIFEST,
-    "Manifest ": Step.CONTENT,
+# Which step ends, before the browser is started, where something is not there.
+_STEPS: Mapping[Absence | None, Step] = {
+    Absence.LINK: Step.LINK,
+    Absence.MANIFEST: Step.MANIFEST,
+    Absence.CONTENT: Step.CONTENT,
 }
 _CALLS = {"capabilities/call": "call", "capabilities/list": "capabilities"}
 
@@ -75,6 +75,7 @@ async def gather(
                     await _call(app, stage, made, collector, settings.call_timeout)
     except AppError as problem:
         facts.problem, facts.step = str(problem), _find_step(problem, collector)
+        facts.absence = problem.absence
     return facts
 
 
@@ -82,11 +83,11 @@ def _find_step(problem: AppError, collector: FactCollector) -> Step:
     """Which step `problem` ended."""
     facts = collector.facts
     if facts.kind is not Kind.PAGE:
-        unreached = not collector.has_heard or UNREACHABLE in str(problem)
+        unreached = not collector.has_heard or problem.absence is Absence.SERVER
         return Step.REACHED if unreached else Step.SESSION
     if facts.manifest is not None:
         return Step.BROWSER if problem.code == "BROWSER_ERROR" else Step.SESSION
-    return next((_STEPS[each] for each in _STEPS if str(problem).startswith(each)), Step.REACHED)
+    return _STEPS.get(problem.absence, Step.REACHED)
 
 
 async def _call(

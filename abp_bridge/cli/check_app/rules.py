@@ -27,6 +27,7 @@ from abp_bridge.core.question import MISSING, Missing, Outcome
 from abp_bridge.core.question import Kind as QuestionKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.interfaces.app import Absence
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.abp.members import find_misspelt, find_near
 
@@ -93,6 +94,7 @@ class Facts:
         kind: What it is.
         problem: Why it could not be connected; empty where it could.
         step: Which step that ended; `DONE` where it was connected.
+        absence: What was not there, where it was that.
         manifest: What the page's link leads to, where that is a manifest.
         initialize, listed, unknown, called, shutdown: What it answered, as it came; `unknown` is of
             a capability that it cannot have.
@@ -109,6 +111,7 @@ class Facts:
     kind: Kind
     problem: str = ""
     step: Step = Step.DONE
+    absence: Absence | None = None
     manifest: JsonObject | None = None
     initialize: JsonValue | Missing = MISSING
     listed: JsonValue | Missing = MISSING
@@ -142,7 +145,7 @@ class Rule:
         judge: What is wrong.
         kinds: The apps that it is for.
         must: Whether the protocol demands it; else it is a warning.
-        cures: Words of a problem that has another cure, and that.
+        cures: What to do instead where something is not there, by what that is.
     """
 
     name: str
@@ -152,24 +155,17 @@ class Rule:
     judge: Judge
     kinds: tuple[Kind, ...] = ABP
     must: bool = True
-    cures: Mapping[str, str] = field(default_factory=dict)
+    cures: Mapping[Absence | None, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one rule."""
+    """What became of one rule; `cure` is what to do, empty where the problems say it."""
 
     rule: Rule
     status: Status
     problems: tuple[str, ...] = ()
-
-    @property
-    def cure(self) -> str:
-        """What to do about the problems; empty where they say it."""
-        if not self.problems:
-            return ""
-        cures = self.rule.cures
-        return next((cures[each] for each in cures if each in self.problems[0]), self.rule.cure)
+    cure: str = ""
 
 
 def check_all(facts: Facts) -> list[Finding]:
@@ -186,7 +182,8 @@ def _find(rule: Rule, facts: Facts) -> Finding:
         return Finding(rule, Status.PASSED)
     more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
     status = Status.FAILED if rule.must else Status.WARNING
-    return Finding(rule, status, (*problems[:SHOWN], *more))
+    cure = rule.cures.get(facts.absence, rule.cure)
+    return Finding(rule, status, (*problems[:SHOWN], *more), cure)
 
 
 # --- being found ----------------------------------------------------------------------------------
@@ -440,16 +437,15 @@ def _console(facts: Facts) -> Problems | None:
     return iter(facts.console) if facts.manifest is not None else None
 
 
-UNREACHABLE = "the server cannot be reached"
-# what is said of an app that is not reached -> what to do
-_NOT_REACHED = {
-    "HTTP 404": "The server is there, and has no such page: look at the path.",
-    "HTTP 401": "abp-bridge login signs you in to it first (docs/signed-in.md).",
-    "HTTP 4": "The server is there, and does not give the page: see what it wants.",
-    "HTTP 5": "The server is there, and failed: see what it writes down of that.",
-    "running?": "Start its server, or look at the host and the port.",
-    UNREACHABLE: "Start its server, or look at the address.",
-    "there is no host": "Look at the address.",
+_SERVER_IS_THERE = "The server is there, and"
+# what is not there -> what to do
+_NOT_REACHED: Mapping[Absence | None, str] = {
+    Absence.HOST: "Look at the address.",
+    Absence.SERVER: "Start its server, or look at the host and the port.",
+    Absence.DOCUMENT: f"{_SERVER_IS_THERE} has no such page: look at the path.",
+    Absence.SIGN_IN: "abp-bridge login signs you in to it first (docs/signed-in.md).",
+    Absence.ACCESS: f"{_SERVER_IS_THERE} does not give the page: see what it wants.",
+    Absence.WORKING_SERVER: f"{_SERVER_IS_THERE} failed: see what it writes down of that.",
 }
 
 # --- WebMCP ---------------------------------------------------------------------------------------

@@ -25,6 +25,9 @@ from abp_bridge.core.schema import json_equal
 from abp_bridge.protocols.abp import PREFIX, decode_capabilities
 from abp_bridge.protocols.mcp.modern import SUBSCRIPTION as STREAM
 
+# The data of the error in a server's place, where nothing answers at its address.
+UNREACHED: JsonObject = {"reached": False}
+
 # The lists of a server, and what names an entry there.
 KEYS = {"tools": "name", "prompts": "name", "resources": "uri"}
 CHANGES = {f"{PREFIX}{member}/list_changed": member for member in KEYS}

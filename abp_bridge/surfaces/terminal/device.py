@@ -14,18 +14,20 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 import anyio
 
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
+from abp_bridge.rpc.file_lock import lock
 from abp_bridge.surfaces.terminal.rendering import can_move, width
 
 CONTROLLING = "/dev/tty"
 MAX_WAITING = 2**18  # bytes kept for a terminal that takes none: some screens full
 CTRL_C = b"\x03"
+TURN_PAUSE = 0.05  # seconds between two looks whether another program still asks there
 
 _TRY = "Type 'tty' in the terminal to use: it prints the name to give"
 
@@ -250,6 +252,29 @@ def check_terminal(path: str) -> None:
         SurfaceUnsupportedError: It cannot be opened, or is none.
     """
     os.close(_open_terminal(path))
+
+
+@contextlib.asynccontextmanager
+async def alone_at(fd: int) -> AsyncIterator[None]:
+    """Wait until no other program asks at the terminal that `fd` is, and keep them waiting as long
+    as the block: of two prompts each has some of the keys, and one of them may show a secret.
+    """
+    own = None
+    with contextlib.suppress(OSError, SurfaceUnsupportedError):
+        # what /dev/tty is differs from program to program
+        names = [os.ttyname(each) for each in (fd, 0, 1, 2) if os.isatty(each)]
+        own = _open_terminal(next((each for each in names if each != CONTROLLING), ""))
+    try:
+        while own is not None:
+            try:
+                lock(own)
+                break
+            except BlockingIOError:
+                await anyio.sleep(TURN_PAUSE)
+        yield
+    finally:
+        if own is not None:
+            os.close(own)
 
 
 def forget_keys(fd: int) -> None:

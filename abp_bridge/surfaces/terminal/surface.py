@@ -33,7 +33,7 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal import rendering
-from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice
+from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice, alone_at
 from abp_bridge.surfaces.terminal.files import FileInputError, load
 from abp_bridge.surfaces.terminal.interactive import InteractivePrompts
 from abp_bridge.surfaces.terminal.plain import LinePrompts
@@ -93,25 +93,29 @@ class Terminal:
             raise SurfaceUnsupportedError("a terminal asks the person, not a model", lasting=True)
         async with self._turn:
             self._device.open()
-            self._write(rendering.heading(question.in_full(), self._style))
-            if problem:
-                self._write_paragraph(problem, "bad")
-            try:
-                with anyio.CancelScope() as self._asking:
+            async with alone_at(self._device.fd):
+                return await self._ask(question, problem)
+
+    async def _ask(self, question: Question, problem: str) -> SurfaceResponse:
+        self._write(rendering.heading(question.in_full(), self._style))
+        if problem:
+            self._write_paragraph(problem, "bad")
+        try:
+            with anyio.CancelScope() as self._asking:
+                content = await self._fill(question)
+                while problems := validate_answer(question, content)[1]:
+                    self._write_paragraph("; ".join(problems), "bad")
                     content = await self._fill(question)
-                    while problems := validate_answer(question, content)[1]:
-                        self._write_paragraph("; ".join(problems), "bad")
-                        content = await self._fill(question)
-                    self.interrupts = 0
-                    return SurfaceResponse(Outcome.ACCEPTED, content)
-                return self._report_end(Outcome.CANCELLED)
-            except PromptExit as ended:
-                return self._report_end(ended.outcome)
-            except anyio.get_cancelled_exc_class():
-                self._write(self._style("dim", "  (withdrawn)"))
-                raise
-            finally:
-                self._asking = None
+                self.interrupts = 0
+                return SurfaceResponse(Outcome.ACCEPTED, content)
+            return self._report_end(Outcome.CANCELLED)
+        except PromptExit as ended:
+            return self._report_end(ended.outcome)
+        except anyio.get_cancelled_exc_class():
+            self._write(self._style("dim", "  (withdrawn)"))
+            raise
+        finally:
+            self._asking = None
 
     @property
     def is_open(self) -> bool:
