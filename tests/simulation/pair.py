@@ -121,7 +121,7 @@ class _Work:
             made: Json = {"page": place.page, "on_bridge": self._bridges.append}
             settings = read_settings({}, **{"apps": (asker.target,), **BASE, **self._side.settings})
             composition = SimulatedComposition(settings, "serve", tasks, **made, on_elicitor=print)
-            composition.__dict__["_observe"] = self._observe
+            composition.__dict__["_observers"] = [self._observe]
             hosts = Hosts(composition, tasks)
             await place.attend(hosts)
             await hosts.close()
