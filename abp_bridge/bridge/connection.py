@@ -174,6 +174,11 @@ class AppConnection:
                     "available": each.available,
                     **({"deprecated": each.deprecated} if each.deprecated else {}),
                     **({"needsApproval": True} if each.needs_approval else {}),
+                    **(
+                        {"askedOfPerson": list(each.asked_of_person)}
+                        if each.asked_of_person
+                        else {}
+                    ),
                 }
                 for each in self.capabilities.values()
             ],

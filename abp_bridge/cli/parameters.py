@@ -69,13 +69,21 @@ def read_call(
     name, *more = words
     capability = capabilities[find_capability(name, [each.name for each in capabilities])]
     try:
-        return capability.name, read_parameters(more, capability.input_schema)
+        given = read_parameters(more, capability.input_schema, capability.asked_of_person)
+        return capability.name, given
     except ParameterError as problem:
         raise ParameterError(f"{label(capability.name)}: {problem}") from None
 
 
-def read_parameters(words: Sequence[str], schema: JsonObject) -> dict[str, JsonValue]:
+def read_parameters(
+    words: Sequence[str], schema: JsonObject, asked: Sequence[str] = ()
+) -> dict[str, JsonValue]:
     """The parameters that `words` give, checked against the capability's schema.
+
+    Args:
+        words: As they were written.
+        schema: The capability's.
+        asked: What its person is asked for (`Capability.asked_of_person`).
 
     Raises:
         ParameterError: They are no parameters, or do not fit.
@@ -84,7 +92,7 @@ def read_parameters(words: Sequence[str], schema: JsonObject) -> dict[str, JsonV
         given = _read_object(words[0])
     else:
         given = _read_pairs(words, schema)
-    check_parameters(given, schema)
+    check_parameters(given, schema, asked)
     return given
 
 
@@ -147,18 +155,22 @@ def _read_value(name: str, text: str, kinds: Sequence[JsonValue]) -> JsonValue:
         raise ParameterError(f"{label(name)} must be {what}, not {label(text, 60)!r}") from None
 
 
-def check_parameters(given: JsonObject, schema: JsonObject) -> None:
-    """Raises ParameterError with all that is wrong."""
+def check_parameters(given: JsonObject, schema: JsonObject, asked: Sequence[str] = ()) -> None:
+    """Raises ParameterError with all that is wrong; of `asked`, see `read_parameters`."""
     known = list(as_object(schema.get("properties")))
     missing = [
         to_text(name) for name in as_list(schema.get("required")) if to_text(name) not in given
     ]
     problems = [f"it needs {_describe(name, schema)}" for name in missing]
+    withheld = [name for name in asked if name in given and name not in known]
+    problems += [
+        f"{label(name)} is asked of you, and never passed: leave it out" for name in withheld
+    ]
     # Where a schema says nothing of others, a name that it has not is taken for a misspelt one.
     others = schema.get("additionalProperties", False)
     takes_others = others is not False or "patternProperties" in schema
     for name in given if known and not takes_others else ():
-        if name not in known:
+        if name not in (*known, *withheld):
             near = nearest(name, known)
             meant = f" (is {label(near)} meant?)" if near else ""
             problems.append(f"it has no parameter {label(name)}{meant}")

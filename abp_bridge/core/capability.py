@@ -24,7 +24,9 @@ class Capability:
     result fits, and `hints` are MCP's annotations of it. `requirements` say what it needs first,
     each as ABP has it (`type`, `description`, `met`, `resolution`), and `alternatives` what else
     there is; both safe to show. `needs_approval` is that a person comes before each call, whatever
-    was set up. `origin` is whose it is, where that is not its app's own.
+    was set up. `asked_of_person` are parameters that its person is asked for: one that is in
+    `input_schema` where a call leaves it out, any other always, and no call may give it. `origin`
+    is whose it is, where that is not its app's own.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Capability:
     requirements: tuple[JsonObject, ...] = ()
     alternatives: tuple[str, ...] = ()
     needs_approval: bool = False
+    asked_of_person: tuple[str, ...] = ()
     origin: str = ""
     # The schema in its normal form, once it was needed; None where there is none.
     _normal: list[Schema | None] = field(

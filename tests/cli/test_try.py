@@ -19,7 +19,7 @@ from support.screen import CTRL_C, DOWN, ENTER, Screen
 from support.visitor import type_on_the_page
 
 from abp_bridge.cli.parameters import ParameterError, read_parameters
-from abp_bridge.cli.terminal_host.view import JsonView, Output, parameter_lines
+from abp_bridge.cli.terminal_host.view import JsonView, Offer, Output, TextView, parameter_lines
 
 Json = Any
 
@@ -262,6 +262,33 @@ def test_an_option_is_shown_and_taken_by_what_people_call_it() -> None:
     assert line == "colour: b (Blue) | Blue (Sky) | r, may be left out"
     for word, value in (("b", "b"), ("Sky", "Blue"), ("Blue", "Blue"), ("r", "r")):
         assert read_parameters([f"colour={word}"], schema) == {"colour": value}
+
+
+def test_a_secret_in_a_call_is_refused_with_the_way_it_is_given() -> None:
+    schemas: list[Json] = [{"properties": {"user": {}}}, {"additionalProperties": True}, {}]
+    for schema in schemas:
+        with pytest.raises(ParameterError, match="pw is asked of you, and never passed") as raised:
+            read_parameters(["pw=geheim"], schema, ["pw"])
+        assert "geheim" not in str(raised.value)
+
+
+def test_what_its_person_is_asked_stands_with_what_a_tool_takes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    room: Json = {"enum": ["in"], "oneOf": [{"const": "in", "title": "Inside"}]}
+    schema: Json = {"properties": {"name": {"type": "string"}, "room": room}}
+    offer = Offer("book", "book", "Books", schema, True, "", asks_first=True, asked=("name", "pw"))
+    TextView(Output(lambda _: None), None).on_offers([offer])
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "  book (consequential: you are asked before each call)",
+        "    Books",
+        "    name: string, asked of you where it is left out",
+        "    room: in (Inside), may be left out",
+        "    pw: asked of you, never passed",
+    ]
+    JsonView(Output(lambda _: None), "try").on_offers([offer])
+    [told] = json.loads(capsys.readouterr().out)["capabilities"]
+    assert (told["needsApproval"], told["askedOfPerson"]) == (True, ["name", "pw"])
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     of_object(modern.decode_retry),
     of_object(modern.decode_filter),
     page_form,
-    lambda raw: describe_tools([(each, each.name, ()) for each in decode_tools(raw)]),
+    lambda raw: describe_tools([(each, each.name, {}) for each in decode_tools(raw)]),
     decode_keys,
     tool_results.decode_response,
 )

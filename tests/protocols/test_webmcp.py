@@ -89,7 +89,7 @@ def test_what_a_tool_says_of_itself_is_what_is_known() -> None:
         tool("buys", annotations={"consequential": True}),
         tool("unknown"),
     ]
-    listed = webmcp.describe_tools([(each, each.name, ()) for each in kinds])
+    listed = webmcp.describe_tools([(each, each.name, {}) for each in kinds])
     assert {
         each.name: (each.destructive, each.presumed, each.harmless, each.needs_approval)
         for each in listed
@@ -104,10 +104,31 @@ def test_what_a_tool_says_of_itself_is_what_is_known() -> None:
     assert listed[2].hints == {"readOnlyHint": True, "openWorldHint": True}
 
 
+def test_what_a_form_needs_is_asked_of_its_person_and_a_secret_of_nobody_else() -> None:
+    controls = [
+        control("password", "p", required=True),
+        control("password", "old"),
+        control("hidden", "shop", fixed=True),
+    ]
+    read = form(*controls)
+    schema: Json = {"properties": {"x": {}, "p": {}}, "required": ["x", "p"]}
+    waits = tool("waits", backendNodeId=1, inputSchema=schema)
+    sent = tool("sent", backendNodeId=2, inputSchema=schema, annotations={"autosubmit": True})
+    one, other = webmcp.describe_tools(
+        [
+            (waits, "waits", forms.withheld_controls(read)),
+            (sent, "sent", forms.withheld_controls(read, at_once=True)),
+        ]
+    )
+    assert one.asked_of_person == ("x", "p", "old")
+    assert other.asked_of_person == ("p",)
+    assert other.input_schema["required"] == ["x"]
+
+
 def test_what_a_form_that_waits_says_of_itself_ends_before_more_is_said() -> None:
     said = ("Book a table", "Book!", "")
     tools = [tool(f"t{at}", backendNodeId=at, description=words) for at, words in enumerate(said)]
-    listed = webmcp.describe_tools([(each, each.name, ()) for each in tools])
+    listed = webmcp.describe_tools([(each, each.name, {}) for each in tools])
     ends = ("Book a table. Its form", "Book! Its form", "Its form")
     for each, start in zip(listed, ends, strict=True):
         assert each.description.startswith(start)
@@ -309,7 +330,7 @@ def test_a_field_without_a_name_is_called_by_what_there_is() -> None:
     read = form({**nameless, "label": "Agree"}, {**nameless, "id": "i"}, nameless, nameless)
     none = "a field without a name"
     assert [each.name for each in asked(read).fields] == ["Agree", "i", none, f"{none} (2)"]
-    assert forms.withheld_controls(form(control("password", ""))) == set()
+    assert forms.withheld_controls(form(control("password", ""))) == {}
     assert form_answer.show_sent(read) == {}
 
 
@@ -329,7 +350,7 @@ def test_a_secret_is_one_by_what_its_control_is() -> None:
     assert (first.secret, first.required) == (True, True)
     assert (second.secret, second.default) == (True, MISSING)
     assert not third.secret
-    assert forms.withheld_controls(read) == {"p", "card"}
+    assert forms.withheld_controls(read) == {"p": True, "card": True}
     assert read.problems == ["p: does not fit", "x: Fill in."]
     assert form_answer.show_sent(read) == {"password": "", "x": ""}
 
@@ -467,7 +488,7 @@ def test_a_tool_of_anothers_frame_is_never_called_as_the_pages_own() -> None:
     own, other = tool(), replace(tool("pay", frame="g"), origin="https://pay.example")
     names = webmcp.name_tools([own, other], (), {}, ["f", "g"])
     assert names == {own.key: "t", other.key: "frame2.pay"}
-    [listed] = webmcp.describe_tools([(other, "frame2.pay", ())])
+    [listed] = webmcp.describe_tools([(other, "frame2.pay", {})])
     assert listed.origin == "https://pay.example"
     assert "In a frame of https://pay.example." in listed.description
 

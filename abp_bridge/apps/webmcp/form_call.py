@@ -61,7 +61,7 @@ class FormCall(FormByHand):
     async def _make(self, params: JsonObject) -> CallResult:
         self._form = form = PageForm(self._session, self.tool)
         before = await form.read()
-        if taken := sorted(withheld_controls(before) & params.keys()):
+        if taken := sorted(withheld_controls(before).keys() & params.keys()):
             names = ", ".join(map(label, taken))
             why = f"{names} cannot be given in a call: the person gives it, where the form wants it"
             return unsent(why, "INVALID_PARAMS")

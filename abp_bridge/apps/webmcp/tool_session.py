@@ -33,6 +33,11 @@ logger = logging.getLogger(__name__)
 
 CANCEL_LIMIT = 0.4  # seconds for a call to be cancelled that nobody waits for any more
 PAGE_LIMIT = 5.0  # seconds for the page to say something that it knows
+FOREIGN = "it has another origin"
+NEEDS_ALLOW = 'its page has to let it have them, by allow="tools" on its iframe'
+# Whether a frame has a form that is a tool; or, where the page is checked, has registered one.
+_HAS_TOOLS = """() => !!document.querySelector('form[toolname]')
+  || !!globalThis[Symbol.for('abp-bridge.written')]?.length"""
 FORM_GONE = "its form was taken away"
 MAX_EARLY = 100  # responses that came before their call was known
 MAX_TOOLS = 2_000  # that are known of one page
@@ -113,6 +118,8 @@ class ToolSession:
     Attributes:
         tools: Those of the page's own origin and of allowed ones, by what no two share.
         frames: The origin of each frame, by its id, in the page's order.
+        barred: Origins of frames whose page does not let them have tools, by the last `warnings`:
+            those that have some, and those that the person named.
         strangers: Of how many origins there were frames that are not heard.
         secrets: What the page was given as one, which is in no result of any later call.
         knows_secrets: Whether it was given any.
@@ -129,6 +136,7 @@ class ToolSession:
         self._allowed = allowed
         self._others = FrameSessions(page, allowed, self._connect, self._on_gone, self._on_stranger)
         self.strangers = 0
+        self.barred: list[str] = []
         self._owners: dict[str, CDPSession] = {}  # of frames, by their ids
         self._open: dict[str, Invocation] = {}
         self._early: deque[JsonObject] = deque(maxlen=MAX_EARLY)
@@ -261,22 +269,31 @@ class ToolSession:
     async def warnings(self) -> list[str]:
         """What of the page's tools is not offered, a sentence each."""
         places = {self.frames.get(each.frame, "") for each in self._foreign.values()}
+        barred = set[str]()
         with anyio.move_on_after(PAGE_LIMIT):
             for frame in self._page.shown.frames[1:]:
-                known = site(frame.url) in (*places, *self._allowed)
-                if known or self._page.is_own_site(frame.url):
+                place = site(frame.url)
+                if place in places or self._page.is_own_site(frame.url):
                     continue
                 with suppress(PlaywrightError):
-                    allowed = await (await frame.frame_element()).get_attribute("allow")
-                    places |= {site(frame.url)} if "tools" in (allowed or "") else set()
+                    allow = await (await frame.frame_element()).get_attribute("allow")
+                    if "tools" in (allow or ""):
+                        places |= {place} - {*self._allowed}
+                    elif place in self._allowed or await frame.evaluate(_HAS_TOOLS):
+                        barred.add(place)
+        self.barred = sorted(label(each, 80) for each in barred)
         named = sorted(label(each, 80) for each in places)
+        reasons = [(each, FOREIGN, " (if you trust that: --frames {})") for each in named]
+        for each in self.barred:
+            way = "" if each in self._allowed else " (and --frames {} then)"
+            reasons.append((each, NEEDS_ALLOW, way))
         warned = [
-            f"tools of its frame of {each or 'no origin'} are not offered: it has another origin"
-            + (f" (if you trust that: --frames {each})" if each else "")
-            for each in named[:MAX_WARNED]
+            f"tools of its frame of {each or 'no origin'} are not offered: {why}"
+            + (way.format(each) if each else "")
+            for each, why, way in reasons[:MAX_WARNED]
         ]
-        if len(named) > MAX_WARNED:
-            more = len(named) - MAX_WARNED
+        if len(reasons) > MAX_WARNED:
+            more = len(reasons) - MAX_WARNED
             warned.append(f"nor are those of its frames of {more} more origins")
         if self._left_out:
             warned.append(

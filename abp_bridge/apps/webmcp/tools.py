@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import anyio
@@ -78,7 +78,7 @@ class WebMcpTools:
         assert self._page is not None
         missing = await self._find(limit, self._session, self._page)
         if self._written is not None:
-            await self._written.tell()
+            await self._written.tell(self._session.barred)
         return missing
 
     async def _find(self, limit: float, session: ToolSession, page: AppPage) -> str:
@@ -107,15 +107,15 @@ class WebMcpTools:
         """
         session = self._session
         assert session is not None
+        problems = [*await session.warnings()]
         if self._written is not None:
-            await self._written.tell()
+            await self._written.tell(session.barred)
         tools, self._told = list(session.tools.values()), dict(session.tools)
         if not session.knows_secrets:
             self._listed_before = self._told
         self._warned = session.strangers
         self._names = name_tools(tools, taken, self._names, list(session.frames))
-        problems = [*await session.warnings()]
-        offered: list[tuple[Tool, str, Collection[str]]] = []
+        offered: list[tuple[Tool, str, Mapping[str, bool]]] = []
         until = anyio.current_time() + READ_LIMIT
         for each in tools:
             name = self._names[each.key]
@@ -132,20 +132,23 @@ class WebMcpTools:
         self._listed = list(listed) or [replace(each, available=False) for each in self._listed]
         return CapabilityList(self._listed, [*problems, *listed.problems])
 
-    async def _find_withheld(self, tool: Tool, until: float) -> tuple[Collection[str], str]:
-        """The parameters of a tool that no model may give, and why it cannot be offered."""
+    async def _find_withheld(self, tool: Tool, until: float) -> tuple[Mapping[str, bool], str]:
+        """The parameters of a tool that no model may give, each with whether its person is asked
+        for it; and why it cannot be offered.
+        """
         assert self._session is not None
         if has_nested_secret(tool.schema):
-            return (), "it takes a secret inside of another parameter"
+            return {}, "it takes a secret inside of another parameter"
         if tool.node is None:
-            return withheld_names(tool.schema), ""
+            return dict.fromkeys(withheld_names(tool.schema), True), ""
         try:
             with anyio.fail_after(until - anyio.current_time()):
-                return withheld_controls(await PageForm(self._session, tool).read()), ""
+                form = await PageForm(self._session, tool).read()
+                return withheld_controls(form, at_once=tool.autosubmit), ""
         except TimeoutError:
-            return (), f"its page's forms could not be read within {READ_LIMIT:g} s"
+            return {}, f"its page's forms could not be read within {READ_LIMIT:g} s"
         except CallRefusedError as problem:
-            return (), str(problem)
+            return {}, str(problem)
 
     def has(self, capability: str) -> bool:
         """Whether a tool is called so (`PageTools.has`)."""

@@ -6,6 +6,7 @@ neither what the browser refused nor what it passed over.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.page import AppPage
 from abp_bridge.core import json_text
+from abp_bridge.core.json_value import as_object
 
 SCRIPT = Path(__file__).with_name("written.js")
 READ_LIMIT = 2.0  # seconds
@@ -35,9 +37,10 @@ class WrittenTools:
         """
         await self._page.shown.add_init_script(f"({self._script})(false)")
 
-    async def tell(self) -> None:
-        """Tell what the page wrote so far."""
+    async def tell(self, barred: Sequence[str]) -> None:
+        """Tell what the page wrote so far, and which of its frames it lets have no tools."""
         with anyio.move_on_after(READ_LIMIT), suppress(PlaywrightError, ValueError):
             text = await self._page.shown.evaluate(f"({self._script})(true)")
             if isinstance(text, str) and len(text) <= MAX_TEXT:
-                self._page.overhear("tools", json_text.parse(text), False)
+                said = {**as_object(json_text.parse(text)), "barred": list(barred)}
+                self._page.overhear("tools", said, False)

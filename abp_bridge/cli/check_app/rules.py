@@ -493,6 +493,13 @@ def _tool_problems(tools: Sequence[JsonObject], forms: Sequence[JsonObject]) -> 
                 yield f"{_name(each)}: its form has no tool{word}, and is no tool without"
 
 
+def _frames(facts: Facts) -> Problems | None:
+    barred = as_texts((facts.written or {}).get("barred"))
+    if _written(facts) is None and not barred:
+        return None
+    return (f"the tools of its frame of {each} are kept back" for each in barred)
+
+
 def _fields(facts: Facts) -> Problems | None:
     if (written := _written(facts)) is None:
         return None
@@ -723,6 +730,15 @@ RULES: tuple[Rule, ...] = (
         " tooldescription.",
         _tools,
         (Kind.PAGE, Kind.TOOLS),
+    ),
+    Rule(
+        "tool frames",
+        "each frame that has tools may offer them",
+        "docs/webmcp.md",
+        'Write allow="tools" on its iframe, unless you mean to keep them back.',
+        _frames,
+        (Kind.PAGE, Kind.TOOLS),
+        must=False,
     ),
     Rule(
         "tool fields",

@@ -345,6 +345,7 @@ class TerminalHost:
                 available=each["available"],
                 deprecated=label(each.get("deprecated", "")),
                 asks_first=each.get("needsApproval", False),
+                asked=tuple(each.get("askedOfPerson", ())),
             )
             for each, tool in zip(known, tools[len(tools) - len(known) :], strict=True)
         ]

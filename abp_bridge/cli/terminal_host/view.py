@@ -34,6 +34,7 @@ from abp_bridge.surfaces.terminal.surface import Terminal
 
 PERSON = "person"
 ASKS_FIRST = "consequential: you are asked before each call"
+NEVER_PASSED = "asked of you, never passed"
 BAR, SHORTEST_BAR = 24, 6  # columns of a progress bar
 _WARNINGS = ("warning", "error", "critical", "alert", "emergency")
 
@@ -51,6 +52,7 @@ class Offer:
     available: bool
     deprecated: str
     asks_first: bool
+    asked: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class JsonView:
             {
                 **{name: getattr(each, name) for name in members},
                 **({"needsApproval": True} if each.asks_first else {}),
+                **({"askedOfPerson": list(each.asked)} if each.asked else {}),
                 "inputSchema": dict(each.schema),
             }
             for each in offers
@@ -253,7 +256,7 @@ class TextView:
             asks = f" ({ASKS_FIRST})" if each.asks_first else ""
             self._line(f"  {self._style('strong', each.name)}{state}{gone}{asks}")
             self._lines(each.description, "dim", indent="    ")
-            for words in parameter_lines(each.schema):
+            for words in parameter_lines(each.schema, each.asked):
                 self._lines(words, indent="    ", hanging="      ")
         if not offers:
             self._lines("It names no capabilities.", indent="")
@@ -358,18 +361,25 @@ class TextView:
 View = JsonView | TextView
 
 
-def parameter_lines(schema: JsonObject) -> Iterator[str]:
-    """The parameters of a capability, a line each: name, type and what is said of it."""
+def parameter_lines(schema: JsonObject, asked: Sequence[str] = ()) -> Iterator[str]:
+    """The parameters of a capability, a line each: name, type and what is said of it; and those
+    that are `asked` of its person (`Capability.asked_of_person`).
+    """
     required = as_list(schema.get("required"))
-    for name, part in as_object(schema.get("properties")).items():
+    known = as_object(schema.get("properties"))
+    for name, part in known.items():
         about = as_object(part)
-        enum = [to_text(each) for each in as_list(about.get("enum"))]
-        for value, title in titled_values(about).items():
-            enum.append(f"{value} ({title})" if title and title != value else value)
-        kind = label(" | ".join(enum) or to_text(about.get("type", "any JSON")))
-        needed = "" if name in required else ", may be left out"
+        named = dict.fromkeys(map(to_text, as_list(about.get("enum"))), "") | titled_values(about)
+        options = (
+            f"{value} ({title})" if title and title != value else value
+            for value, title in named.items()
+        )
+        kind = label(" | ".join(options) or to_text(about.get("type", "any JSON")))
+        left_out = ", asked of you where it is left out" if name in asked else ", may be left out"
+        needed = "" if name in required else left_out
         described = label(as_text(about.get("description")), 300)
         yield f"{label(name)}: {kind}{needed}{f'. {described}' if described else ''}"
+    yield from (f"{label(name)}: {NEVER_PASSED}" for name in asked if name not in known)
 
 
 def _parse(text: str) -> Json:

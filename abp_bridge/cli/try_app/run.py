@@ -242,7 +242,7 @@ async def _parameters(host: TerminalHost, offer: Offer, words: Sequence[str]) ->
     """
     try:
         if words or host.terminal is None:
-            return read_parameters(words, offer.schema)
+            return read_parameters(words, offer.schema, offer.asked)
         if not as_object(offer.schema.get("properties")):
             return {}
         return await _fill(host, host.terminal, offer)

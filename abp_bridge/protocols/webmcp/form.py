@@ -349,10 +349,21 @@ def _decode_control(said: JsonObject) -> Control:
     )
 
 
-def withheld_controls(form: Form) -> set[str]:
-    """The names of what no model may fill in: secrets, files, and what is fixed."""
+def withheld_controls(form: Form, *, at_once: bool = False) -> dict[str, bool]:
+    """The names of what no model may fill in: secrets, files, and what is fixed.
+
+    Args:
+        form: The form.
+        at_once: Whether it is sent as soon as it is filled in.
+
+    Returns:
+        Each with whether its person is asked for it: of a form that is sent at once, for what it
+        needs.
+    """
     kept = (each for each in form.controls if each.secret or each.fixed or each.type == "file")
-    return {each.name for each in kept if each.name}
+    return {
+        each.name: not each.fixed and (each.required or not at_once) for each in kept if each.name
+    }
 
 
 def parse_number(text: str) -> JsonValue | Missing:

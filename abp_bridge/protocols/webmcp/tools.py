@@ -133,18 +133,20 @@ def name_tools(
     return names
 
 
-def describe_tools(tools: Sequence[tuple[Tool, str, Collection[str]]]) -> CapabilityList:
+def describe_tools(tools: Sequence[tuple[Tool, str, Mapping[str, bool]]]) -> CapabilityList:
     """What a page's tools are, as capabilities.
 
     Args:
-        tools: Each with what it is called here, and the parameters that no model may give.
+        tools: Each with what it is called here, and the parameters that no model may give, those
+            with whether its person is asked for them.
 
     Returns:
         The capabilities; its problems name those that cannot be called.
     """
     listed = decode_capabilities([_entry(*each) for each in tools])
-    by_name = {name: tool for tool, name, _ in tools}
-    return CapabilityList((_describe(each, by_name[each.name]) for each in listed), listed.problems)
+    by_name = {name: (tool, withheld) for tool, name, withheld in tools}
+    described = (_describe(each, *by_name[each.name]) for each in listed)
+    return CapabilityList(described, listed.problems)
 
 
 def _entry(tool: Tool, name: str, withheld: Collection[str]) -> JsonObject:
@@ -167,17 +169,20 @@ def _describe_tool(words: str, more: str) -> str:
     return f"{words}{end} {more}".strip()
 
 
-def _describe(capability: Capability, tool: Tool) -> Capability:
+def _describe(capability: Capability, tool: Tool, withheld: Mapping[str, bool]) -> Capability:
     """A capability with what is known of its tool. A function without hints may do anything; a form
     that waits does nothing by itself.
     """
     destructive = not tool.read_only and not tool.waits
+    asked = [name for name, is_asked in withheld.items() if is_asked]
+    needed = as_texts(tool.schema.get("required")) if tool.waits else []
     return replace(
         capability,
         destructive=destructive,
         presumed=destructive and not tool.consequential,
         harmless=tool.read_only,
         needs_approval=tool.needs_approval,
+        asked_of_person=(*(each for each in needed if each not in withheld), *asked),
         origin=tool.origin,
     )
 

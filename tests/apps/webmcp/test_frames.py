@@ -84,12 +84,27 @@ async def test_a_frame_whose_origin_nobody_named_is_warned_of_with_the_way(site:
         assert "frame2" not in said
 
 
+async def test_the_status_says_what_is_asked_of_the_person(site: Web) -> None:
+    async with hosted("--app", f"{site.here}/tools.html") as host:
+        await host.client.call_tool("abp_connect", {})
+        [app] = (await host.status())["apps"].values()
+        listed = {each["name"]: each for each in app["capabilities"]}
+        assert listed["wipe"]["needsApproval"]
+        assert "needsApproval" not in listed["book_table"]
+        assert listed["book_table"]["askedOfPerson"] == ["name"]
+        assert listed["sign_in"]["askedOfPerson"] == ["secret"]
+        assert listed["login"]["askedOfPerson"] == ["pin"]
+
+
 async def test_a_frame_that_its_page_does_not_let_offers_nothing(site: Web) -> None:
     async with framing(site, "--frames", site.elsewhere, what="bare") as host:
         # one that may, and comes later, is there: so the first would be
         await work(host, "frame", f"{site.elsewhere}/tools.html")
         said = await until_status(host, lambda said: "frame3.add" in said)
         assert "frame2" not in said
+        assert (
+            f"{site.elsewhere} are not offered: its page has to let it have them, by allow" in said
+        )
 
 
 async def test_frames_of_more_origins_than_are_named_are_counted(site: Web) -> None:
