@@ -101,17 +101,29 @@ class FormCall(FormByHand):
         Raises:
             CallEndedError: That was not given.
         """
-        assert self._form is not None
         if places := find_missing(before):
-            asked = replace(before, controls=tuple(before.controls[at] for at in places))
-            content = await self._accepted(await self._make_question(asked, ""))
-            given = answered_states(asked, content)
-            states = {places[at]: state for at, state in given.items()}
-            await self._form.set(states, places)
+            await self._have_given(before, places)
         await self._obstacles.begin()
         self._sent = True
         await self._invoke(params)
         return await self._wait(params)
+
+    async def _have_given(self, before: Form, places: Sequence[int]) -> None:
+        """Have the person give what belongs into the controls at `places`.
+
+        Raises:
+            CallEndedError: They did not, or the form is another by now.
+        """
+        assert self._form is not None
+        asked = replace(before, controls=tuple(before.controls[at] for at in places))
+        try:
+            content = await self._accepted(await self._make_question(asked, ""))
+        except HandNeededError as need:  # the call is what sends it: there is nothing to do by hand
+            raise CallEndedError(unsent(str(need), "NOT_SUPPORTED")) from None
+        if (await self._form.read()).shape != before.shape:  # a place may be another's by now
+            raise CallEndedError(unsent("the page has changed its form since it was asked about"))
+        given = answered_states(asked, content)
+        await self._form.set({places[at]: state for at, state in given.items()}, places)
 
     async def _until_waiting(self) -> Form:
         """Wait until the browser has filled the form in and waits for its person.
