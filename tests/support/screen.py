@@ -54,6 +54,17 @@ class Tty:
             shown += _CONTROL.sub("", os.read(self._ours, 65_536).decode(errors="replace"))
         return shown
 
+    def now(self) -> str:
+        """What is shown and was not read yet."""
+        shown = b""
+        while select.select([self._ours], [], [], 0)[0]:
+            shown += os.read(self._ours, 65_536)
+        return _CONTROL.sub("", shown.decode(errors="replace"))
+
+    def type(self, line: str) -> None:
+        """A line of keys, and Enter."""
+        os.write(self._ours, f"{line}{ENTER}".encode())
+
     def code(self) -> str:
         """The next code of a page."""
         shown = self.until(r"code [A-Z]{4}-[A-Z]{4}\s")

@@ -14,10 +14,13 @@ import sys
 import tempfile
 import termios
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import anyio
 import pytest
+from anyio import to_thread
 from support.paths import TESTS
 from support.peer import PATIENCE
 from support.screen import (
@@ -30,11 +33,13 @@ from support.screen import (
     SPACE,
     UP,
     Screen,
+    Tty,
 )
 
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
+from abp_bridge.protocols.abp import decode_question
 from abp_bridge.surfaces.terminal.surface import Terminal
 
 Json = Any
@@ -719,3 +724,30 @@ def test_a_line_that_a_terminal_cannot_hold_is_not_half_taken() -> None:
         screen.until("Answer: ")
         screen.press("short", ENTER)
         assert screen.reply() == ["accepted", {"value": "short"}, 0]
+
+
+@pytest.mark.anyio
+async def test_of_two_programs_at_one_terminal_one_waits_until_the_other_has_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    replies: list[Json] = []
+    prompt = r"cancels\)\s+Answer: "
+
+    async def ask(words: str, **more: Json) -> None:
+        asked: Json = {"method": "elicitation/input", "params": {"prompt": words, **more}}
+        question = decode_question(asked, id=words, origin="https://app.example")
+        replies.append((await Terminal(tty.name).ask(question)).content)
+
+    with Tty() as tty:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(ask, "Key?", sensitive=True))
+            await to_thread.run_sync(tty.until, prompt)
+            tasks.start_soon(ask, "Nickname?")
+            await anyio.wait_all_tasks_blocked()
+            assert tty.now() == ""
+            tty.type("hunter2")
+            shown = await to_thread.run_sync(tty.until, prompt)
+            tty.type("Ada")
+    assert replies == [{"value": "hunter2"}, {"value": "Ada"}]
+    assert "hunter2" not in shown
