@@ -26,6 +26,7 @@ from abp_bridge.setup.doctor.finding import Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather
 from abp_bridge.setup.doctor.proof import judge as judge_proof
 from abp_bridge.setup.doctor.questions import what_can_be_asked
+from abp_bridge.setup.doctor.reach import reach_all
 from abp_bridge.setup.doctor.traps import TRAPS, judge
 from abp_bridge.setup.hosts import HOSTS
 from abp_bridge.setup.locate import Machine, Scope, locate
@@ -674,6 +675,24 @@ def test_an_app_that_is_not_there_is_said_with_what_to_do(
         ),
         ("not tried", f"{apps} is not connected here.", f"abp-bridge doctor {apps}"),
     ]
+
+
+SAID = {
+    # an app -> what is wrong with it: nothing of who signs in, and no address that is none
+    "http://ada:hunter2#x@localhost/": "is no address: its host or its port cannot be read.",
+    "http://ada:hunter2@loc\u2100lhost/": "is no address: its host or its port cannot be read.",
+    "stdio://127.0.0.1:9/no-such": "cannot be started: there is no program of that name here.",
+    "http://127.0.0.1:0/": "Nothing answers at http://127.0.0.1:0/",
+    "demo:page": "",
+}
+
+
+@pytest.mark.anyio
+async def test_what_is_wrong_with_an_app_says_no_secret_and_tries_no_other_place() -> None:
+    problems = await reach_all(SAID, {"PATH": ""})
+    assert set(problems) == {app for app in SAID if SAID[app]}
+    assert all(SAID[app] in problem for app, problem in problems.items())
+    assert not any("hunter2" in problem for problem in problems.values())
 
 
 def test_what_only_reads_files_looks_for_no_app(apps: str, tmp_path: Path) -> None:

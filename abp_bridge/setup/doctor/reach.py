@@ -20,6 +20,7 @@ from abp_bridge.setup.doctor.finding import Finding, Verdict
 LIMIT = 4.0  # seconds for an address to answer
 CHECK = "app"
 _PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+_COMMANDS = ("stdio", "mcp", "acp")
 
 
 async def reach_all(apps: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -37,15 +38,19 @@ async def reach_all(apps: Iterable[str], environ: Mapping[str, str]) -> dict[str
 
 
 async def _find_problem(app: str, environ: Mapping[str, str]) -> str:
+    scheme, _, rest = app.partition(":")
+    scheme = scheme.lower().removeprefix("mcp+")
+    if scheme in _PORTS:
+        try:
+            parts = urlsplit(f"{scheme}:{rest}")
+            host, port = parts.hostname or "", parts.port
+        except ValueError:  # whose words may be a password that stands where a port does
+            return f"{show_target(app)!r} is no address: its host or its port cannot be read."
+        return await _find_silence(app, host, _PORTS[scheme] if port is None else port)
     try:
-        scheme, _, rest = app.lower().partition("+")
-        parts = urlsplit(rest if scheme == "mcp" and rest else app)
-        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
-        words = [] if port or not parts.scheme else split_command(app)
+        words = split_command(app) if scheme in _COMMANDS else []
     except ValueError as problem:
         return f"{show_target(app)!r}: {label(problem)}."
-    if port is not None:
-        return await _find_silence(app, host, port)
     if words and shutil.which(words[0], path=environ.get("PATH", os.defpath)) is None:
         return f"{show_target(app)} cannot be started: there is no program of that name here."
     return ""
