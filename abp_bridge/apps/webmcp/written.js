@@ -14,9 +14,14 @@ function written(read) {
     Object.defineProperty(globalThis, AT, { value: tools });
     const register = made.registerTool;
     made.registerTool = function (tool, ...rest) {
-      const said = { name: String(tool?.name ?? ''), problem: '' };
-      said.members = Object.keys(tool ?? {});
-      said.annotations = Object.keys(tool?.annotations ?? {});
+      const said = { problem: '' };
+      try {
+        said.name = String(tool?.name ?? '');
+        said.members = Object.keys(tool ?? {});
+        said.annotations = Object.keys(tool?.annotations ?? {});
+      } catch {
+        // It throws when it is looked at: the browser's own error says more.
+      }
       if (tools.length < MOST) tools.push(said);
       const fail = (problem) => (said.problem = String(problem));
       try {
