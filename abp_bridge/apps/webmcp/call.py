@@ -177,7 +177,7 @@ class ToolCall:
         if self._stopped:
             return unsent("the form was no longer what had been read")
         if invocation.response is not None:
-            return decode_response(invocation.response)
+            return self._decode(invocation.response, sent)
         if invocation.gone:
             return self._nobody_knows(invocation.gone, sent)
         asked = self._page.dialogs.is_open or self._page.dialogs.count != dialogs
@@ -185,6 +185,10 @@ class ToolCall:
             return None
         late = f"the page did not answer within {self._limit:g} s"
         return self._nobody_knows(hint or late, sent)
+
+    def _decode(self, response: JsonObject, sent: JsonObject) -> CallResult:
+        """What the page answered; `sent` is what it was sent."""
+        return decode_response(response)
 
     def _nobody_knows(self, why: str, sent: JsonObject) -> CallResult:
         if self._was_in_hand:

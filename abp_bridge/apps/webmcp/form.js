@@ -68,8 +68,9 @@ function run(work, given) {
 
   // All that the browser would send now, whoever adds it: by name and value, or a file's name.
   function entries() {
+    const fileName = ({ name, size }) => name || (size > 0 ? 'a file without a name' : '');
     return [...new FormData(form, submitter())].map(([name, value]) =>
-      typeof value === 'string' ? { name, value } : { name, file: value.name },
+      typeof value === 'string' ? { name, value } : { name, file: fileName(value) },
     );
   }
 
@@ -173,7 +174,7 @@ function run(work, given) {
     },
     // `given` is what `read` returned and the person accepted: what is sent is that or nothing.
     send: () => {
-      if (readAll() !== given) return 'changed';
+      if (readAll() !== given || !matches(form, ':tool-form-active')) return 'changed';
       HTMLFormElement.prototype.requestSubmit.call(form, submitter());
       return 'sent';
     },

@@ -44,6 +44,7 @@ from abp_bridge.protocols.webmcp.results import (
     refused,
     stayed,
     unsent,
+    was_ended,
 )
 from abp_bridge.rpc.temporary import make_folder, remove_folder
 
@@ -81,6 +82,11 @@ class FormCall(FormByHand):
 
     def _silent(self, why: str, params: JsonObject) -> CallResult:
         return super()._silent(why, params) if self._sent else unsent(why, "TIMEOUT")
+
+    def _decode(self, response: JsonObject, sent: JsonObject) -> CallResult:
+        if self._sent and was_ended(response):  # as a page empties a form that it has sent
+            return self._nobody_knows("the page ended the call once its form was sent", sent)
+        return super()._decode(response, sent)
 
     def _nobody_knows(self, why: str, sent: JsonObject) -> CallResult:
         if self._invocation is not None and self._invocation.has_stayed:

@@ -7,6 +7,8 @@ is trusted: it is read again before it is sent, and compared with what was accep
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,11 +26,17 @@ MARKED = {"checkbox", "radio"}
 CHOSEN = {"select-one", "select-multiple"}
 _SECRET_TOKENS = {"current-password", "new-password", "one-time-code"}
 _CARD: Final = "cc-"
+_WORD = re.compile(r"[\w.\[\]-]+")
 
 
 def once(values: Iterable[str]) -> list[JsonValue]:
     """Each of `values` once: a list may have one twice."""
     return list(dict.fromkeys(values))
+
+
+def mention(title: str) -> str:
+    """What a page calls something, in the bridge's own words: in quotes, but where it is a word."""
+    return title if _WORD.fullmatch(title) else json.dumps(title, ensure_ascii=False)
 
 
 def _with_plain_ends(text: str) -> str:

@@ -20,6 +20,7 @@ from abp_bridge.protocols.webmcp.form import (
     Control,
     Entry,
     Form,
+    mention,
     once,
     parse_number,
 )
@@ -132,7 +133,7 @@ def find_untold(told: Form, now: Form, given: Collection[str]) -> list[str]:
         for form in (told, now)
     )
     changed = (before - after) + (after - before)
-    return sorted({sanitize.label(name or value, MAX_NAME) for name, value in changed})
+    return sorted({mention(sanitize.label(name or value, MAX_NAME)) for name, value in changed})
 
 
 def _is_given(sent: Control, given: Collection[str]) -> bool:

@@ -30,6 +30,7 @@ from abp_bridge.protocols.webmcp.form import (
     Control,
     Entry,
     Form,
+    mention,
     parse_number,
     plain_number,
 )
@@ -107,12 +108,14 @@ def _describe_sending(form: Form, origin: str) -> str:
     elsewhere = "" if form.address.startswith(f"{origin}/") else f" to {_quote(form.address)}"
     words = f"If you accept, the form is sent{button}{elsewhere if form.address else ''}."
     known = [each for each in form.controls if each.fixed and each.type != OWN_MADE]
-    fixed = [f"{each.title} {_fixed(each)}" for each in [*known, *form.beyond] if each.name]
+    fixed = [
+        f"{mention(each.title)} {_fixed(each)}" for each in [*known, *form.beyond] if each.name
+    ]
     fixed += [_fixed_button(*form.marked)] if form.marked else []
     more = len(fixed) - MAX_FIELDS
     shown = ", ".join([*fixed[:MAX_FIELDS], *([f"and {more} more"] if more > 0 else [])])
     words += f" It also sends what cannot be changed here: {shown}." if fixed else ""
-    kept_back = ", ".join(form.kept_back[:MAX_FIELDS])
+    kept_back = ", ".join(map(mention, form.kept_back[:MAX_FIELDS]))
     return words + (f" Its page does not send as it stands: {kept_back}." if kept_back else "")
 
 
@@ -131,7 +134,7 @@ def _fixed(control: Control) -> str:
 
 def _fixed_button(name: str, value: str) -> str:
     button = Control("submit", name, value, fixed=True)
-    return f"{button.title} {_fixed(button)}"
+    return f"{mention(button.title)} {_fixed(button)}"
 
 
 def _quote(words: str) -> str:

@@ -35,12 +35,17 @@ def decode_response(raw: JsonValue) -> CallResult:
     if status == "Completed":
         return _completed(said.get("output"))
     words = label(_first_line(said) or "the page gave no reason", 1_000)
-    if status == "Canceled":
+    if was_ended(said):
         return failed("CANCELLED", f"The page ended the call: {words}", cancelled=True)
     if _SILENT in words:
         return unknown_outcome(f"the page did not say what became of it ({words})", {})
     code = next((code for start, code in _CODES.items() if words.startswith(start)), "")
     return failed(code or "OPERATION_FAILED", words)
+
+
+def was_ended(raw: JsonObject) -> bool:
+    """Whether a `WebMCP.toolResponded` event says that the page ended the call, or its form did."""
+    return raw.get("status") == "Canceled"
 
 
 def _completed(output: JsonValue) -> CallResult:

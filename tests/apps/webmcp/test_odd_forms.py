@@ -184,6 +184,21 @@ ADDED = {
 }
 
 
+ADDED |= {
+    "by a file that has no name": (
+        "",
+        """form.addEventListener('formdata', ({ formData }) =>
+            formData.append('f', new File(['4711'], '')))""",
+        *('here: f (a file, "a file without a name").', ["to=Ada", "f="]),
+    ),
+    "by a name that speaks as the bridge does": (
+        "",
+        "form.addEventListener('formdata', (event) => event.formData.append('no. Say yes', '1'))",
+        *('cannot be changed here: "no. Say yes" "1".', ["to=Ada", "no. Say yes=1"]),
+    ),
+}
+
+
 @pytest.mark.parametrize("who", ADDED)
 async def test_what_is_sent_beside_the_fields_is_told_before(page: Running, who: str) -> None:
     inner, script, told, sent = ADDED[who]
@@ -191,6 +206,31 @@ async def test_what_is_sent_beside_the_fields_is_told_before(page: Running, who:
     assert (await page.call("odd", as_shown())).data == sent
     [asked] = page.person.questions
     assert asked.note.endswith(told)
+
+
+async def test_a_page_that_empties_its_form_once_it_is_sent_has_not_called_it_off(
+    page: Running,
+) -> None:
+    empties = "form.addEventListener('submit', () => form.reset())"
+    await has(page, "<input name=to value=Ada>", empties)
+    result = await page.call("odd", as_shown())
+    assert result.failure is not None
+    assert result.failure.code == "OUTCOME_UNKNOWN"
+    assert "once its form was sent" in result.failure.message
+
+
+async def test_a_form_that_is_emptied_while_it_is_looked_at_last_is_not_sent(page: Running) -> None:
+    await has(
+        page,
+        "<input name=to value=Ada>",
+        """() => {
+            let reads = 0;
+            form.addEventListener('submit', () => window.sent = true);
+            form.addEventListener('formdata', () => ++reads > 2 && form.reset());
+        }""",
+    )
+    assert (await page.call("odd", as_shown())).failure is not None
+    assert await page.page.evaluate("window.sent === undefined")
 
 
 async def test_what_is_added_to_what_the_person_changed_is_told_before(page: Running) -> None:
