@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     """Open the window, and wait until it is closed.
 
     Returns:
-        The exit code: 0 where the person closed it.
+        The exit code: 0 where the person closed it, and its browser kept what it knows.
     """
     settings = replace(load_settings(options), headless=False)
 
@@ -100,7 +100,7 @@ def _check_display() -> None:
 async def _login(settings: Settings, url: str, limit: float, *, as_json: bool) -> int:
     from abp_bridge.apps.browser.chromium import run_profile
     from abp_bridge.apps.browser.fetch import split
-    from abp_bridge.apps.browser.profile import default_profile, use_profile
+    from abp_bridge.apps.browser.profile import default_profile, has_kept, use_profile
 
     address = split(url).geturl()
     named = Path(settings.profile) if settings.profile is not None else default_profile()
@@ -108,8 +108,9 @@ async def _login(settings: Settings, url: str, limit: float, *, as_json: bool) -
         window = run_profile(settings, str(folder), grace=WRITING, no_viewport=True)
         async with window as context:
             closed = await _show(context, address, limit)
-    _describe(show_target(url), folder, closed=closed, as_json=as_json)
-    return 0 if closed else FAILED
+        kept = has_kept(folder)
+    _describe(show_target(url), folder, closed=closed, kept=kept, as_json=as_json)
+    return 0 if closed and kept else FAILED
 
 
 async def _show(context: BrowserContext, address: str, limit: float) -> bool:
@@ -139,12 +140,17 @@ async def _show(context: BrowserContext, address: str, limit: float) -> bool:
     return closed.is_set()
 
 
-def _describe(target: str, folder: Path, *, closed: bool, as_json: bool) -> None:
+def _describe(target: str, folder: Path, *, closed: bool, kept: bool, as_json: bool) -> None:
     command = ["abp-bridge", "serve", "--app", target, "--profile", str(folder)]
     if as_json:
-        told = {"profile": str(folder), "address": target, "closed": closed, "serve": command}
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        told = {"profile": str(folder), "address": target, "closed": closed, "kept": kept}
+        sys.stdout.write(json.dumps({**told, "serve": command}, ensure_ascii=False) + "\n")
         return
+    if not kept:
+        print_message(
+            "the browser did not end as it should, and may not have kept where you signed in: do it"
+            " again, and close its window a moment later"
+        )
     if not closed:
         print_message("the window was open for too long, and is closed (--timeout)")
     sys.stdout.write(

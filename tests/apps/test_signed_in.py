@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -25,6 +26,8 @@ from abp_bridge.settings import read_settings
 
 Json = Any
 
+HASTY = 5  # times that a page signs in faster than its browser has begun
+
 pytestmark = pytest.mark.anyio
 
 
@@ -35,7 +38,9 @@ def site() -> Iterator[Members]:
 
 
 def sign_in(site: Members, profile: Path, folder: Path, *more: str) -> Json:
-    """What `login` says, in whose window somebody signs in and closes it: the page does both."""
+    """What `login` says, in whose window somebody signs in and closes it: the page does both, and
+    again where that was too fast for the browser to have kept it.
+    """
     chrome = folder / "chrome"
     program = find_chromium(read_settings())
     allowed = "--blink-settings=allowScriptsToCloseWindows=true"
@@ -43,17 +48,42 @@ def sign_in(site: Members, profile: Path, folder: Path, *more: str) -> Json:
     chrome.chmod(0o700)
     words = ["login", site.here, "--profile", str(profile), "--json", *more]
     with display() as shown:
-        ended = subprocess.run(
+        for _ in range(HASTY):
+            ended = subprocess.run(
+                [sys.executable, "-m", "abp_bridge", *words],
+                env=environment(DISPLAY=shown.name, ABP_CHROME=str(chrome)),
+                capture_output=True,
+                text=True,
+                timeout=4 * PATIENCE,
+                check=False,
+            )
+            assert "then close it" in ended.stderr
+            told = json.loads(ended.stdout)
+            assert ended.returncode == (not told["kept"]), ended.stderr
+            if told["kept"]:
+                return told
+    raise AssertionError("it was never kept")
+
+
+def test_a_browser_that_is_killed_is_not_said_to_have_kept_anything(
+    site: Members, tmp_path: Path
+) -> None:
+    profile = tmp_path / "profile"
+    words = ["login", f"{site.here}/sign-in-page?stay", "--profile", str(profile)]
+    with display() as shown:
+        login = subprocess.Popen(
             [sys.executable, "-m", "abp_bridge", *words],
-            env=environment(DISPLAY=shown.name, ABP_CHROME=str(chrome)),
-            capture_output=True,
+            env=environment(DISPLAY=shown.name),
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=4 * PATIENCE,
-            check=False,
         )
-    assert ended.returncode == 0, ended.stderr
-    assert "then close it" in ended.stderr
-    return json.loads(ended.stdout)
+        until = time.monotonic() + PATIENCE
+        while not site.shown:
+            assert time.monotonic() < until, "nobody signed in"
+        subprocess.run(["pkill", "-KILL", "-f", f"user-data-dir={profile}"], check=True)
+        said = login.communicate(timeout=PATIENCE)[1]
+    assert login.returncode == 1
+    assert "may not have kept where you signed in: do it again" in said
 
 
 async def test_who_signed_in_once_is_signed_in_for_the_app(site: Members, tmp_path: Path) -> None:
@@ -63,7 +93,8 @@ async def test_who_signed_in_once_is_signed_in_for_the_app(site: Members, tmp_pa
         *("abp-bridge", "serve", "--app", site.here),
         *("--profile", str(profile)),
     ]
-    assert (profile.stat().st_mode & 0o777, site.signed_in) == (0o700, 1)
+    assert profile.stat().st_mode & 0o777 == 0o700
+    signed_in = site.signed_in
     async with hosted(*told["serve"][2:]) as bridge:
         assert "Ada" in text(await bridge.call("whoami"))
         # another one, as a second session of the same host starts it
@@ -75,7 +106,7 @@ async def test_who_signed_in_once_is_signed_in_for_the_app(site: Members, tmp_pa
             named = {"target": f"{site.here}/?"}
             refused = text(await other.client.call_tool("abp_connect", named))
             assert "private network" in refused
-    assert site.signed_in == 1
+    assert site.signed_in == signed_in
 
 
 async def test_a_form_of_a_page_behind_a_login_is_sent_as_who_signed_in(

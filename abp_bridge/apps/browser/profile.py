@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from abp_bridge.core import json_text
-from abp_bridge.core.json_value import JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.rpc.file_lock import lock
 from abp_bridge.rpc.private_files import PlaceError, private_folder, write_private
@@ -124,19 +124,38 @@ def _lock(folder: Path, descriptor: int) -> None:
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
+def has_kept(folder: Path) -> bool:
+    """Whether the browser that used it last has ended as it should, and so has written down what
+    it keeps: one that crashed, or ended before it had quite begun, has not.
+    """
+    try:
+        found = as_object(_read_preferences(folder).get("profile"))
+    except OSError:
+        return False
+    return found.get("exit_type") == "Normal"
+
+
 def _keep_sessions(folder: Path) -> None:
     """Have its browser go on where it ended: else a cookie without a date, by which most sites know
-    who is signed in, ends with its last window. Its tabs are not opened again.
+    who is signed in, ends with its last window. Its tabs are not opened again. How it ended before
+    is forgotten, for `has_kept`.
     """
     shutil.rmtree(folder / "Default" / "Sessions", ignore_errors=True)
-    file = folder / "Default" / "Preferences"
-    kept: JsonValue = {}
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        kept = json_text.parse(file.read_bytes())
-    preferences = as_object(kept)
-    session = as_object(preferences.get("session"))
-    if session.get("restore_on_startup") == _RESTORE:
-        return
-    changed = {**preferences, "session": {**session, "restore_on_startup": _RESTORE}}
+    preferences = _read_preferences(folder)
+    session = {**as_object(preferences.get("session")), "restore_on_startup": _RESTORE}
+    profile = {**as_object(preferences.get("profile"))}
+    profile.pop("exit_type", None)
+    file = _preferences(folder)
     file.parent.mkdir(mode=0o700, exist_ok=True)
+    changed = {**preferences, "session": session, "profile": profile}
     write_private(file, json.dumps(changed).encode())
+
+
+def _read_preferences(folder: Path) -> JsonObject:
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return as_object(json_text.parse(_preferences(folder).read_bytes()))
+    return {}
+
+
+def _preferences(folder: Path) -> Path:
+    return folder / "Default" / "Preferences"
