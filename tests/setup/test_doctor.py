@@ -670,7 +670,8 @@ def test_an_app_that_is_not_there_is_said_with_what_to_do(
         ),
         (
             "fails",
-            "mcp:no-such cannot be started: there is no program of that name here.",
+            "mcp:no-such cannot be started: on the PATH that its bridge has there is no program of"
+            " that name.",
             "Install it, or write its whole path; abp-bridge doctor mcp:no-such tries it",
         ),
         ("not tried", f"{apps} is not connected here.", f"abp-bridge doctor {apps}"),
@@ -681,7 +682,7 @@ SAID = {
     # an app -> what is wrong with it: nothing of who signs in, and no address that is none
     "http://ada:hunter2#x@localhost/": "is no address: its host or its port cannot be read.",
     "http://ada:hunter2@loc\u2100lhost/": "is no address: its host or its port cannot be read.",
-    "stdio://127.0.0.1:9/no-such": "cannot be started: there is no program of that name here.",
+    "stdio://127.0.0.1:9/no-such": "cannot be started: on the PATH that its bridge has",
     "http://127.0.0.1:0/": "Nothing answers at http://127.0.0.1:0/",
     "demo:page": "",
 }
@@ -689,10 +690,22 @@ SAID = {
 
 @pytest.mark.anyio
 async def test_what_is_wrong_with_an_app_says_no_secret_and_tries_no_other_place() -> None:
-    problems = await reach_all(SAID, {"PATH": ""})
+    problems = await reach_all(dict.fromkeys(SAID, ""))
     assert set(problems) == {app for app in SAID if SAID[app]}
     assert all(SAID[app] in problem for app, problem in problems.items())
     assert not any("hunter2" in problem for problem in problems.values())
+
+
+def test_an_apps_program_is_looked_for_where_its_entry_has_it_looked_for(
+    apps: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "no-such").symlink_to("/bin/true")
+    file = tmp_path / CODEX
+    file.write_text(file.read_text().replace("env = {", f'env = {{ PATH = "{folder}",'))
+    said = [each["says"] for each in examine(tmp_path, "codex")["codex"]]
+    assert "mcp:no-such is not connected here." in said
 
 
 def test_what_only_reads_files_looks_for_no_app(apps: str, tmp_path: Path) -> None:

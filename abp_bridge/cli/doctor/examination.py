@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from abp_bridge.cli.doctor.view import lines, members, progress, summary, write
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.settings.targets import is_extension
+from abp_bridge.setup.doctor.environment import environment
 from abp_bridge.setup.doctor.facts import Entry, HostFacts
 from abp_bridge.setup.doctor.finding import Finding, Section, Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather
@@ -123,12 +125,23 @@ class Examination:
         """Whether what the entry names may be started, and its addresses opened."""
         return self.starts and (entry.scope != "project" or self.project)
 
+    def _path(self, host: SetupHost, entry: Entry) -> str:
+        """Where the bridge of that entry looks for programs."""
+        env = environment(host, entry, self.machine.environ, self.machine.platform)
+        return env.get("PATH", os.defpath)
+
     async def _apps(self, facts: HostFacts) -> list[Finding]:
         """Its apps, which are not connected."""
         apps = dict.fromkeys(app for entry in facts.entries for app in entry.apps)
-        tried = {app for entry in facts.entries if self._starts(entry) for app in entry.apps}
+        # Two entries that name one app have it started in as many environments: the first counts.
+        paths = {
+            app: self._path(facts.host, entry)
+            for entry in reversed(facts.entries)
+            if self._starts(entry)
+            for app in entry.apps
+        }
         with progress(f"looking for the apps of {facts.host.title}"):
-            problems = await reach_all(tried, self.machine.environ)
+            problems = await reach_all(paths)
         return findings(apps, problems, each=self.host is not None)
 
     async def _browser(self, facts: HostFacts) -> AsyncIterator[Finding]:

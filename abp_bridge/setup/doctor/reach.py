@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 import anyio
@@ -23,21 +23,28 @@ _PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 _COMMANDS = ("stdio", "mcp", "acp")
 
 
-async def reach_all(apps: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """What is wrong with each app that cannot be there, a sentence each; all at once."""
+async def reach_all(paths: Mapping[str, str]) -> dict[str, str]:
+    """Look for all apps at once.
+
+    Args:
+        paths: The apps' targets, and the `PATH` by which the program of each is looked for.
+
+    Returns:
+        What is wrong with those that cannot be there, a sentence each.
+    """
     problems: dict[str, str] = {}
 
-    async def reach(app: str) -> None:
-        if problem := await _find_problem(app, environ):
+    async def reach(app: str, path: str) -> None:
+        if problem := await _find_problem(app, path):
             problems[app] = problem
 
     async with anyio.create_task_group() as tasks:
-        for app in apps:
-            tasks.start_soon(reach, app)
+        for app, path in paths.items():
+            tasks.start_soon(reach, app, path)
     return problems
 
 
-async def _find_problem(app: str, environ: Mapping[str, str]) -> str:
+async def _find_problem(app: str, path: str) -> str:
     scheme, _, rest = app.partition(":")
     scheme = scheme.lower().removeprefix("mcp+")
     if scheme in _PORTS:
@@ -51,8 +58,11 @@ async def _find_problem(app: str, environ: Mapping[str, str]) -> str:
         words = split_command(app) if scheme in _COMMANDS else []
     except ValueError as problem:
         return f"{show_target(app)!r}: {label(problem)}."
-    if words and shutil.which(words[0], path=environ.get("PATH", os.defpath)) is None:
-        return f"{show_target(app)} cannot be started: there is no program of that name here."
+    if words and shutil.which(words[0], path=path) is None:
+        return (
+            f"{show_target(app)} cannot be started: on the PATH that its bridge has there is no"
+            " program of that name."
+        )
     return ""
 
 
