@@ -113,6 +113,15 @@ def test_what_no_entry_answers_is_not_told_as_its_no(request_: Json, tmp_path: P
     assert told["account"]["questions"][0]["answerer"] == "nobody"
 
 
+def test_what_an_app_returns_is_shown_as_it_is_whatever_flags_it_names(tmp_path: Path) -> None:
+    written = tmp_path / "answers.json"
+    written.write_text('[{"match": "Which", "value": "serve --page open"}]')
+    request = {"method": "elicitation/input", "params": {"prompt": "Which?"}}
+    asked = ["demo", "demo.ask", f"request={json.dumps(request)}", "--answers", str(written)]
+    told = events(run(*asked, "--json"))
+    assert told["result"]["data"]["data"] == {"value": "serve --page open"}
+
+
 def test_a_call_that_fails_is_an_exit_code_of_its_own() -> None:
     ended = run("demo", "demo.fail")
     assert ended.returncode == 1
@@ -224,7 +233,9 @@ def test_where_nobody_can_be_asked_it_says_why_and_what_would_do() -> None:
     said = " ".join(run(*ASK_SECRET).stdout.split())
     assert "this is no terminal, and no browser can be opened" in said
     assert "--answers FILE" in said
-    assert "--page open" not in said
+    account = said.partition("The account")[2]  # the app's result stays as it is
+    assert "--on page" in account
+    assert "--page open" not in account
 
 
 def test_input_that_is_piped_is_said_to_be_so() -> None:

@@ -375,7 +375,10 @@ class TerminalHost:
                 progress_callback=on_progress,
             )
         ended = CallEnd(bool(result.is_error), _files(result))
-        self.view.on_result(capability, ended.failed, self._own_words(_text(result)), ended.files)
+        words = _text(result)
+        if ended.failed:  # what an app returned is shown as it is
+            words = self._own_words(words)
+        self.view.on_result(capability, ended.failed, words, ended.files)
         return ended
 
     @asynccontextmanager
@@ -426,8 +429,12 @@ class TerminalHost:
         """
         answerers = self._answerer.account
         rows = [{**row, "reason": self._own_words(row["reason"])} for row in questions["ended"]]
+        left = list(self._unanswered)
         for row in rows:
-            if any(words.startswith(row["message"]) for words in self._unanswered):
+            declined = row["outcome"] == Outcome.DECLINED.value
+            meant = [each for each in left if declined and each.startswith(row["message"])]
+            if meant:  # a question of the same words may have had its entry
+                left.remove(meant[0])
                 row["answerer"] = "nobody"
             elif row["answeredBy"] in answerers:
                 row["answerer"] = answerers[row["answeredBy"]][0]

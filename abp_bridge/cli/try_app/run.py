@@ -48,6 +48,7 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
+from abp_bridge.core.ways import WAYS
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.settings import TABLE, Settings
 from abp_bridge.settings.targets import find_target_problem
@@ -95,7 +96,9 @@ _NOBODY = (
     " $BROWSER nor a display). What it asks is NOT_SUPPORTED. With --answers FILE it is answered"
     " from a file."
 )
-_CURES = {"--page open": "--on page where a browser can be opened, or --answers FILE"}
+_CURES = {
+    WAYS[Surface.PAGE].give: "--on page where a browser can be opened, or --answers FILE",
+}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
