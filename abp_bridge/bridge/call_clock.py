@@ -39,15 +39,18 @@ class CallClock:
         self._paused: tuple[float, float] | None = None  # what is left: of its silence, of all
         self._reported = False
         self._timer: asyncio.TimerHandle | None = None
+        self._is_running = False
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """The call runs in this block, in `scope`, and time counts."""
+        self._is_running = True
         self._look()
         try:
             with self.scope:
                 yield
         finally:
+            self._is_running = False  # a question of the call may end after it
             if self._timer is not None:
                 self._timer.cancel()
 
@@ -72,7 +75,7 @@ class CallClock:
             silence, all_of_it = self._paused
             self._paused = None
             self._deadline, self._end = now() + silence, now() + all_of_it
-            if self._timer is None:
+            if self._timer is None and self._is_running:
                 self._look()
 
     def restart(self) -> None:

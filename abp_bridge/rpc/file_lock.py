@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PAUSE = 0.01  # seconds between two looks at a lock
+_SEARCH_LIMIT = 0.05  # seconds to find who has it: who was to be locked out waits meanwhile
 
 
 def lock(descriptor: int, wait: float = 0.0) -> None:
@@ -43,10 +44,15 @@ def lock(descriptor: int, wait: float = 0.0) -> None:
 
 
 def _find_users(descriptor: int) -> Iterator[str]:
-    """The other processes that have the file open, where the system tells them."""
+    """The other processes that have the file open, where the system tells them, as far as they are
+    found in time.
+    """
+    until = time.monotonic() + _SEARCH_LIMIT
     with contextlib.suppress(OSError):
         file = os.readlink(f"/proc/self/fd/{descriptor}")
         for process in Path("/proc").glob("[0-9]*"):
+            if time.monotonic() > until:
+                return
             with contextlib.suppress(OSError):  # it has ended, or is another user's
                 is_open = any(os.readlink(each) == file for each in process.glob("fd/*"))
                 if is_open and process.name != str(os.getpid()):
