@@ -33,7 +33,9 @@ from abp_bridge.core.matrix import (
     find_cell,
     since,
 )
+from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX
+from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.profiles import PROFILES, Profile
 from abp_bridge.protocols.pairs import QUESTIONS, find_pair
 
@@ -146,9 +148,13 @@ def run(options: argparse.Namespace) -> int:
     style, host, fixtures = options.style, options.host, options.fixtures
     names = [""] if host is None else _find_hosts(host, one=style != "table")
     if not names:
+        titles = {each.name.lower(): name for name, each in PROFILES.items()}
+        near = nearest(host.lower(), [*PROFILES, *titles], SIMILAR)
+        meant = f" Is {titles.get(near, near)} meant?" if near else ""
         known = ", ".join(f"{name} ({profile.name})" for name, profile in PROFILES.items())
         return complain(
-            f"no profile is known of {host!r}; there are {known}. Others go by the whole matrix",
+            f"no profile is known of {label(host, 60)!r}.{meant} There are {known}. Others go by"
+            " the whole matrix: abp-bridge matrix",
             "matrix",
         )
     for name in names:

@@ -18,7 +18,8 @@ from abp_bridge.setup.errors import SetupError
 
 logger = logging.getLogger(__name__)
 
-LARGEST = 64 * 2**20  # bytes of a file that is read
+LARGEST = 8 * 2**20  # bytes of a file that is read
+_ANOTHER = "Mend that first, or name another file: --file FILE"
 BACKUP = ".before-abp-bridge"  # behind the file's name
 LOCK_LIMIT = 5.0  # seconds for another of us that writes in the same folder
 _NEW = 0o600  # of a file that was not there: tokens may come to stand in it
@@ -59,16 +60,18 @@ def read_content(file: Path) -> bytes | None:
     """All of a file; None where there is none. Raises SetupError."""
     try:
         if stat.S_IFMT(file.stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
-            raise SetupError(f"{file} cannot be read: it is a device or a pipe")  # without an end
+            raise SetupError(f"{file} cannot be read: it is a device or a pipe. {_ANOTHER}")
         with file.open("rb") as opened:
             content = opened.read(LARGEST + 1)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
-        raise SetupError(f"{file} cannot be read: {why}") from None
+        raise SetupError(f"{file} cannot be read: {why}. {_ANOTHER}") from None
     if len(content) > LARGEST:
-        raise SetupError(f"{file} has more than {LARGEST // 2**20} MiB: it is left alone")
+        raise SetupError(
+            f"{file} has more than {LARGEST // 2**20} MiB: it is left alone. {_ANOTHER}"
+        )
     return content
 
 
@@ -77,9 +80,9 @@ def read(path: Path) -> ConfigFile:
     try:
         target = path.resolve()
     except OSError as problem:
-        raise SetupError(f"{path} cannot be read: {problem.strerror}") from None
-    except RuntimeError as problem:
-        raise SetupError(f"{path} is a link that leads nowhere: {problem}") from None
+        raise SetupError(f"{path} cannot be read: {problem.strerror}. {_ANOTHER}") from None
+    except RuntimeError:
+        raise SetupError(f"{path} is a link that leads back to itself. {_ANOTHER}") from None
     return ConfigFile(path, target, read_content(target))
 
 

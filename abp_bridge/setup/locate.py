@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -107,8 +108,15 @@ def _expand(template: str, machine: Machine) -> Path | None:
 
 def parse(host: SetupHost, file: Path, content: bytes) -> Document:
     """A file's content. Raises SetupError, where a person has to mend it first."""
-    try:
+    with understanding(file):
         return Document(content, host.format)
+
+
+@contextmanager
+def understanding(file: Path) -> Iterator[None]:
+    """What of a file is not understood is said with its name. Raises SetupError."""
+    try:
+        yield
     except FormatError as problem:
         raise SetupError(
             f"{file} is not understood, so nothing is changed in it: {problem}. Mend that first"

@@ -1046,5 +1046,6 @@ def test_the_matrix_is_printed_for_a_host_and_for_programs() -> None:
     assert run("matrix", "--host", "gemini").stdout.startswith(
         "Gemini CLI: shows nothing of its own, waits 600 s for a tool\n"
     )
+    assert "Is goose-cli meant?" in run("matrix", "--host", "gose-cli").stderr
     unknown = run("matrix", "--host", "nobody")
     assert (unknown.returncode, "no profile is known of 'nobody'" in unknown.stderr) == (2, True)

@@ -28,7 +28,7 @@ from abp_bridge.settings import SettingsError, misspelt, read_values
 from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.hosts import NAME
-from abp_bridge.setup.locate import Machine
+from abp_bridge.setup.locate import Machine, understanding
 
 if TYPE_CHECKING:
     import argparse
@@ -125,9 +125,9 @@ def run(options: argparse.Namespace) -> int:
             raise SetupError("name a host: 'abp-bridge install --list' has them")
         _check(options)
         place = find_place(options, machine, agents=options.agent is not None)
-        proposal = (
-            propose_wrapping(place, options) if options.wrap else propose_entry(place, options)
-        )
+        propose = propose_wrapping if options.wrap else propose_entry
+        with understanding(place.file.path):
+            proposal = propose(place, options)
         if options.print:
             if proposal.is_theirs and proposal.shown_entry != proposal.entry:
                 print_message(HIDDEN_HERE)

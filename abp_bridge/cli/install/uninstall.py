@@ -20,7 +20,7 @@ from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import read_backup
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.hosts import NAME
-from abp_bridge.setup.locate import Machine
+from abp_bridge.setup.locate import Machine, understanding
 
 if TYPE_CHECKING:
     import argparse
@@ -57,10 +57,12 @@ def run(options: argparse.Namespace) -> int:
     """Show a change and make it. Returns the exit code."""
     try:
         place = find_place(options, Machine(), agents=options.agent)
-        if options.wrap:
-            return carry_out(_unwrap(place, options.wrap), options)
         name = options.name or (AGENT_NAME if place.agents else NAME)
-        return carry_out(_uninstall(place, name, options), options)
+        with understanding(place.file.path):
+            proposal = (
+                _unwrap(place, options.wrap) if options.wrap else _uninstall(place, name, options)
+            )
+        return carry_out(proposal, options)
     except AbpBridgeError as problem:
         return complain(problem, "uninstall")
 
