@@ -167,7 +167,7 @@ def test_a_named_file_is_read_when_its_folder_is_granted_and_leave_is_given(tmp_
 # --- what is no question --------------------------------------------------------------------------
 
 USAGE: list[tuple[list[str], str]] = [
-    ([], "the following arguments are required"),
+    ([], "name what is asked: abp-bridge ask"),
     (
         ["frob"],
         (
@@ -258,6 +258,8 @@ def test_no_terminal_is_said_with_what_to_do() -> None:
     ended = ask("confirm", "Go on?", "--on", "terminal")
     assert ended.returncode == 1
     assert "cannot be opened" in json.loads(ended.stdout)["error"]["message"]
+    assert b"to be asked: --on page: you are asked" in ended.stderr
+    assert not re.search(rb"--page open|--questions-api", ended.stderr)  # it has no such options
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/nonexistent", "."])

@@ -369,3 +369,6 @@ def test_a_page_is_looked_at_in_a_browser(web_site: str) -> None:
     assert "passed       the page's head links to its manifest" in ended.stdout
     assert "warning      a capability that is not there" in ended.stdout
     assert "not checked  the call is answered" in ended.stdout
+    assert "Nothing was called: what a call asks and answers is not checked. --call " in (
+        ended.stdout
+    )

@@ -90,6 +90,8 @@ TYPED_LINES = {
     " http://127.0.0.1:3000\n",
     "check": "name the app: abp-bridge check http://localhost:3000.",
     "check demo demo.echo n=1": "one word too many: is --call demo.echo n=1 meant?",
+    "ask": 'name what is asked: abp-bridge ask confirm "Go on?".',
+    "ask confirm --on terminal x": "one word too many: options stand before METHOD, or after all",
     "check demo --answers a.json": "--answers is for what --call asks: name a capability too",
 }
 VARIABLES = {

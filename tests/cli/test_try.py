@@ -102,14 +102,22 @@ def test_a_yes_that_cannot_be_undone_takes_true_and_false(given: bool, tmp_path:
 SECRET = {"method": "elicitation/input", "params": {"prompt": "Key?", "sensitive": True}}
 
 
-@pytest.mark.parametrize("request_", [CONFIRM, SECRET], ids=["a form", "a page"])
-def test_what_no_entry_answers_is_not_told_as_its_no(request_: Json, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("request_", "by"),
+    [
+        pytest.param(CONFIRM, "nobody: no entry answers it", id="a form"),
+        pytest.param(SECRET, "nobody: no entry goes to a page", id="a page"),
+    ],
+)
+def test_what_no_entry_answers_is_not_told_as_its_no(
+    request_: Json, by: str, tmp_path: Path
+) -> None:
     written = tmp_path / "answers.json"
     written.write_text('[{"match": "else", "value": "x"}]')
     asked = ["demo", "demo.ask", f"request={json.dumps(request_)}", "--answers", str(written)]
     told = events(run(*asked, "--json"))
     assert told["answered"]["outcome"] == "declined"
-    assert told["answered"]["by"] == "nobody: no entry answers it"
+    assert told["answered"]["by"] == by
     assert told["account"]["questions"][0]["answerer"] == "nobody"
 
 
@@ -339,3 +347,13 @@ def test_parameters_that_do_not_fit_are_said_by_name(words: list[str], problem: 
     with pytest.raises(ParameterError) as raised:
         read_parameters(words, SCHEMA)
     assert problem in str(raised.value)
+
+
+def test_progress_that_counts_nothing_has_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    view = TextView(Output(lambda _: None), None)
+    view.on_progress("book", 0, None, "the form is sent")
+    view.on_progress("book", 3, None, "read")
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["the", "form", "is", "sent"],
+        ["3", "read"],
+    ]

@@ -33,6 +33,7 @@ from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
 
 HELP = "put one question, or a stream of them, to you here, and print the answer"
@@ -70,6 +71,7 @@ docs/asking.md says more.
 STREAM = "-"
 SAID_NO = 3  # the exit code of a no, where that was wanted
 OWN_NAME = "abp-bridge"  # in which nobody else asks
+MISSING = 'name what is asked: abp-bridge ask confirm "Go on?"'
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -97,6 +99,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print secrets too where stdout is a terminal; else they stand there as dots",
     )
+
+
+def describe_more(words: Sequence[str]) -> str:
+    """Why there are words that no option takes: the others stand before an option."""
+    return "options stand before METHOD, or after all of its words"
 
 
 def run(options: argparse.Namespace) -> int:

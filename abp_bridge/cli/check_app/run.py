@@ -115,7 +115,7 @@ async def _check(
     findings = check_all(facts)
     failed = any(each.status is Status.FAILED for each in findings)
     failed = failed or (script is not None and bool(script.misfits))
-    shown, notes = show_target(target), list(_notes(facts, script))
+    shown, notes = show_target(target), list(_notes(facts, script, called=bool(call)))
     if as_json:
         members = _members(shown, facts, findings, failed=failed)
         sys.stdout.write(json.dumps(members | {"notes": notes}, ensure_ascii=False) + "\n")
@@ -124,11 +124,16 @@ async def _check(
     return 1 if failed else 0
 
 
-def _notes(facts: Facts, script: Script | None) -> Iterator[str]:
+def _notes(facts: Facts, script: Script | None, *, called: bool) -> Iterator[str]:
     """What is to be known of the call beside the rules, a paragraph each."""
     why = facts.failures.get("called")
     if why and "called" not in facts.thrown:  # that breaks a rule, which says it
         yield label(f"The call failed: {why}", 1_000)
+    if facts.capabilities and not called:
+        yield (
+            "Nothing was called: what a call asks and answers is not checked."
+            f" --call {label(facts.capabilities[0].name)} calls one, which may do what it does."
+        )
     if script is not None:
         yield from script.remarks()
     elif count := len(facts.questions):

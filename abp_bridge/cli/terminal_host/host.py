@@ -71,6 +71,7 @@ LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be u
 WHO_ANSWERS = ("ABP_ANSWERS", "ABP_ASK_ON")
 FILE = "the answers file"  # who answers, where it is one
 NO_ENTRY = "nobody: no entry answers it"
+NO_VISITOR = "nobody: no entry goes to a page"
 ONCE_MORE = "Ctrl-C once more ends abp-bridge {}."
 LOOK_INTERVAL = 1.0  # seconds between looks at which questions wait on the page
 
@@ -505,7 +506,7 @@ class TerminalHost:
         try:
             response = await surface.ask(question) if surface else UNANSWERED
             if response is UNANSWERED:
-                by = NO_ENTRY
+                by = NO_ENTRY if surface else NO_VISITOR
                 self._unanswered.append(label(question.message, MESSAGE_LIMIT))
             outcome, content = response.outcome, validate_answer(question, response.content)[0]
         finally:

@@ -294,7 +294,7 @@ class TextView:
     def on_progress(self, capability: str, value: float, total: float | None, words: str) -> None:
         """A bar that moves, or a line where it cannot."""
         share = value / total if total else None
-        amount = f"{value:g}" if share is None else f"{round(share * 100):3d} %"
+        amount = (f"{value:g}" if value else "") if share is None else f"{round(share * 100):3d} %"
         room = min(BAR, width() - len(f"   {amount}  {words}") - 1)
         if not self._has_bar or self._asking or room < SHORTEST_BAR:
             self._lines(f"{amount}  {words}", hanging="         ")
