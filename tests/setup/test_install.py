@@ -435,7 +435,7 @@ def test_a_folder_that_cannot_be_looked_into_is_said(
     monkeypatch.setenv("CODEX_HOME", "/" + "x" * 300)  # as one of another person's
     reason = "cannot be read: File name too long"
     rows = bridge("install", "--list")[1].splitlines()
-    assert (reason in rows[0], rows[1].endswith("(not there yet)")) == (True, True)
+    assert (reason in rows[0], "(not there yet" in rows[1]) == (True, True)
     for code, said in (bridge("install", "codex", "--yes"), bridge("doctor", "--files", "codex")):
         assert (code != 0, reason in said) == (True, True), said
     gone = home / "gone"
@@ -468,7 +468,8 @@ def test_all_hosts_are_listed(bridge: Bridge) -> None:
     rows = {line.split()[0]: line for line in said.splitlines()}
     assert (code, list(rows)) == (0, list(HOSTS))
     assert rows["kiro"].endswith("(has abp)")
-    assert rows["codex"].endswith("(not there yet)")
+    assert rows["codex"].endswith("(not there yet; no codex on the PATH)")
+    assert rows["claude-desktop"].endswith("(not there yet)"), "it has no program to look for"
     assert "is not understood" in rows["cursor"]
     told = [json.loads(line) for line in bridge("install", "--list", "--json")[1].splitlines()]
     assert [each["ours"] for each in told if each["host"] == "kiro"] == [["abp"]]

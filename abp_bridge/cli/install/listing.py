@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 from abp_bridge.core.json_value import JsonObject
@@ -23,11 +24,14 @@ def print_hosts(machine: Machine, *, as_json: bool) -> None:
             sys.stdout.write(json.dumps(about) + "\n")
         else:
             sys.stdout.write(f"{host.name:<{WIDTH}} {host.title}: {about['file']}")
-            sys.stdout.write(reveal(f" ({about['state']})\n"))
+            missing = f"; no {host.program} on the PATH" if about["here"] is False else ""
+            sys.stdout.write(reveal(f" ({about['state']}{missing})\n"))
 
 
 def describe(host: SetupHost, machine: Machine) -> JsonObject:
-    """A host, its file, and which entries of ours are in it."""
+    """A host, whether its program is here (None where that is not known), its file, and which
+    entries of ours are in it.
+    """
     scope: Scope = "user" if host.user else "project"
     file = locate(host, scope, machine)
     names: list[str] = []
@@ -39,11 +43,13 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
         state = f"has {', '.join(names)}" if names else state
     except SetupError as problem:
         state = str(problem)
+    here = shutil.which(host.program) is not None if host.program else None
     return {
         "host": host.name,
         "title": host.title,
         "file": str(file),
         "project": None if host.project is None else str(locate(host, "project", machine)),
         "ours": names,
+        "here": here,
         "state": state,
     }
