@@ -1,5 +1,6 @@
 """An MCP host that cannot ask anybody, as most are: it makes a file with three notes, launches the
-server that its arguments name, has it delete them, and counts what is left.
+server that its arguments name, has it delete them, and counts what is left. What the server logs is
+in a file beside the notes, as hosts keep it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ with closing(sqlite3.connect(FILE)) as notes, notes:
 print("notes before:", count())
 
 pipe = subprocess.PIPE
-with subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, text=True, bufsize=1) as server:
+with (
+    FILE.with_suffix(".log").open("w") as log,
+    subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, stderr=log, text=True, bufsize=1) as server,
+):
     assert server.stdin is not None
     assert server.stdout is not None
 

@@ -461,6 +461,14 @@ def test_a_strangers_file_does_not_repaint_the_terminal(bridge: Bridge, home: Pa
     assert "\\u001b[2J" in said[3]
 
 
+def test_without_an_app_the_bridge_alone_is_shown_and_nothing_is_written(bridge: Bridge) -> None:
+    code, said = bridge("install", "codex")
+    assert (code, file_of("codex").exists()) == (1, False)
+    assert '+args = ["serve", "--page", "open"]' in said
+    assert "Nothing was changed: this is no terminal to ask at. --yes does it" in said
+    assert "There is no codex on the PATH here." in said
+
+
 def test_all_hosts_are_listed(bridge: Bridge) -> None:
     bridge("install", "kiro", "--yes")
     write(file_of("cursor"), "{,}")
