@@ -348,6 +348,7 @@ def test_what_a_page_wrote_of_its_tools_is_looked_at_as_it_is_written(web_site: 
     assert ended.returncode == 1
     for said in (
         "read: the browser did not take it: InvalidStateError: Duplicate tool name",
+        "broken: the browser did not take it: Error: Not to be looked at",
         "book: 2 forms have this toolname",
         "its form has no toolname, and is no tool without",
         "book: 'guests' has no name",
