@@ -149,7 +149,7 @@ def run(options: argparse.Namespace) -> int:
     names = [""] if host is None else _find_hosts(host, one=style != "table")
     if not names:
         titles = {each.name.lower(): name for name, each in PROFILES.items()}
-        near = nearest(host.lower(), [*PROFILES, *titles], SIMILAR)
+        near = nearest(str(host).lower(), [*PROFILES, *titles], SIMILAR)
         meant = f" Is {titles.get(near, near)} meant?" if near else ""
         known = ", ".join(f"{name} ({profile.name})" for name, profile in PROFILES.items())
         return complain(
