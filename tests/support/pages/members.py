@@ -2,16 +2,24 @@
 signs in whoever comes: it posts what they would type.
 
 `/?open` is the app for anybody, `/desk` a page with a WebMCP form instead of an ABP app. Its cookie
-has no date, as most sites' have none, and no script reads it.
+has no date, as most sites' have none, and no script reads it. The page that signs in closes its
+window once the browser has written that cookie down, which takes Chromium up to half a minute: what
+it has not written as its window is closed, it may lose where a machine is busy.
 """
 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from support.http_server import Reply, Request, serving
+
+_COOKIE = "members_session"
+WRITTEN = 60.0  # seconds in which Chromium has written down a cookie: it does so after 30
+GLANCE = 0.2  # seconds between two looks at its file
 
 _APP = """<!doctype html><title>Members</title>
 <script>
@@ -40,29 +48,34 @@ _DESK = """<!doctype html><title>Desk</title>
 # Who signed in closes the window too, as `login` asks them to; or stays, and sees the app.
 _SIGN_IN = """<!doctype html><title>Sign in</title>
 <script>
-  fetch('/sign-in', { method: 'POST', body: 'user=Ada' }).then(() => {
-    if (location.search === '?stay') location.replace('/');
-    else window.close();
+  fetch('/sign-in', { method: 'POST', body: 'user=Ada' }).then(async () => {
+    if (location.search === '?stay') return location.replace('/');
+    await fetch('/kept');
+    window.close();
   });
 </script>"""
 
 
 class Members:
     """A running site at `here`. `signed_in` counts who has signed in, `shown` how often its app was
-    loaded.
+    loaded. `profile` is where the browser keeps its cookies.
     """
 
     def __init__(self) -> None:
         self.here = ""
+        self.profile = Path()
         self.signed_in = self.shown = 0
         self._session = secrets.token_hex(8)
 
     def answer(self, request: Request) -> Reply:
         if request.parts.path == "/sign-in":
             self.signed_in += 1
-            cookie = f"session={self._session}; HttpOnly; Path=/; SameSite=Strict"
+            cookie = f"{_COOKIE}={self._session}; HttpOnly; Path=/; SameSite=Strict"
             return Reply(headers={"Set-Cookie": cookie})
-        is_member = f"session={self._session}" in request.headers.get("cookie", "")
+        if request.parts.path == "/kept":
+            self._await_cookie()
+            return Reply()
+        is_member = f"{_COOKIE}={self._session}" in request.headers.get("cookie", "")
         if request.parts.path == "/who":
             return Reply(b"Ada" if is_member else b"nobody", "text/plain")
         if request.parts.path == "/sign-in-page":
@@ -73,6 +86,17 @@ class Members:
             return Reply(_DESK.encode(), "text/html")
         self.shown += request.parts.path == "/"
         return Reply(_APP.encode(), "text/html")
+
+    def _await_cookie(self) -> None:
+        """Look at the browser's cookies until ours is among them."""
+        until = time.monotonic() + WRITTEN
+        while not any(_COOKIE.encode() in each.read_bytes() for each in self._cookies()):
+            if time.monotonic() > until:
+                return
+            time.sleep(GLANCE)
+
+    def _cookies(self) -> Iterator[Path]:
+        return self.profile.rglob("Cookies")
 
 
 @contextmanager
