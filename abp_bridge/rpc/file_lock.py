@@ -7,11 +7,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 _PAUSE = 0.01  # seconds between two looks at a lock
+_WAIT = "import fcntl, sys; fcntl.flock(int(sys.argv[1]), fcntl.LOCK_EX)"
 _SEARCH_LIMIT = 0.05  # seconds to find who has it: who was to be locked out waits meanwhile
 
 
@@ -41,6 +43,38 @@ def lock(descriptor: int, wait: float = 0.0) -> None:
     users = ", ".join(f"process {each} has it open" for each in _find_users(descriptor))
     who = f"another program keeps it locked ({users or 'which, the system does not say'})"
     raise BlockingIOError(errno.EWOULDBLOCK, f"{who}: end that, or try again")
+
+
+async def wait_for_lock(descriptor: int) -> None:
+    """Lock the whole file until it is closed, as soon as nobody else has it; cancelling gives up.
+
+    Args:
+        descriptor: Of the open file.
+
+    Raises:
+        OSError: It cannot be waited for.
+    """
+    import anyio
+
+    # The lock is the open file's, which a child has too. A thread that waits could not be stopped.
+    child = [sys.executable, "-I", "-S", "-c", _WAIT, str(descriptor)]
+    ended = await anyio.run_process(
+        child, pass_fds=[descriptor], start_new_session=True, check=False
+    )
+    if ended.returncode:
+        raise OSError(errno.ENOLCK, f"it could not be waited for (exit code {ended.returncode})")
+
+
+def find_holder(descriptor: int) -> int | None:
+    """The process that locked the file, where the system tells."""
+    file = os.fstat(descriptor)
+    where = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            _, kind, _, _, process, place, *_ = line.split()
+            if (kind, place) == ("FLOCK", where) and Path("/proc", process).exists():
+                return int(process)
+    return None
 
 
 def _find_users(descriptor: int) -> Iterator[str]:

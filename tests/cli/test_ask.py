@@ -5,6 +5,7 @@ answers, and a stream of requests on its pipes.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
@@ -379,6 +380,32 @@ def test_a_signal_ends_it_quietly_and_leaves_the_terminal_as_it_was(number: sign
         assert screen.restored
     assert "Traceback" not in screen.shown
     assert '"success"' not in screen.shown
+
+
+@pytest.mark.parametrize(
+    "script", ['"$@"', '"$@" < /dev/null 2>&1 > /dev/null | cat'], ids=["streams", "/dev/tty"]
+)
+def test_who_waits_for_another_program_at_the_terminal_says_so(script: str) -> None:
+    command = ["sh", "-c", script, "sh", *ASK, "input", "Name?"]
+    with Screen(command, environment(TERM="xterm-256color")) as screen:
+        with open(screen.name, "rb") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            screen.until(f"waits until process {os.getpid()} has its answer at the same terminal")
+            assert "Name?" not in screen.shown
+        screen.until("Answer:")
+        screen.press("Ada", ENTER)
+        assert screen.end() == 0
+
+
+def test_who_waits_for_another_program_at_the_terminal_can_leave() -> None:
+    with Screen([*ASK, "confirm", "Go on?"], environment(TERM="xterm-256color")) as screen:
+        with open(screen.name, "rb") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            screen.until("has its answer at the same terminal")
+            screen.press(CTRL_C)
+            assert screen.end() == 128 + signal.SIGINT
+        with open(screen.name, "rb") as free:  # nobody is left who waits for it
+            fcntl.flock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_a_signal_leaves_a_terminal_of_anothers_as_it_was() -> None:

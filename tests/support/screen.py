@@ -79,6 +79,7 @@ class Screen:
     ) -> None:
         self._ours, self._theirs = pty.openpty()
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.name = os.ttyname(self._theirs)
         self._before = termios.tcgetattr(self._theirs)
         self.process = subprocess.Popen(
             command,

@@ -10,24 +10,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import select
 import stat
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import anyio
 
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
-from abp_bridge.rpc.file_lock import lock
+from abp_bridge.rpc.file_lock import find_holder, lock, wait_for_lock
 from abp_bridge.surfaces.terminal.rendering import can_move, width
+
+logger = logging.getLogger(__name__)
 
 CONTROLLING = "/dev/tty"
 MAX_WAITING = 2**18  # bytes kept for a terminal that takes none: some screens full
 CTRL_C = b"\x03"
-TURN_PAUSE = 0.05  # seconds between two looks whether another program still asks there
 
 _TRY = "Type 'tty' in the terminal to use: it prints the name to give"
 
@@ -261,20 +264,47 @@ async def alone_at(fd: int) -> AsyncIterator[None]:
     """
     own = None
     with contextlib.suppress(OSError, SurfaceUnsupportedError):
-        # what /dev/tty is differs from program to program
-        names = [os.ttyname(each) for each in (fd, 0, 1, 2) if os.isatty(each)]
-        own = _open_terminal(next((each for each in names if each != CONTROLLING), ""))
+        own = _open_terminal(_own_name(fd))
     try:
-        while own is not None:
-            try:
-                lock(own)
-                break
-            except BlockingIOError:
-                await anyio.sleep(TURN_PAUSE)
+        if own is not None:
+            await _take_turn(own)
         yield
     finally:
         if own is not None:
             os.close(own)
+
+
+async def _take_turn(own: int) -> None:
+    """Lock the terminal, once no other program has it; one that no system locks is free."""
+    try:
+        lock(own)
+    except BlockingIOError:
+        holder = find_holder(own)
+        whom = "another program" if holder is None else f"process {holder}"
+        logger.warning("a question waits until %s has its answer at the same terminal", whom)
+        try:
+            await wait_for_lock(own)
+        except OSError as problem:
+            raise SurfaceUnsupportedError(
+                f"{whom} asks at the same terminal: {problem.strerror}", lasting=False
+            ) from None
+    except OSError as problem:
+        logger.debug("a terminal cannot be locked: %s", problem)
+
+
+def _own_name(fd: int) -> str:
+    """The name that every program at the terminal `fd` has for it. Raises OSError.
+
+    What /dev/tty is differs from one to the next: the system has the number of its device.
+    """
+    if (name := os.ttyname(fd)) != CONTROLLING:
+        return name
+    try:
+        device = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[4])
+    except FileNotFoundError:  # another system
+        return next((os.ttyname(each) for each in (0, 1, 2) if os.isatty(each)), "")
+    names = (*Path("/dev/pts").glob("*"), *Path("/dev").glob("tty?*"))
+    return next((str(each) for each in names if each.stat().st_rdev == device), "")
 
 
 def forget_keys(fd: int) -> None:
