@@ -131,6 +131,10 @@ class Elicitor:
             self._observe(InputResolvedEvent(now(), question, shown))
         return entry.answer
 
+    def seconds_left(self, id: str) -> float:
+        """How long an open question still waits for its answer."""
+        return self._scopes[id].deadline - now()
+
     def withdraw(self, questions: Iterable[Question], reason: str) -> None:
         """Nobody needs these any more: take them down, and answer them as withdrawn."""
         for question in questions:

@@ -323,7 +323,7 @@ class Bridge:
                 }
                 for target in self._not_connected()
             ],
-            "questions": describe_questions(self._elicitor.ledger),
+            "questions": describe_questions(self._elicitor.ledger, self._elicitor.seconds_left),
             **({"lostNotifications": lost} if lost else {}),
             **({"notInInbox": unlisted} if unlisted else {}),
             **self._confirmed(),

@@ -4,6 +4,8 @@ answered.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.core import matrix
 from abp_bridge.core.json_value import JsonValue
@@ -20,9 +22,10 @@ def describe_surfaces(providers: Providers) -> list[JsonValue]:
     ]
 
 
-def describe_questions(ledger: Ledger) -> dict[str, JsonValue]:
-    """`{open, ended, endedCount, lateCount}`: the open questions, the last that ended, how many
-    ended, and how many answers came after their question had.
+def describe_questions(ledger: Ledger, left: Callable[[str], float]) -> dict[str, JsonValue]:
+    """`{open, ended, endedCount, lateCount}`: the open questions with the seconds that they have
+    `left`, by their id, the last that ended, how many ended, and how many answers came after their
+    question had.
     """
     return {
         "open": [
@@ -31,6 +34,8 @@ def describe_questions(ledger: Ledger) -> dict[str, JsonValue]:
                 "app": each.question.origin,
                 "message": each.question.summary,
                 "route": each.route,
+                "secondsLeft": round(left(each.question.id)),
+                **({"link": each.question.link} if each.question.link else {}),
             }
             for each in ledger.open
         ],

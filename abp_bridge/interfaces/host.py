@@ -212,8 +212,9 @@ class SessionApi(Protocol):
             warnings}`.
             `notConnected`: `[{app, problem, toolsKnown?}]` of the apps named at the start; the
             last is whether their tools are known from earlier sessions, where those are kept.
-            `questions`: `{open, ended, endedCount, lateCount}`; `seconds` in `ended` is from asking
-            to the answer.
+            `questions`: `{open, ended, endedCount, lateCount}`; `secondsLeft` in `open` is until
+            nobody is waited for, `link` there the address that an app wants opened; `seconds` in
+            `ended` is from asking to the answer.
             `lostNotifications`: `Host.lost_notifications`; only where there are any.
             `confirm`: by what the person chose to confirm, the names of those capabilities; only
             where they chose.

@@ -14,10 +14,10 @@ def test_an_answer_that_its_person_keeps_back_stands_in_no_list() -> None:
     asked = Question("q", Kind.SAMPLING, "task", (), "app")
     ledger = Ledger()
     ledger.add(make_review("r", asked, "cli:claude", "It is blue.", editable=True), 0.0)
-    opened = describe_questions(ledger)
+    opened = describe_questions(ledger, lambda id: 60.0)
     kept = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"decision": "keep"})
     ledger.apply("r", LedgerEvent.ASK, route="page")
     ledger.apply("r", LedgerEvent.ANSWER, answer=kept)
-    for each in (opened, describe_questions(ledger)):
+    for each in (opened, describe_questions(ledger, lambda id: 60.0)):
         assert "cli:claude answered. May this go to app?" in json.dumps(each)
         assert "blue" not in json.dumps(each)

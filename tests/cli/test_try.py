@@ -10,10 +10,12 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.paths import APPS
 from support.peer import PATIENCE
 from support.screen import CTRL_C, DOWN, ENTER, Screen
 from support.visitor import type_on_the_page
@@ -29,6 +31,7 @@ ENV = {
     for name in ("PATH", "HOME", "LANG", "ABP_TOOL_CACHE")
     if name in os.environ
 }
+EXOTIC = APPS / "exotic_server.py"
 CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Delete it?"}}
 
 
@@ -225,6 +228,34 @@ def test_who_went_to_the_page_sees_until_when_it_waits_and_can_come_back(columns
         screen.until("1 question: 1 cancelled.")
         assert screen.end() == 0
     assert "Ctrl-C once more ends" in screen.shown
+
+
+@pytest.mark.parametrize("on", [(), ("--on", "page")], ids=["here", "on the page"])
+def test_the_time_that_an_app_names_is_the_one_that_is_shown(on: tuple[str, ...]) -> None:
+    short = {**SECRET, "timeout": 120_000}
+    ask = ["demo", "demo.ask", f"request={json.dumps(short)}"]
+    with Screen([*TRY, *ask, *on], ENV) as screen:
+        if not on:
+            screen.until("Esc cancels")
+            screen.press(ENTER)
+        screen.until("page, until ")
+        near = [time.localtime(time.time() + 60 * minutes) for minutes in (1, 2, 3)]
+        screen.until(":")
+        assert screen.shown.rpartition("until ")[2][:5] in {time.strftime("%H:%M", t) for t in near}
+        screen.press(CTRL_C)
+        assert screen.end() == (130 if on else 0)
+
+
+def test_an_address_that_an_app_wants_opened_is_not_told_as_a_page_of_the_bridges_own() -> None:
+    server = shlex.join([sys.executable, str(EXOTIC), "legacy"])
+    with Screen([*TRY, f"mcp:{server}", "url"], ENV) as screen:
+        screen.until("Esc cancels")
+        assert "It asks you to open https://" in screen.shown
+        assert "page of the bridge's own" not in screen.shown
+        assert "Here:" not in screen.shown
+        screen.press(ENTER)
+        screen.until("1 question: 1 accepted")
+        assert screen.end() == 0
 
 
 def test_what_is_answered_on_the_page_is_waited_for_no_longer() -> None:

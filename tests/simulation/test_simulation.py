@@ -592,7 +592,7 @@ class World:
 
     def _expect_no_question(self) -> None:
         statuses: list[Json] = [bridge.status()["questions"] for bridge in self.bridges]
-        statuses += [describe_questions(each.ledger) for each in self.elicitors]
+        statuses += [describe_questions(each.ledger, each.seconds_left) for each in self.elicitors]
         for questions in statuses:
             for each in questions["open"]:
                 self.complain(f"a question is open, and its call is over: {each}")

@@ -20,7 +20,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -102,7 +101,6 @@ class Answerer:
         account: For each word that the bridge has for who answered, what the account calls them,
             and says of them.
         sampling: What this host answers in a model's place; None where it has no model.
-        limit: Seconds that a question waits on the page, where the app names no other time.
         cures: Words in which the bridge names its own flags, and those for this command.
     """
 
@@ -115,7 +113,6 @@ class Answerer:
     warning: str = ""
     account: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     sampling: str | None = None
-    limit: float = 0.0
     cures: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -170,12 +167,6 @@ def run_host(host: Callable[[], TerminalHost], work: Work, command: str) -> int:
 
 async def _run(host: Callable[[], TerminalHost], work: Work, words: TextIO) -> int:
     return await host().run(work, words)
-
-
-def _is_own_page(url: str) -> bool:
-    """Whether that is the bridge's own page, and not an address that an app wants opened."""
-    parts = urlsplit(url)
-    return parts.hostname == "127.0.0.1" and parts.path.startswith("/open/")
 
 
 class TerminalHost:
@@ -391,20 +382,22 @@ class TerminalHost:
             tasks.cancel_scope.cancel()
 
     async def _tell_what_waits(self) -> None:
-        """Of each question that is open on the page: that it waits, and how long."""
+        """Of each question that is open on the page: that it waits, and how long.
+
+        Of what the bridge asks beside this host no notification tells.
+        """
         told = set[str]()
         while True:
             await anyio.sleep(LOOK_INTERVAL)
-            for each in (await self.status())["questions"]["open"]:
+            for each in await self._open_questions():
                 if each["id"] not in told:
                     told.add(each["id"])
-                    self.view.note(f"Waits for you on the page{self._bound}: {each['message']}")
+                    self.view.note(f"Waits for you on the page{_until(each)}: {each['message']}")
 
-    @property
-    def _bound(self) -> str:
-        """Until when a question waits there that is asked now."""
-        limit = self._answerer.limit
-        return time.strftime(", until %H:%M", time.localtime(time.time() + limit)) if limit else ""
+    async def _open_questions(self) -> list[dict[str, Any]]:
+        """What waits for an answer now, as the bridge has it."""
+        rows: list[dict[str, Any]] = (await self.status())["questions"]["open"]
+        return rows
 
     def _own_words(self, words: str) -> str:
         """The bridge's words with the flags of this command."""
@@ -461,16 +454,7 @@ class TerminalHost:
         number = next(self._numbers)
         id = f"question-{number}"
         if params.mode == "url":
-            asked = _link_question(id, params)
-            or_here = self._answerer.by_bridge and _is_own_page(params.url)
-            if or_here:
-                asked = replace(asked, fields=(_PAGE_OR_HERE,))
-            outcome, content = await self._ask(number, asked, self.terminal)
-            if or_here and content == {GO: False}:  # the bridge asks here then
-                return ErrorData(code=INVALID_PARAMS, message="the person wants it in the terminal")
-            if content == {GO: True}:
-                outcome = await self._wait_for_page()
-            return ElicitResult(action="cancel" if outcome is Outcome.CANCELLED else "decline")
+            return await self._on_link(number, id, params)
         form = params.model_dump(by_alias=True, exclude_none=True)
         try:
             question = decode_form(form, id=id, origin="the bridge")
@@ -479,11 +463,32 @@ class TerminalHost:
         outcome, content = await self._ask(number, question, self.terminal or self._script)
         return ElicitResult.model_validate(encode_reply(question, outcome, content))
 
-    async def _wait_for_page(self) -> Outcome:
+    async def _on_link(
+        self, number: int, id: str, params: types.ElicitRequestURLParams
+    ) -> types.ElicitResult | types.ErrorData:
+        """An address to open: an app's, or that of the bridge's own page."""
+        from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
+
+        rows = await self._open_questions()
+        is_apps = any(row.get("link") == params.url for row in rows)
+        asked = _link_question(id, params, _APPS_ADDRESS if is_apps else _OWN_PAGE)
+        if self._answerer.by_bridge and not is_apps:
+            asked = replace(asked, fields=(_PAGE_OR_HERE,))
+        outcome, content = await self._ask(number, asked, self.terminal)
+        if content == {GO: False} and asked.fields == (_PAGE_OR_HERE,):  # the bridge asks here then
+            return ErrorData(code=INVALID_PARAMS, message="the person wants it in the terminal")
+        if content == {GO: True}:
+            if is_apps:
+                return ElicitResult(action="accept")
+            named = (row for row in rows if f"abp-{row['id']}" == params.elicitation_id)
+            outcome = await self._wait_for_page(next(named, {}))
+        return ElicitResult(action="cancel" if outcome is Outcome.CANCELLED else "decline")
+
+    async def _wait_for_page(self, row: Mapping[str, Any]) -> Outcome:
         """Wait for as long as the question is open on the page, which has the answer: the bridge
         takes this request back then. Returns how it ended here, by Ctrl-C.
         """
-        self.view.note(f"Waits for you on that page{self._bound}; Ctrl-C cancels the question.")
+        self.view.note(f"Waits for you on that page{_until(row)}; Ctrl-C cancels the question.")
         with anyio.CancelScope() as scope:
             self._on_page.add(scope)
             try:
@@ -581,13 +586,23 @@ _PAGE_OR_HERE = decode_field(
 )
 
 
-def _link_question(id: str, params: types.ElicitRequestURLParams) -> Question:
-    """What is answered on the bridge's own page: a person here can go there, a script cannot."""
-    words = (
-        f"{message(params.message)}\n\nThis is answered on a page of the bridge's own: {params.url}"
-    )
+_OWN_PAGE = "This is answered on a page of the bridge's own: {}"
+_APPS_ADDRESS = "It asks you to open {}"
+
+
+def _link_question(id: str, params: types.ElicitRequestURLParams, directions: str) -> Question:
+    """An address to go to: a person here can, a script cannot."""
+    words = f"{message(params.message)}\n\n{directions.format(params.url)}"
     field = Field(GO, FieldType.BOOLEAN, {"type": "boolean"}, title="Go there")
     return Question(id, Kind.INPUT, words, (field,), "the bridge")
+
+
+def _until(row: Mapping[str, Any]) -> str:
+    """Until when an open question waits, as a person reads it."""
+    left = row.get("secondsLeft")
+    return (
+        "" if left is None else time.strftime(", until %H:%M", time.localtime(time.time() + left))
+    )
 
 
 def _text(result: types.CallToolResult) -> str:

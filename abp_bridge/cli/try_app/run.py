@@ -142,7 +142,7 @@ def run(options: argparse.Namespace) -> int:
     if by == PAGE:
         answerer = _make_page_answerer()
         environ = _page_environment(settings, asks=not answerer.warning)
-    answerer = replace(answerer, limit=settings.question_timeout, cures=_CURES)
+    answerer = replace(answerer, cures=_CURES)
     host = partial(
         TerminalHost,
         "try",
