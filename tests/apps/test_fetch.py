@@ -264,7 +264,7 @@ async def test_a_manifest_that_is_not_there_or_too_large_is_refused(running: Web
     )
     huge = head(running, '<link rel="abp-manifest" href="/spaces?size=1000001">')
     assert str(await problem(huge)) == (
-        f"Failed to fetch manifest: {running.here}/spaces is larger than 1000000 bytes"
+        f"Failed to fetch manifest: {running.here}/spaces: it is larger than 1000000 bytes"
     )
 
 

@@ -190,7 +190,11 @@ async def get(
                     _check_response(response.status, told, failed, show_target(url))
                     yield FetchedDocument(url, told, response.aiter_stream())
                     return
-            raise AppError(f"{failed}: {shown} has more than {MAX_REDIRECTS} redirects")
+            raise _NamedError(f"{failed}: {shown} has more than {MAX_REDIRECTS} redirects")
+
+
+class _NamedError(AppError):
+    """One whose message says already what was not fetched, and from where."""
 
 
 @contextmanager
@@ -210,9 +214,9 @@ def _named_failures(failed: str, shown: str, limit: float) -> Iterator[None]:
         httpcore2.UnsupportedProtocol,
     ) as problem:
         raise _explain_failure(problem, failed, shown) from None
+    except _NamedError:
+        raise
     except AppError as problem:
-        if str(problem).startswith("Failed to fetch"):
-            raise
         raise problem.with_message(f"{failed}: {shown}: {problem}") from None
 
 
@@ -233,9 +237,9 @@ def speaks_plainly(words: str) -> bool:
 def _check_response(status: int, headers: Mapping[str, str], failed: str, shown: str) -> None:
     """Raises AppError where the document itself does not come."""
     if not 200 <= status < 300:
-        raise AppError(f"{failed}: HTTP {status} at {shown}", absence=find_absence(status))
+        raise _NamedError(f"{failed}: HTTP {status} at {shown}", absence=find_absence(status))
     if headers.get("content-encoding", "identity") != "identity":
-        raise AppError(f"{failed}: {shown} was sent compressed although asked not to.")
+        raise _NamedError(f"{failed}: {shown} was sent compressed although asked not to.")
 
 
 _REDIRECTS = (301, 302, 303, 307, 308)

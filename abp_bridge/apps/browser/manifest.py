@@ -93,8 +93,7 @@ async def _fetch_manifest(address: str, guard: Guard) -> bytes:
         async for data in file.body:
             content += data
             if len(content) > MANIFEST_LIMIT:
-                larger = f"{show_target(address)} is larger than {MANIFEST_LIMIT} bytes"
-                raise AppError(f"Failed to fetch manifest: {larger}")
+                raise AppError(f"it is larger than {MANIFEST_LIMIT} bytes")
     return content
 
 
