@@ -37,7 +37,7 @@ FOREIGN = "it has another origin"
 NEEDS_ALLOW = 'its page has to let it have them, by allow="tools" on its iframe'
 # Whether a frame has a form that is a tool; or, where the page is checked, has registered one.
 _HAS_TOOLS = """() => !!document.querySelector('form[toolname]')
-  || !!globalThis[Symbol.for('abp-bridge.written')]?.length"""
+  || !!globalThis[Symbol.for('abp-bridge.written')]?.count"""
 FORM_GONE = "its form was taken away"
 MAX_EARLY = 100  # responses that came before their call was known
 MAX_TOOLS = 2_000  # that are known of one page

@@ -7,15 +7,15 @@ neither what the browser refused nor what it passed over.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.apps.browser.page_files import first_line
 from abp_bridge.core import json_text
-from abp_bridge.core.json_value import as_object
+from abp_bridge.core.json_value import JsonObject, as_object
 
 SCRIPT = Path(__file__).with_name("written.js")
 READ_LIMIT = 2.0  # seconds
@@ -38,9 +38,22 @@ class WrittenTools:
         await self._page.shown.add_init_script(f"({self._script})(false)")
 
     async def tell(self, barred: Sequence[str]) -> None:
-        """Tell what the page wrote so far, and which of its frames it lets have no tools."""
-        with anyio.move_on_after(READ_LIMIT), suppress(PlaywrightError, ValueError):
-            text = await self._page.shown.evaluate(f"({self._script})(true)")
-            if isinstance(text, str) and len(text) <= MAX_TEXT:
-                said = {**as_object(json_text.parse(text)), "barred": list(barred)}
-                self._page.overhear("tools", said, False)
+        """Tell what the page wrote so far, or `why` not; and which of its frames it lets have no
+        tools.
+        """
+        said: JsonObject = {"why": f"it did not say within {READ_LIMIT:g} s"}
+        with anyio.move_on_after(READ_LIMIT):
+            try:
+                said = _decode(await self._page.shown.evaluate(f"({self._script})(true)"))
+            except PlaywrightError as problem:
+                said = {"why": first_line(problem)}
+        self._page.overhear("tools", {**said, "barred": list(barred)}, False)
+
+
+def _decode(text: object) -> JsonObject:
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        return {"why": f"it is no text of at most {MAX_TEXT} characters"}
+    try:
+        return as_object(json_text.parse(text))
+    except ValueError:
+        return {"why": "it is no JSON"}

@@ -105,7 +105,8 @@ class Facts:
         questions: What of that was a question.
         capabilities: What the bridge makes of its lists.
         console: What its page's console had.
-        written: What its page wrote of WebMCP's tools: `tools` that it registered, and `forms`.
+        written: What its page wrote of WebMCP's tools: `tools` that it registered, and `forms`; how
+            many of each were `unread`, or `why` all of it was.
     """
 
     kind: Kind

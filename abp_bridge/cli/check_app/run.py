@@ -20,7 +20,7 @@ from abp_bridge.cli.runtime import complain, load_settings, run_until_signal
 from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.counted import count_of
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, JsonObject, as_count, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import Settings
@@ -129,6 +129,7 @@ def _notes(facts: Facts, script: Script | None, *, called: bool) -> Iterator[str
     why = facts.failures.get("called")
     if why and "called" not in facts.thrown:  # that breaks a rule, which says it
         yield label(f"The call failed: {why}", 1_000)
+    yield from _unread(facts.written or {})
     if facts.capabilities and not called:
         yield (
             "Nothing was called: what a call asks and answers is not checked."
@@ -143,6 +144,17 @@ def _notes(facts: Facts, script: Script | None, *, called: bool) -> Iterator[str
             f"The call asked {what} declined: {asked}. What it returns after an answer is not"
             " checked: --answers FILE has it answered."
         )
+
+
+def _unread(written: JsonObject) -> Iterator[str]:
+    """How much of what a page wrote of its tools no rule has seen."""
+    if why := as_text(written.get("why")):
+        yield f"What the page wrote of its tools was not looked at: {label(why)}."
+    unread = as_object(written.get("unread"))
+    counts = {one: as_count(unread.get(one)) or 0 for one in ("tool", "form", "field")}
+    if any(counts.values()):
+        more = ", ".join(count_of(count, one) for one, count in counts.items() if count)
+        yield f"Not looked at, beyond the first {as_count(unread.get('most'))} of each: {more}."
 
 
 def _members(

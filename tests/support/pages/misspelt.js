@@ -11,3 +11,10 @@ document.modelContext
   .registerTool(Object.defineProperty(broken, 'annotations', { get: annotations, enumerable: true }))
   .catch(() => {});
 tool({ desciption: 'Reads again' }).catch(() => {});
+// More than is looked at.
+const many = { description: 'One of many', execute: () => 1 };
+for (let n = 0; n < 502; n++) document.modelContext.registerTool({ name: `tool${n}`, ...many });
+const long = document.forms[0];
+for (let n = 0; n < 500; n++)
+  long.append(Object.assign(document.createElement('input'), { name: `field${n}` }));
+for (let n = 0; n < 501; n++) document.body.append(document.createElement('form'));
