@@ -145,8 +145,9 @@ class ToolSession:
         self.secrets = KnownTexts()
         self.knows_secrets = False
         self._watched: list[Invocation] = []
-        self._sending = ""  # the frame whose form the browser was about to send last
-        self._asks_to_stay = False  # a dialog is open that asks whether its page may be left
+        self._parents: dict[str, str] = {}  # of frames, by their ids
+        self._sending: set[str] = set()  # frames whose form the browser is about to send
+        self._asking_to_stay: set[str] = set()  # frames whose dialog asks whether they may be left
 
     async def start(self) -> None:
         """Begin to hear which tools there are, and which come.
@@ -178,11 +179,14 @@ class ToolSession:
         return str(tree["frame"]["id"])
 
     def _know(self, tree: Mapping[str, Any], cdp: CDPSession) -> None:
-        frame = tree["frame"]
-        self.frames[frame["id"]] = site(frame.get("securityOrigin", ""))
-        self._owners[frame["id"]] = cdp
+        self._know_frame(tree["frame"], cdp)
         for each in tree.get("childFrames", ()):
             self._know(each, cdp)
+
+    def _know_frame(self, frame: Mapping[str, Any], cdp: CDPSession) -> None:
+        self.frames[frame["id"]] = site(frame.get("securityOrigin", ""))
+        self._parents[frame["id"]] = frame.get("parentId", "")
+        self._owners[frame["id"]] = cdp
 
     # --- what there is ---
 
@@ -212,12 +216,12 @@ class ToolSession:
         self._on_change()
 
     def _on_navigated(self, frame: Mapping[str, Any], cdp: CDPSession) -> None:
-        self.frames[frame["id"]] = site(frame.get("securityOrigin", ""))
-        self._owners[frame["id"]] = cdp
+        self._know_frame(frame, cdp)
         self._on_left(frame["id"])
 
     def _on_left(self, frame: str) -> None:
         """A frame shows something else."""
+        self._sending.discard(frame)
         self._forget(frame)
         for each in self._calls_of(frame):
             each.has_left, each.hint = True, "its page went on to another"
@@ -225,17 +229,25 @@ class ToolSession:
 
     def _on_requested(self, event: JsonObject) -> None:
         is_form = as_text(event.get("reason")).startswith("formSubmission")
-        self._sending = as_text(event.get("frameId")) if is_form else ""
+        change = self._sending.add if is_form else self._sending.discard
+        change(as_text(event.get("frameId")))
 
     def _on_dialog(self, event: JsonObject) -> None:
-        self._asks_to_stay = event.get("type") == "beforeunload"
+        if event.get("type") == "beforeunload":
+            self._asking_to_stay.add(as_text(event.get("frameId")))
 
     def _on_dialog_closed(self, event: JsonObject) -> None:
-        if self._asks_to_stay and event.get("result") is False:
-            for each in self._calls_of(self._sending):
-                each.has_stayed, each.hint = True, "its page was not left"
-                each.tell()
-        self._asks_to_stay = False
+        frame = as_text(event.get("frameId"))
+        asked = frame in self._asking_to_stay
+        self._asking_to_stay.discard(frame)
+        if not asked or event.get("result") is not False:
+            return
+        while frame and frame not in self._sending:  # those around it are left with it
+            frame = self._parents.get(frame, "")
+        self._sending.discard(frame)
+        for each in self._calls_of(frame):
+            each.has_stayed, each.hint = True, "its page was not left"
+            each.tell()
 
     def _on_detached(self, event: Mapping[str, Any], cdp: CDPSession) -> None:
         frame = event["frameId"]
@@ -246,8 +258,10 @@ class ToolSession:
             self._on_left(frame)
 
     def _on_gone(self, frame: str) -> None:
-        self.frames.pop(frame, None)
-        self._owners.pop(frame, None)
+        for known in (self.frames, self._owners, self._parents):
+            known.pop(frame, None)
+        self._sending.discard(frame)
+        self._asking_to_stay.discard(frame)
         self._forget(frame)
         for each in self._calls_of(frame):
             each.gone = "its frame was taken away"

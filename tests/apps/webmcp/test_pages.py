@@ -246,6 +246,28 @@ async def test_a_form_whose_page_is_not_left_is_not_said_to_be_sent(
         assert "It was sent" not in result.failure.message
 
 
+async def test_of_two_frames_only_the_one_that_is_not_left_is_said_not_to_be_sent(
+    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call, "QUIET_LIMIT", 0.0)
+    html = '<form toolname="{}" tooldescription="Go" action="/empty.html"><input><button>Go</button>'
+    shown = (urlencode({"html": html.format(name)}) for name in ("left", "kept"))
+    page = urlencode({"html": "".join(f'<iframe src="/head?{each}"></iframe>' for each in shown)})
+    async with opened(browser, f"{site.here}/head?{page}") as running:
+        await running.offers("kept")
+        left, kept = running.page.frames[1:]
+        await kept.locator("input").click()  # only a frame that somebody used may ask
+        await kept.evaluate("addEventListener('beforeunload', (event) => event.preventDefault())")
+        await left.evaluate(
+            """() => document.forms[0].addEventListener('submit', () =>
+                window.parent[1].document.forms[0].requestSubmit())"""
+        )
+        assert (await running.call("left", as_shown())).failure is None
+        stays = await running.call("kept", as_shown())
+        assert stays.failure is not None
+        assert "The browser did not send the form" in stays.failure.message
+
+
 async def test_functions_return_what_they_return(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/tools.html") as running:
         assert (await running.call("add", a=1, b=2)).data == {"sum": 3}
