@@ -121,20 +121,20 @@ function run(work, given) {
     };
   }
 
-  // The page hears of `entries`: so only a form that is called is asked for them.
+  // The page hears of `entries`: so only a form that is called is asked for them, or is about to be.
   // All of it or nothing: what was cut would be sent unseen.
-  function readAll() {
-    const said = JSON.stringify(describe());
+  function readAll(isCalled = false) {
+    const said = JSON.stringify(describe(isCalled));
     if (said.length > LONGEST) throw new Error('it is too large');
     return said;
   }
 
-  function describe() {
+  function describe(isCalled) {
     const button = submitter();
     const active = matches(form, ':tool-form-active');
     return {
       active,
-      sends: active ? entries() : null,
+      sends: active || isCalled ? entries() : null,
       method: (button?.hasAttribute('formmethod') && button.formMethod) || own('method'),
       action: (button?.hasAttribute('formaction') && button.formAction) || own('action'),
       target: (button?.hasAttribute('formtarget') && button.formTarget) || own('target'),
@@ -165,7 +165,7 @@ function run(work, given) {
   }
 
   const WORK = {
-    read: () => readAll(),
+    read: () => readAll(given === true), // whether it is about to be called
     // `given` is [[place of a control, what it has to hold], ...]
     set: () => {
       const all = controls();

@@ -20,7 +20,7 @@ from abp_bridge.protocols.webmcp.hand import (
     says_done,
     unknown_after_hand,
 )
-from abp_bridge.protocols.webmcp.results import decode_response, unsent
+from abp_bridge.protocols.webmcp.results import unsent
 
 MAX_HANDED = 3  # times that they are asked whether its button can be pressed now
 
@@ -105,11 +105,11 @@ class FormByHand(ToolCall):
     async def _end_by_page(self) -> CallResult:
         """What the page made of what its person did there."""
         assert self._invocation is not None
-        self._sent = True
+        self._sent = self._was_in_hand = True
         with anyio.move_on_after(QUIET_LIMIT):
             await self._invocation.wait_over()
         if self._invocation.response is not None:
-            return decode_response(self._invocation.response)
+            return self._decode(self._invocation.response, {})
         return unknown_after_hand(self._invocation.gone or self._invocation.hint)
 
     async def _check_window(self, why: str) -> None:

@@ -36,7 +36,12 @@ from abp_bridge.protocols.webmcp.form_answer import (
     read_file,
     show_sent,
 )
-from abp_bridge.protocols.webmcp.form_question import SEND, make_confirm, make_question
+from abp_bridge.protocols.webmcp.form_question import (
+    SEND,
+    describe_unasked,
+    make_confirm,
+    make_question,
+)
 from abp_bridge.protocols.webmcp.hand import find_need, needs_window
 from abp_bridge.protocols.webmcp.results import (
     decode_response,
@@ -68,7 +73,7 @@ class FormCall(FormByHand):
             return unsent(why, "INVALID_PARAMS")
         try:
             if self.tool.autosubmit:
-                return await self._send_at_once(before, params)
+                return await self._send_at_once(params)
             if not before.ready:  # then the browser does not fill it in
                 await self._have_made_ready()
             await self._invoke(params)
@@ -101,35 +106,40 @@ class FormCall(FormByHand):
             with anyio.move_on_after(CANCEL_LIMIT), suppress(CallRefusedError):
                 await self._form.reset()
 
-    async def _send_at_once(self, before: Form, params: JsonObject) -> CallResult:
-        """A form that the browser sends by itself: what it needs and no call gives is asked first.
+    async def _send_at_once(self, params: JsonObject) -> CallResult:
+        """A form that the browser sends by itself: what it needs and no call gives is asked first,
+        and what it sends beside its fields is told.
 
         Raises:
             CallEndedError: That was not given.
         """
-        if places := find_missing(before):
-            await self._have_given(before, places)
+        assert self._form is not None
+        before = await self._form.read(is_called=True)
+        places = find_missing(before)
+        if places or describe_unasked(before):
+            await self._have_given(self._form, before, places)
         await self._obstacles.begin()
         self._sent = True
         await self._invoke(params)
         return await self._wait(params)
 
-    async def _have_given(self, before: Form, places: Sequence[int]) -> None:
+    async def _have_given(self, form: PageForm, before: Form, places: Sequence[int]) -> None:
         """Have the person give what belongs into the controls at `places`.
 
         Raises:
             CallEndedError: They did not, or the form is another by now.
         """
-        assert self._form is not None
-        asked = replace(before, controls=tuple(before.controls[at] for at in places))
         try:
-            content = await self._accepted(await self._make_question(asked, ""))
+            content = await self._accepted(await self._make_question(before, "", places))
         except HandNeededError as need:  # the call is what sends it: there is nothing to do by hand
             raise CallEndedError(unsent(str(need), "NOT_SUPPORTED")) from None
-        if (await self._form.read()).shape != before.shape:  # a place may be another's by now
+        now = await form.read(is_called=True)
+        fixed = {at: each.state for at, each in enumerate(before.controls) if each.fixed}
+        is_same = now.shape == before.shape and not changed_places(now, fixed)
+        if not is_same or find_untold(before, now, ()):  # a place may be another's by now
             raise CallEndedError(unsent("the page has changed its form since it was asked about"))
-        given = answered_states(asked, content)
-        await self._form.set({places[at]: state for at, state in given.items()}, places)
+        if places:
+            await form.set(answered_states(before, content, places), places)
 
     async def _until_waiting(self) -> Form:
         """Wait until the browser has filled the form in and waits for its person.
@@ -220,8 +230,10 @@ class FormCall(FormByHand):
             raise CallEndedError(needs_window(need, NEXT_STEP))
         return f"But {need}. {NEXT_STEP}." if need else ""
 
-    async def _make_question(self, form: Form, note: str) -> Question:
-        """The question that the form is. Raises as `_put_to_person`."""
+    async def _make_question(
+        self, form: Form, note: str, places: Sequence[int] | None = None
+    ) -> Question:
+        """The question that the form is, or a part of it. Raises as `_put_to_person`."""
         try:
             return make_question(
                 form,
@@ -230,6 +242,7 @@ class FormCall(FormByHand):
                 description=self.tool.description or self.tool.name,
                 call=self.id,
                 note=note,
+                places=places,
             )
         except RemoteProtocolError as problem:
             if await self._page.window.exists():

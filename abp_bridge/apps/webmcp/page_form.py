@@ -34,13 +34,17 @@ class PageForm:
         self._tool = tool
         self._object = ""
 
-    async def read(self) -> Form:
+    async def read(self, *, is_called: bool = False) -> Form:
         """Read the form as it is now.
+
+        Args:
+            is_called: Whether it is about to be called: then with all that it sends, also where it
+                does not wait for its person.
 
         Raises:
             CallRefusedError: It is gone, or cannot be read.
         """
-        return self._decode(await self._run("read"))
+        return self._decode(await self._run("read", is_called))
 
     async def set(self, states: Mapping[int, JsonValue], places: Sequence[int]) -> Form:
         """Have the controls at `places` hold what `states` says, and read it again.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -214,14 +214,19 @@ class Form:
             for each in wrong
         ]
 
-    def entries(self) -> list[Entry]:
+    def entries(self, wanted: Collection[int] | None = None) -> list[Entry]:
         """What can be asked of it, in its order: controls of one name that are marked go together.
+
+        Args:
+            wanted: The places of the controls that are; None for all.
 
         Raises:
             RemoteProtocolError: It has more than a person can be asked.
         """
         groups: dict[tuple[str, str], list[int]] = {}
         for place, each in enumerate(self.controls):
+            if wanted is not None and place not in wanted:
+                continue
             apart = "" if each.type in MARKED and each.name else str(place)
             groups.setdefault((f"{each.type}{apart}", each.name), []).append(place)
         if len(groups) > MAX_FIELDS:

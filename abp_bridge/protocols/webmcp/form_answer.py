@@ -28,13 +28,16 @@ from abp_bridge.protocols.webmcp.form import (
 MAX_NAME = 80  # characters of a name of what is sent
 
 
-def answered_states(form: Form, content: JsonObject) -> dict[int, JsonValue]:
+def answered_states(
+    form: Form, content: JsonObject, places: Collection[int] | None = None
+) -> dict[int, JsonValue]:
     """What each control has to hold when the form is sent as it was answered.
 
-    What was left empty is empty then; a secret or a file that was, stays as it is.
+    What was left empty is empty then; a secret or a file that was, stays as it is. `places` are
+    those of the controls that were asked for, where those are not all.
     """
     states: dict[int, JsonValue] = {at: each.state for at, each in enumerate(form.controls)}
-    for entry in form.entries():
+    for entry in form.entries(places):
         kept = entry.is_fixed or entry.is_file
         kept = kept or (entry.first.secret and entry.key not in content)
         if not kept:

@@ -6,7 +6,7 @@ Each thing to fill in is a field with the form's own constraints and what it hol
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
@@ -53,7 +53,14 @@ _FORMATS = {"date": "date", "email": "email", "url": "uri"}
 
 
 def make_question(
-    form: Form, *, id: str, origin: str, description: str, call: str, note: str = ""
+    form: Form,
+    *,
+    id: str,
+    origin: str,
+    description: str,
+    call: str,
+    note: str = "",
+    places: Collection[int] | None = None,
 ) -> Question:
     """The question whether a form is sent, and with what.
 
@@ -64,11 +71,13 @@ def make_question(
         description: The page's words of what the tool does.
         call: Which call it is about.
         note: What else the bridge has to say.
+        places: Of the controls that are asked for, where those are not all.
 
     Raises:
         RemoteProtocolError: It cannot be put to anybody.
     """
-    fields = [_field(each) for each in form.entries() if not each.is_fixed]
+    asked = form.entries(places)
+    fields = [_field(each) for each in asked if not each.is_fixed]
     if len(fields) == 1 and fields[0].type is FieldType.BOOLEAN:
         fields = [_with_or_without(fields[0])]
     nothing = Field(SEND, FieldType.BOOLEAN, {"type": "boolean"}, title="Send")
@@ -107,6 +116,11 @@ def _describe_sending(form: Form, origin: str) -> str:
     button = f" with its button {_quote(form.button)}" if form.button else ""
     elsewhere = "" if form.address.startswith(f"{origin}/") else f" to {_quote(form.address)}"
     words = f"If you accept, the form is sent{button}{elsewhere if form.address else ''}."
+    return " ".join(filter(None, (words, describe_unasked(form))))
+
+
+def describe_unasked(form: Form) -> str:
+    """What a form sends, or keeps back, that nobody can change, as sentences; empty for nothing."""
     known = [each for each in form.controls if each.fixed and each.type != OWN_MADE]
     fixed = [
         f"{mention(each.title)} {_fixed(each)}" for each in [*known, *form.beyond] if each.name
@@ -114,9 +128,12 @@ def _describe_sending(form: Form, origin: str) -> str:
     fixed += [_fixed_button(*form.marked)] if form.marked else []
     more = len(fixed) - MAX_FIELDS
     shown = ", ".join([*fixed[:MAX_FIELDS], *([f"and {more} more"] if more > 0 else [])])
-    words += f" It also sends what cannot be changed here: {shown}." if fixed else ""
-    kept_back = ", ".join(map(mention, form.kept_back[:MAX_FIELDS]))
-    return words + (f" Its page does not send as it stands: {kept_back}." if kept_back else "")
+    omitted = ", ".join(map(mention, form.kept_back[:MAX_FIELDS]))
+    told = [
+        f"It also sends what cannot be changed here: {shown}." if fixed else "",
+        f"Its page does not send as it stands: {omitted}." if omitted else "",
+    ]
+    return " ".join(filter(None, told))
 
 
 def _fixed(control: Control) -> str:

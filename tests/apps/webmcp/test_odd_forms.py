@@ -10,6 +10,7 @@ from playwright.async_api import Browser
 from support.pages.server import Web
 from support.tool_pages import PATIENCE, Running, accepted, as_shown, opened
 
+from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.webmcp import form_call
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 
@@ -49,6 +50,12 @@ async def has(page: Running, inner: str, script: str = "") -> None:
     if script:
         await page.page.evaluate(script)
     await page.offers("odd")
+
+
+async def sends_itself(page: Running) -> None:
+    """That form is sent as soon as it is filled in."""
+    await page.page.evaluate("form.setAttribute('toolautosubmit', '')")
+    await page.lists(lambda listed: [1 for each in listed if each.name == "odd" and each.presumed])
 
 
 async def test_a_list_that_names_an_option_twice_is_sent(page: Running) -> None:
@@ -219,6 +226,59 @@ async def test_a_page_that_empties_its_form_once_it_is_sent_has_not_called_it_of
     assert "once its form was sent" in result.failure.message
 
 
+async def test_a_page_that_empties_its_form_once_it_is_finished_by_hand_has_not_called_it_off(
+    page: Running, site: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def exists(_: Window) -> bool:
+        return True
+
+    monkeypatch.setattr(Window, "exists", exists)
+    frame = f"<iframe src={site.elsewhere}/empty.html></iframe>"  # what takes a hand
+    empties = "form.addEventListener('submit', () => form.reset())"
+    await has(page, f"<input name=to value=Ada>{frame}", empties)
+
+    async def press(question: Question) -> Answer:
+        await page.page.get_by_role("button", name="Go").last.click()
+        return accepted(done=True)
+
+    result = await page.call("odd", press)
+    assert result.failure is not None
+    assert result.failure.code == "OUTCOME_UNKNOWN"
+    assert "Its person had the page in hand" in result.failure.message
+
+
+@pytest.mark.parametrize("who", ["by a listener", "by the browser"])
+async def test_what_a_form_that_sends_itself_sends_beside_its_fields_is_told_before(
+    page: Running, who: str
+) -> None:
+    inner, script, told, sent = ADDED[who]
+    await has(page, f"<input name=to value=Ada>{inner}", script)
+    await sends_itself(page)
+    no = Answer(Outcome.DECLINED, AnsweredBy.PERSON)
+    refused = await page.call("odd", lambda question: no, to="Ada")
+    assert refused.failure is not None
+    assert refused.failure.code == "USER_CANCELLED"
+    assert (await page.call("odd", as_shown(), to="Ada")).data == sent
+    for asked in page.person.questions:
+        assert asked.note.endswith(told)
+    assert len(page.person.questions) == 2
+
+
+async def test_a_form_that_sends_itself_is_not_sent_where_it_would_send_other_than_was_told(
+    page: Running,
+) -> None:
+    await has(page, "<input name=to><input type=hidden name=n value=1>")
+    await sends_itself(page)
+
+    async def answer(question: Question) -> Answer:
+        await page.page.evaluate("form.n.value = '2'")
+        return accepted(send=True)
+
+    result = await page.call("odd", answer)
+    assert result.failure is not None
+    assert "Nothing was sent: the page has changed its form" in result.failure.message
+
+
 async def test_a_form_that_is_emptied_while_it_is_looked_at_last_is_not_sent(page: Running) -> None:
     await has(
         page,
@@ -274,6 +334,7 @@ TAKEN = {
     # what its own script does when it is filled in: how the next call of one of that name ends
     "taken away": ("form.remove()", "UNKNOWN_CAPABILITY"),
     "made anew": ("form.outerHTML = made.createHTML(form.outerHTML)", "USER_CANCELLED"),
+    "left without its field": ("form.to.remove()", "OPERATION_FAILED"),
     "put elsewhere": ("form.remove(), document.body.append(form)", "CANCELLED"),
 }
 
