@@ -325,6 +325,16 @@ def test_what_is_sent_beside_the_controls_is_said_and_what_is_kept_back() -> Non
     assert form_answer.find_untold(plain, gone, ()) == ["Gone"]
 
 
+def test_of_a_form_only_a_part_is_asked_and_set_and_all_that_is_fixed_is_told() -> None:
+    hidden = control("hidden", "h", value="1", fixed=True)
+    read = form(control(value="a"), control("password", "p"), hidden)
+    part = asked(read, places=[1])
+    assert [each.name for each in part.fields] == ["p"]
+    assert 'cannot be changed here: h "1".' in part.note
+    states = form_answer.answered_states(read, {"p": "word"}, [1])
+    assert states == {0: "a", 1: "word", 2: "1"}
+
+
 def test_a_field_without_a_name_is_called_by_what_there_is() -> None:
     nameless = control("checkbox", "", required=True)
     read = form({**nameless, "label": "Agree"}, {**nameless, "id": "i"}, nameless, nameless)
