@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -190,17 +190,29 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("case", MALFORMED)
-def test_a_file_that_is_no_fixture_is_a_failure_that_says_why(case: str, tmp_path: Path) -> None:
-    text, words = MALFORMED[case]
-    path = tmp_path / "odd.jsonl"
-    path.write_text(text)
-    played = run("replay", str(path))
-    assert (played.returncode, played.stdout.splitlines()[-1]) == (
-        1,
-        "0 passed, 1 failed",
-    ), played.stderr
-    assert words in played.stdout
+def failures(folder: Path, texts: Mapping[str, str], *options: str) -> dict[str, str]:
+    """What is said of each file, of which none may pass. One process plays them all."""
+    for number, text in enumerate(texts.values()):
+        (folder / f"{number:02}.jsonl").write_text(text)
+    played = run("replay", str(folder), *options)
+    assert (played.returncode, played.stderr) == (1, "")
+    assert played.stdout.splitlines()[-1] == f"0 passed, {len(texts)} failed"
+    _, *said = re.split(
+        rf"^FAIL  {re.escape(str(folder))}/\d+\.jsonl$", played.stdout, flags=re.MULTILINE
+    )
+    return dict(zip(texts, said, strict=True))
+
+
+def without(expected: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
+    """What is said in those cases where the words that are expected are not in it."""
+    return {case: said[case] for case, words in expected.items() if words not in said[case]}
+
+
+def test_a_file_that_is_no_fixture_is_a_failure_that_says_why(tmp_path: Path) -> None:
+    said = failures(tmp_path, {case: text for case, (text, _) in MALFORMED.items()})
+    assert {
+        case: said[case] for case, (_, words) in MALFORMED.items() if words not in said[case]
+    } == {}
 
 
 HOST: Json = {"way": "host->bridge", "message": {"jsonrpc": "2.0", "id": 1, "method": "ping"}}
@@ -387,23 +399,18 @@ ODD: dict[str, tuple[Json, Sequence[Json], str]] = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD)
-def test_an_odd_fixture_is_a_failure_that_says_why(odd: str, tmp_path: Path) -> None:
-    head, entries, words = ODD[odd]
-    path = tmp_path / "odd.jsonl"
-    path.write_text(
-        "".join(json.dumps(line) + "\n" for line in ({"abp-fixture": 1, **head}, *entries)).replace(
-            f'"{"9" * 5_000}"', "9" * 5_000
-        )
-    )
-    played = run("replay", str(path), "--patience", "3")
-    assert (played.returncode, played.stderr, played.stdout.splitlines()[-1]) == (
-        1,
-        "",
-        "0 passed, 1 failed",
-    )
-    assert words in played.stdout
-    assert "\x1b" not in played.stdout
+def test_an_odd_fixture_is_a_failure_that_says_why(tmp_path: Path) -> None:
+    texts = {
+        odd: fixture_text(head, *entries).replace(f'"{"9" * 5_000}"', "9" * 5_000)
+        for odd, (head, entries, _) in ODD.items()
+    }
+    said = failures(tmp_path, texts, "--patience", "6")
+    assert without({odd: words for odd, (*_, words) in ODD.items()}, said) == {}
+    assert "\x1b" not in "".join(said.values())
+
+
+def fixture_text(head: Json, *entries: Json) -> str:
+    return "".join(json.dumps(line) + "\n" for line in ({"abp-fixture": 1, **head}, *entries))
 
 
 def test_a_place_that_is_too_long_for_a_socket_is_said(
@@ -480,14 +487,12 @@ REFUSED: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_fixture_starts_nothing_but_stand_ins(case: str, tmp_path: Path) -> None:
-    head, words = REFUSED[case]
-    path = tmp_path / "odd.jsonl"
-    path.write_text(json.dumps({"abp-fixture": 1, **head}) + "\n")
-    played = run("replay", str(path), "--bridge", "false")
-    assert (played.returncode, played.stderr) == (1, "")
-    assert words in played.stdout
+def test_a_fixture_starts_nothing_but_stand_ins(tmp_path: Path) -> None:
+    texts = {case: fixture_text(head) for case, (head, _) in REFUSED.items()}
+    said = failures(tmp_path, texts, "--bridge", "false")
+    assert {
+        case: said[case] for case, (_, words) in REFUSED.items() if words not in said[case]
+    } == {}
 
 
 REFUSED_SETTINGS = {

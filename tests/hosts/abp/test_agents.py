@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,31 @@ Json = Any
 BRIDGED = f"stdio:{shlex.join([*SERVE, '--app', 'demo'])}"
 
 
-@pytest.fixture(params=["JSON-RPC", "envelope", "another bridge between"])
-def agent(request: pytest.FixtureRequest) -> Iterator[AbpAgent]:
+BINDINGS = ("JSON-RPC", "envelope", "another bridge between")
+
+
+@contextmanager
+def connected(binding: str) -> Iterator[AbpAgent]:
     """An agent in front of the demo, which it has connected."""
-    app = BRIDGED if request.param.startswith("another") else "demo"
-    with AbpAgent("--app", app, envelope=request.param == "envelope") as agent:
+    app = BRIDGED if binding.startswith("another") else "demo"
+    with AbpAgent("--app", app, envelope=binding == "envelope") as agent:
         opened = agent.open()
         assert opened["app"]["id"] == "demo"
         assert opened["app"]["name"] == "ABP demo"
         assert "demo.ask" in [each["name"] for each in opened["capabilities"]]
+        yield agent
+
+
+@pytest.fixture(params=BINDINGS)
+def agent(request: pytest.FixtureRequest) -> Iterator[AbpAgent]:
+    with connected(request.param) as agent:
+        yield agent
+
+
+@pytest.fixture(scope="module", params=BINDINGS)
+def asked(request: pytest.FixtureRequest) -> Iterator[AbpAgent]:
+    """One for many tests, each of which ends its calls."""
+    with connected(request.param) as agent:
         yield agent
 
 
@@ -105,15 +122,15 @@ KINDS: dict[str, tuple[str, Json, Json, Json]] = {
 
 @pytest.mark.parametrize(("method", "params", "data", "got"), KINDS.values(), ids=KINDS)
 def test_each_kind_is_asked_and_answered(
-    agent: AbpAgent, method: str, params: Json, data: Json, got: Json
+    asked: AbpAgent, method: str, params: Json, data: Json, got: Json
 ) -> None:
-    call = agent.ask(method, **params)
-    question = agent.question()
+    call = asked.ask(method, **params)
+    question = asked.question()
     assert question["method"] == method
     shown = {name: each for name, each in question["params"].items() if name != "operationId"}
     assert shown == params
-    agent.answer(question, data)
-    response = agent.response(call)["result"]["data"]
+    asked.answer(question, data)
+    response = asked.response(call)["result"]["data"]
     assert response["success"] is True
     assert response["data"] == got
     who = "model" if method == "sampling/create" else "person"
@@ -141,31 +158,31 @@ ENDS: dict[str, tuple[Json, str, str]] = {
 
 @pytest.mark.parametrize(("response", "code", "outcome"), ENDS.values(), ids=ENDS)
 def test_how_it_ended_is_what_the_app_gets(
-    agent: AbpAgent, response: Json, code: str, outcome: str
+    asked: AbpAgent, response: Json, code: str, outcome: str
 ) -> None:
-    call = agent.ask("elicitation/confirm", message="Go on?")
-    agent.answer(agent.question(), **response)
-    got = agent.response(call)["result"]["data"]
+    call = asked.ask("elicitation/confirm", message="Go on?")
+    asked.answer(asked.question(), **response)
+    got = asked.response(call)["result"]["data"]
     assert (got["success"], got["error"]["code"]) == (False, code)
     assert got["metadata"]["outcome"] == outcome
 
 
-def test_a_default_is_given_where_nobody_answered(agent: AbpAgent) -> None:
-    call = agent.ask("elicitation/preference", prompt="Seat?", default="aisle")
-    agent.answer(agent.question(), **CANCELLED)
-    got = agent.response(call)["result"]["data"]
+def test_a_default_is_given_where_nobody_answered(asked: AbpAgent) -> None:
+    call = asked.ask("elicitation/preference", prompt="Seat?", default="aisle")
+    asked.answer(asked.question(), **CANCELLED)
+    got = asked.response(call)["result"]["data"]
     assert got["data"] == {"value": "aisle"}
     assert got["metadata"]["answeredBy"] == "default"
     assert got["metadata"]["outcome"] == "declined"
 
 
-def test_what_does_not_fit_is_asked_again(agent: AbpAgent) -> None:
-    call = agent.ask("elicitation/input", prompt="Who?", schema={"type": "string", "minLength": 3})
-    agent.answer(agent.question(), {"value": "A"})
-    question = agent.question()
+def test_what_does_not_fit_is_asked_again(asked: AbpAgent) -> None:
+    call = asked.ask("elicitation/input", prompt="Who?", schema={"type": "string", "minLength": 3})
+    asked.answer(asked.question(), {"value": "A"})
+    question = asked.question()
     assert "Please answer again" in question["params"]["prompt"]
-    agent.answer(question, {"value": "Ada"})
-    assert agent.response(call)["result"]["data"]["data"] == {"value": "Ada"}
+    asked.answer(question, {"value": "Ada"})
+    assert asked.response(call)["result"]["data"]["data"] == {"value": "Ada"}
 
 
 def test_a_secret_never_passes_through_an_agent(agent: AbpAgent) -> None:
@@ -202,8 +219,8 @@ def test_what_an_app_tells_is_told(agent: AbpAgent) -> None:
     assert "demo.grown" in [each["name"] for each in listed]
 
 
-def test_a_failure_keeps_the_apps_own_words(agent: AbpAgent) -> None:
-    failed = agent.call("demo.fail")
+def test_a_failure_keeps_the_apps_own_words(asked: AbpAgent) -> None:
+    failed = asked.call("demo.fail")
     assert failed["success"] is False
     assert failed["error"]["code"] == "PRINTER_JAM"
     assert failed["error"]["alternatives"] == ["demo.file"]
@@ -238,18 +255,18 @@ def test_an_agent_that_leaves_ends_everything(agent: AbpAgent) -> None:
     assert agent.end() == 0
 
 
-def test_data_pass_as_they_are(agent: AbpAgent) -> None:
+def test_data_pass_as_they_are(asked: AbpAgent) -> None:
     """A file is its content, and what nobody sees is there; a question is drawn, and says it."""
-    file = agent.call("demo.file")["data"]
+    file = asked.call("demo.file")["data"]
     assert base64.b64decode(file["content"]).startswith(b"\x89PNG")
     assert file["mimeType"] == "image/png"
     value = {"unseen": "a\u200bb\u202e", "large": "x" * 100_000, "none": None}
-    assert agent.call("demo.echo", value=value)["data"] == value
-    call = agent.ask("elicitation/confirm", message="a\u200bb?")
-    question = agent.question()
+    assert asked.call("demo.echo", value=value)["data"] == value
+    call = asked.ask("elicitation/confirm", message="a\u200bb?")
+    question = asked.question()
     assert "\u200b" not in question["params"]["message"]
-    agent.answer(question, {"confirmed": True})
-    assert agent.response(call)["result"]["data"]["success"] is True
+    asked.answer(question, {"confirmed": True})
+    assert asked.response(call)["result"]["data"]["success"] is True
 
 
 def test_a_call_that_is_cancelled_at_once_is_cancelled(agent: AbpAgent) -> None:
