@@ -436,32 +436,30 @@ async def test_messages_are_kept_apart_and_pictures_become_files(heard: Heard) -
 # --- those that misbehave -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("prompt", "says"),
-    [
-        ("malformed", "OPERATION_FAILED: the agent's answer is no response of JSON-RPC"),
-        ("odd error", "OPERATION_FAILED: the agent's answer is no response of JSON-RPC"),
-        ("error", 'INVALID_PARAMS: bad (-32602)\nDetails: {"why": 1}'),
-        ("sign in", "PERMISSION_REQUIRED: the agent wants its user signed in first"),
-        ("tired", "TRANSPORT_ERROR: ACP has no stop reason 'tired'"),
-        ("nothing", "TRANSPORT_ERROR: ACP has no stop reason"),
-        ("refusal", "REFUSED: the agent refused to go on"),
-        ("max_tokens", "TRUNCATED: the agent stopped at its most tokens"),
-        ("cancelled", "CANCELLED: the agent says"),
-        ("flood", "TRUNCATED: the agent said more than 16777216 characters in one turn"),
-    ],
-)
-async def test_a_turn_that_did_not_end_well_is_a_failure_with_what_was_said(
-    tmp_path: Path, prompt: str, says: str
-) -> None:
+ENDED = {
+    "malformed": "OPERATION_FAILED: the agent's answer is no response of JSON-RPC",
+    "odd error": "OPERATION_FAILED: the agent's answer is no response of JSON-RPC",
+    "error": 'INVALID_PARAMS: bad (-32602)\nDetails: {"why": 1}',
+    "sign in": "PERMISSION_REQUIRED: the agent wants its user signed in first",
+    "tired": "TRANSPORT_ERROR: ACP has no stop reason 'tired'",
+    "nothing": "TRANSPORT_ERROR: ACP has no stop reason",
+    "refusal": "REFUSED: the agent refused to go on",
+    "max_tokens": "TRUNCATED: the agent stopped at its most tokens",
+    "cancelled": "CANCELLED: the agent says",
+    "flood": "TRUNCATED: the agent said more than 16777216 characters in one turn",
+}
+
+
+async def test_a_turn_that_did_not_end_well_is_a_failure_with_what_was_said(tmp_path: Path) -> None:
     async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
-        result = await host.call("agent.prompt", prompt=prompt)
-        assert text(result).startswith(says)
-        assert result.is_error
-        if prompt in ("tired", "refusal", "sign in"):
-            assert '"text": "so far"' in text(result)
-        again = await host.call("agent.prompt", prompt="look")
-        assert said(again) == "look done"  # it goes on
+        for prompt, says in ENDED.items():
+            result = await host.call("agent.prompt", prompt=prompt)
+            assert text(result).startswith(says), prompt
+            assert result.is_error, prompt
+            if prompt in ("tired", "refusal", "sign in"):
+                assert '"text": "so far"' in text(result)
+            again = await host.call("agent.prompt", prompt="look")
+            assert said(again) == "look done", prompt  # it goes on
 
 
 async def test_what_is_no_message_or_unknown_is_told_and_ends_nothing(tmp_path: Path) -> None:
