@@ -85,7 +85,7 @@ demo: $(DEMO_STAMP) $(if $(findstring --browser,$(ARGS)),chromium)
 	@$(BIN)/abp-bridge demo $(ARGS)
 
 # What thinks is held to full coverage; the rest often waits, so more of it runs at once than there are
-# processors.
+# processors. Who starts together would each rewrite the asserts of every file: one does it before.
 PURE := tests/core tests/protocols tests/rpc tests/setup/formats
 
 test: setup chromium tmux xvfb
@@ -96,6 +96,7 @@ else
 	$(BIN)/coverage run -m pytest --numprocesses=auto $(PURE)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=100
+	@$(BIN)/pytest -q --collect-only $(PURE:%=--ignore=%) >$(VENV)/.collected || { cat $(VENV)/.collected; exit 1; }
 	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c "import os; print(os.cpu_count() * 3)") --dist=worksteal $(PURE:%=--ignore=%)
 endif
 
