@@ -41,8 +41,8 @@ from abp_bridge.rpc.arrival import now
 MAX_REPEATS = 2  # times that an answer which does not fit is asked for again
 
 _REASONS = {
-    Outcome.DECLINED: "The user declined to answer.",
-    Outcome.CANCELLED: "The user dismissed the question.",
+    Outcome.DECLINED: "declined to answer.",
+    Outcome.CANCELLED: "dismissed the question.",
 }
 _MACHINES = {
     Surface.MODEL: AnsweredBy.MODEL,
@@ -102,6 +102,13 @@ class AnswerAttribution:
             )
         )
 
+    def are_own_words(self, variant: SurfaceVariant, verdict: Verdict) -> bool:
+        """Whether a script's answer is the person's, written down before: in a file of theirs, or
+        of a host which they believe whatever it says.
+        """
+        believed = variant.surface is Surface.MOCK or not self._shortest_reading
+        return believed and verdict.answered_by is AnsweredBy.SCRIPT
+
 
 def _is_refused(variant: SurfaceVariant, response: SurfaceResponse) -> bool:
     """Whether an agent was not asked, or its answer was kept back."""
@@ -149,7 +156,7 @@ async def ask_on(
         unchecked=_unsupported_keywords(question),
         metadata=response.metadata,
     )
-    own = variant.surface is Surface.MOCK  # the person's own words, written down before
+    own = attribution.are_own_words(variant, verdict)
     proven = own or verdict.answered_by is AnsweredBy.PERSON
     if proven or not needs_proof(question, response.outcome, response.content):
         return answer
@@ -159,7 +166,10 @@ async def ask_on(
 
 def _reason(response: SurfaceResponse, verdict: Verdict) -> str:
     """Why it ended so: ours, and what the host says of it itself, marked as its own."""
-    ours = response.reason or verdict.reason or _REASONS.get(response.outcome, "")
+    ours = response.reason or verdict.reason
+    if not ours and (did := _REASONS.get(response.outcome)):
+        who = "The answers file" if verdict.answered_by is AnsweredBy.SCRIPT else "The user"
+        ours = f"{who} {did}"
     theirs = response.host_words
     said = f'The host says: "{theirs}".' if theirs and theirs not in ours else ""
     return " ".join(filter(None, (ours, said)))

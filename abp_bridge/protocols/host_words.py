@@ -1,16 +1,40 @@
-"""Why a host declined or dismissed a question, in the words that it gives beside its answer.
+"""What a host says of its answer: who gave it, and why it declined or dismissed a question.
 
-No protocol has a place for them; hosts put them into `_meta` (acpx), or beside the action.
+MCP and ACP have no place for either. Another bridge says who in `_meta.abp`; why, hosts put into
+`_meta` (acpx), or beside the action.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.question import AnsweredBy
 from abp_bridge.core.sanitize import label
 
 LONGEST = 300  # characters: a reason, not a log
+_MACHINES = (AnsweredBy.HOST_POLICY, AnsweredBy.MODEL, AnsweredBy.SCRIPT)
+# By what is said; for any other word it is UNKNOWN. That a person answered is no proof.
+_ANSWERED_BY: Mapping[str | None, AnsweredBy | None] = {
+    **dict.fromkeys((None, AnsweredBy.PERSON.value)),
+    **dict.fromkeys((AnsweredBy.NOBODY.value, AnsweredBy.DEFAULT.value), AnsweredBy.NOBODY),
+    **{each.value: each for each in _MACHINES},
+}
+
+
+def decode_answered_by(said: JsonValue) -> AnsweredBy | None:
+    """`answeredBy` of an answer -> who gave it, where that was no person; `NOBODY` also where it is
+    a default in a person's place; None where a person did, or nothing is said.
+    """
+    return _ANSWERED_BY.get(said if said is None else as_text(said), AnsweredBy.UNKNOWN)
+
+
+def read_answered_by(result: JsonValue) -> AnsweredBy | None:
+    """The result of `elicitation/create` -> who gave it, as `decode_answered_by` has it; a bridge
+    says so in `_meta.abp` (`encode_answer`).
+    """
+    meta = as_object(as_object(result).get("_meta"))
+    return decode_answered_by(as_object(meta.get("abp")).get("answeredBy"))
 
 
 def read_host_words(result: JsonValue) -> str:

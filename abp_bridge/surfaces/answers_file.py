@@ -23,6 +23,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_num
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import (
     MISSING,
+    AnsweredBy,
     FieldType,
     Kind,
     Missing,
@@ -230,7 +231,7 @@ class AnswersFile:
         self._record(question, entry, "silence" if outcome is None else outcome.value, content)
         while outcome is None:
             await anyio.sleep_forever()
-        return SurfaceResponse(outcome, content)
+        return SurfaceResponse(outcome, content, answered_by=AnsweredBy.SCRIPT)
 
     def _take(self, question: Question) -> Entry | None:
         for entry in self._entries:

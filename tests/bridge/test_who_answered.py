@@ -78,6 +78,38 @@ async def test_what_a_policy_answered_is_asked_on_the_next_surface(tmp_path: Pat
     assert response["metadata"]["answeredBy"] == "script"
 
 
+def said_by(who: str, **content: Json) -> Any:
+    """A host's answer that names who gave it, as another bridge does."""
+    return lambda params: types.ElicitResult(
+        action="accept", content=content, _meta={"abp": {"answeredBy": who}}
+    )
+
+
+async def test_whom_a_host_names_is_who_answered() -> None:
+    async with hosted("--app", "demo", answer=said_by("script", value="Ada")) as host:
+        response = await host.ask("elicitation/input", prompt="Your name?")
+    metadata = response["metadata"]
+    assert (metadata["answeredBy"], metadata["evidence"]) == ("script", "host-says")
+
+
+async def test_a_yes_of_a_hosts_script_deletes_nothing() -> None:
+    request: Json = {"message": "Delete it?", "destructive": True}
+    async with hosted(
+        "--app", "demo", answer=said_by("script", confirmed="yes"), env=FLOOR
+    ) as host:
+        response = await host.ask("elicitation/confirm", **request)
+    assert not response["success"]
+    assert response["metadata"]["answeredBy"] != "person"
+
+
+async def test_a_host_that_says_that_nobody_answered_has_not_been_dismissed_by_a_person() -> None:
+    async with hosted("--app", "demo", answer=said_by("nobody", value="Ada")) as host:
+        response = await host.ask("elicitation/input", prompt="Your name?")
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert response["metadata"]["answeredBy"] == "nobody"
+    assert "the host says that nobody answered" in response["error"]["message"]
+
+
 FAST_AGENT = types.Implementation(name="fast-agent-mcp", version="0.10.46")
 
 

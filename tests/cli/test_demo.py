@@ -185,11 +185,11 @@ def test_off_a_terminal_it_runs_through_and_says_who_answered(
         "(no model here) This sentence is the demo's own",
         "This cannot be undone",
         "100 %  Done",
-        "photo       USER_CANCELLED: The user declined to answer.",
+        "photo       NOT_SUPPORTED: Nobody could be asked: mcp-url",
         "demo.work returned:\n    sorted  4",
         "abp_demo_grown is new",
         "── The account",
-        "15 questions: 12 accepted, 1 cancelled, 2 declined.",
+        "15 questions: 12 accepted, 1 cancelled, 1 declined, 1 unsupported.",
     ):
         at = ended.stdout.index(words, at)
 
@@ -206,7 +206,7 @@ def test_the_account_has_every_question_with_its_route_and_who_answered(
     assert cells[0][2:6] == ["input", "accepted", "script", "mcp-form"]
     assert cells[11][2:6] == [
         "resource",
-        "declined",
+        "unsupported",
         "nobody",
         "mcp-url (on a page of the bridge's own)",
     ]
@@ -339,7 +339,8 @@ def test_each_question_has_its_answer_and_its_row_in_the_account(scripted: list[
     assert [row["message"] for row in account["questions"]] == ASKED
     ours = [row for row in account["questions"] if row["route"]]
     assert [row["outcome"] for row in ours] == [event["outcome"] for event in answered]
-    assert {row["answerer"] for row in ours} == {"script", "demo", "nobody"}
+    answerers = {row.get("answerer", row["answeredBy"]) for row in ours}
+    assert answerers == {"script", "demo", "nobody"}
 
 
 def test_the_app_gets_what_was_answered(scripted: list[Json]) -> None:

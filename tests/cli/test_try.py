@@ -99,6 +99,7 @@ def test_a_yes_that_cannot_be_undone_takes_true_and_false(given: bool, tmp_path:
     assert ended.returncode == 0, ended.stdout
     assert told["asked"]["fields"][0]["type"] == "choice"
     assert told["result"]["data"]["data"] == {"confirmed": given}
+    assert told["result"]["data"]["metadata"]["answeredBy"] == "script"
     assert told["answered"]["by"] == "the answers file"
 
 
@@ -106,22 +107,24 @@ SECRET = {"method": "elicitation/input", "params": {"prompt": "Key?", "sensitive
 
 
 @pytest.mark.parametrize(
-    ("request_", "by"),
+    ("request_", "outcome", "by"),
     [
-        pytest.param(CONFIRM, "nobody: no entry answers it", id="a form"),
-        pytest.param(SECRET, "nobody: no entry goes to a page", id="a page"),
+        pytest.param(CONFIRM, "declined", "nobody: no entry answers it", id="a form"),
+        pytest.param(SECRET, "unsupported", "nobody: no entry goes to a page", id="a page"),
     ],
 )
 def test_what_no_entry_answers_is_not_told_as_its_no(
-    request_: Json, by: str, tmp_path: Path
+    request_: Json, outcome: str, by: str, tmp_path: Path
 ) -> None:
     written = tmp_path / "answers.json"
     written.write_text('[{"match": "else", "value": "x"}]')
     asked = ["demo", "demo.ask", f"request={json.dumps(request_)}", "--answers", str(written)]
     told = events(run(*asked, "--json"))
-    assert told["answered"]["outcome"] == "declined"
-    assert told["answered"]["by"] == by
-    assert told["account"]["questions"][0]["answerer"] == "nobody"
+    assert (told["answered"]["outcome"], told["answered"]["by"]) == (outcome, by)
+    [row] = told["account"]["questions"]
+    assert (row["outcome"], row.get("answerer", row["answeredBy"])) == (outcome, "nobody")
+    metadata = told["result"]["data"]["metadata"]
+    assert metadata["answeredBy"] != "person"
 
 
 def test_what_an_app_returns_is_shown_as_it_is_whatever_flags_it_names(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A host's own reason for no answer, wherever it puts it."""
+"""Who a host says that answered, and its own reason for no answer, wherever it puts that."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.protocols.host_words import LONGEST, read_host_words
+from abp_bridge.core.question import AnsweredBy
+from abp_bridge.protocols.host_words import LONGEST, read_answered_by, read_host_words
 
 Json = Any
 
@@ -34,3 +35,29 @@ def test_the_words_of_a_host(result: Json, words: str) -> None:
 def test_they_are_bounded() -> None:
     said = read_host_words({"reason": "x" * 10_000})
     assert said == "x" * LONGEST + " … [9700 more characters not shown]"
+
+
+@pytest.mark.parametrize(
+    ("said", "who"),
+    [
+        ("script", AnsweredBy.SCRIPT),
+        ("model", AnsweredBy.MODEL),
+        ("host-policy", AnsweredBy.HOST_POLICY),
+        ("nobody", AnsweredBy.NOBODY),
+        ("default", AnsweredBy.NOBODY),
+        ("a ghost", AnsweredBy.UNKNOWN),
+        (["person"], AnsweredBy.UNKNOWN),
+        ("person", None),
+        (None, None),
+    ],
+)
+def test_who_answered_is_what_a_host_says_but_for_a_person(
+    said: Json, who: AnsweredBy | None
+) -> None:
+    result: Json = {"action": "accept", "_meta": {"abp": {"answeredBy": said}}}
+    assert read_answered_by(result) is who
+
+
+@pytest.mark.parametrize("result", [None, {}, {"_meta": None}, {"_meta": {"abp": "script"}}])
+def test_a_host_that_does_not_say_who_answered_says_nothing(result: Json) -> None:
+    assert read_answered_by(result) is None

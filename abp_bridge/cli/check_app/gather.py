@@ -214,7 +214,7 @@ class ScriptedListener:
         content = response.content
         if question.fields and response.outcome is Outcome.ACCEPTED:
             content = validate_answer(question, content)[0]
-        return Answer(response.outcome, AnsweredBy.SCRIPT, content)
+        return Answer(response.outcome, response.answered_by or AnsweredBy.SCRIPT, content)
 
     def can_sample(self) -> bool:
         """Whether something may be written for one (`AppListener.can_sample`)."""

@@ -55,11 +55,10 @@ _INTRODUCTIONS = {
     SCRIPT: "The questions are answered by the demo's script, as {why}.",
     FILE: "The questions are answered from your answers file.",
 }
-_TAKEN = ", which the bridge takes for the person."
 _ANSWERERS = {
     PERSON: {},
-    SCRIPT: {"person": ("script", f"the demo's own{_TAKEN}")},
-    FILE: {"person": ("file", f"your answers file{_TAKEN}")},
+    SCRIPT: {"script": ("script", "the demo's own answers.")},
+    FILE: {"script": ("file", "your answers file.")},
 }
 _MODEL = ("demo", "there is no model here; the demo gave a sentence of its own.")
 

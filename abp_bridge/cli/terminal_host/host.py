@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 import anyio
 
@@ -39,6 +39,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import (
     QUOTE,
+    AnsweredBy,
     Field,
     FieldType,
     Kind,
@@ -48,6 +49,7 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.sanitize import MESSAGE_LIMIT, label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
+from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.protocols.schema_fields import decode_field
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
@@ -71,6 +73,7 @@ WHO_ANSWERS = ("ABP_ANSWERS", "ABP_ASK_ON")
 FILE = "the answers file"  # who answers, where it is one
 NO_ENTRY = "nobody: no entry answers it"
 NO_VISITOR = "nobody: no entry goes to a page"
+_UNVISITED = SurfaceResponse(Outcome.UNSUPPORTED, answered_by=AnsweredBy.NOBODY)
 ONCE_MORE = "Ctrl-C once more ends abp-bridge {}."
 LOOK_INTERVAL = 1.0  # seconds between looks at which questions wait on the page
 
@@ -167,6 +170,11 @@ def run_host(host: Callable[[], TerminalHost], work: Work, command: str) -> int:
 
 async def _run(host: Callable[[], TerminalHost], work: Work, words: TextIO) -> int:
     return await host().run(work, words)
+
+
+def _encode_answered_by(by: AnsweredBy | None) -> dict[str, Any] | None:
+    """Who answered where that was no person, as a bridge says it to another."""
+    return {"abp": {"answeredBy": by.value}} if by else None
 
 
 class TerminalHost:
@@ -286,8 +294,7 @@ class TerminalHost:
 
     def _environment(self) -> dict[str, str]:
         return {
-            # Here every answer is typed or written down by somebody, however fast it comes: the
-            # bridge must not take it for a host's policy.
+            # Here every answer is typed or written down by somebody, however fast it comes.
             "ABP_PERSON_FLOOR": "0",
             "ABP_HOST_PATIENCE": "86400000",  # this host waits as long as its person does
             **{name: value for name, value in os.environ.items() if name not in WHO_ANSWERS},
@@ -460,8 +467,9 @@ class TerminalHost:
             question = decode_form(form, id=id, origin="the bridge")
         except RemoteProtocolError as problem:
             return ErrorData(code=INVALID_PARAMS, message=str(problem))
-        outcome, content = await self._ask(number, question, self.terminal or self._script)
-        return ElicitResult.model_validate(encode_reply(question, outcome, content))
+        outcome, content, by = await self._ask(number, question, self.terminal or self._script)
+        reply = encode_reply(question, outcome, content)
+        return ElicitResult.model_validate({**reply, "_meta": _encode_answered_by(by)})
 
     async def _on_link(
         self, number: int, id: str, params: types.ElicitRequestURLParams
@@ -474,7 +482,7 @@ class TerminalHost:
         asked = _link_question(id, params, _APPS_ADDRESS if is_apps else _OWN_PAGE)
         if self._answerer.by_bridge and not is_apps:
             asked = replace(asked, fields=(_PAGE_OR_HERE,))
-        outcome, content = await self._ask(number, asked, self.terminal)
+        outcome, content, by = await self._ask(number, asked, self.terminal)
         if content == {GO: False} and asked.fields == (_PAGE_OR_HERE,):  # the bridge asks here then
             return ErrorData(code=INVALID_PARAMS, message="the person wants it in the terminal")
         if content == {GO: True}:
@@ -482,7 +490,9 @@ class TerminalHost:
                 return ElicitResult(action="accept")
             named = (row for row in rows if f"abp-{row['id']}" == params.elicitation_id)
             outcome = await self._wait_for_page(next(named, {}))
-        return ElicitResult(action="cancel" if outcome is Outcome.CANCELLED else "decline")
+        dismissed = outcome in (Outcome.CANCELLED, Outcome.UNSUPPORTED)
+        action: Literal["cancel", "decline"] = "cancel" if dismissed else "decline"
+        return ElicitResult(action=action, _meta=_encode_answered_by(by))
 
     async def _wait_for_page(self, row: Mapping[str, Any]) -> Outcome:
         """Wait for as long as the question is open on the page, which has the answer: the bridge
@@ -500,24 +510,26 @@ class TerminalHost:
 
     async def _ask(
         self, number: int, question: Question, surface: Terminal | Script | None
-    ) -> tuple[Outcome, JsonObject]:
-        """Ask on `surface` and show it; where there is none, it is declined. Returns the outcome
-        and the validated content.
+    ) -> tuple[Outcome, JsonObject, AnsweredBy | None]:
+        """Ask on `surface` and show it; where there is none, nobody answers. Returns the outcome,
+        the validated content, and who answered where it was no person.
         """
         question = self._with_origin(question)
         outcome, content = Outcome.CANCELLED, dict[str, JsonValue]()
         by = self._by
         self.view.on_question(number, question, by)
         try:
-            response = await surface.ask(question) if surface else UNANSWERED
-            if response is UNANSWERED:
-                by = NO_ENTRY if surface else NO_VISITOR
+            response = await surface.ask(question) if surface else _UNVISITED
+            if response is _UNVISITED:
+                by = NO_VISITOR
+            elif response is UNANSWERED:
+                by = NO_ENTRY
                 self._unanswered.append(label(question.message, MESSAGE_LIMIT))
             outcome, content = response.outcome, validate_answer(question, response.content)[0]
         finally:
             self.view.on_answer(number, question, outcome, content, by)
         self.check_interrupts()
-        return outcome, content
+        return outcome, content, response.answered_by
 
     def check_interrupts(self) -> None:
         """After a prompt: a second Ctrl-C ends the session."""

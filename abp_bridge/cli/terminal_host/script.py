@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.answers_file import AnswersFile, Entry
 
-UNANSWERED = SurfaceResponse(Outcome.DECLINED)  # by nobody: no entry said so
+# By no entry: what is not written down is declined.
+UNANSWERED = SurfaceResponse(Outcome.DECLINED, answered_by=AnsweredBy.SCRIPT)
 
 
 class Script:
@@ -23,7 +24,7 @@ class Script:
         self._file = AnswersFile(entries)
 
     async def ask(self, question: Question) -> SurfaceResponse:
-        """Answer by the first entry that matches, else decline (`AnswersFile.ask`)."""
+        """Answer by the first entry that matches (`AnswersFile.ask`), else decline."""
         try:
             return await self._file.ask(question)
         except SurfaceUnsupportedError:

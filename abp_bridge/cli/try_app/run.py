@@ -81,7 +81,6 @@ is no such capability or its parameters do not fit, 128 + n after signal n.
 
 OWN_NAME = "abp-bridge"  # in which this command itself asks
 PAGE = "page"  # who answers: the person, there
-_TAKEN = "your answers file, which the bridge takes for the person."
 _INTRODUCTIONS = {
     PERSON: "You are asked here; Ctrl-C cancels a question, and a second one ends this.",
     FILE: "Its questions are answered from your answers file.",
@@ -133,8 +132,8 @@ def run(options: argparse.Namespace) -> int:
         return complain(problem, "try")
     asks_here = script is None and options.on != PAGE and at_terminal() and not options.json
     by = FILE if script is not None else PERSON if asks_here else PAGE
-    taken = {"person": ("file", _TAKEN)} if script is not None else {}
-    answerer = Answerer(by, _INTRODUCTIONS[by], script, account=taken)
+    account = {"script": ("file", "your answers file.")}
+    answerer = Answerer(by, _INTRODUCTIONS[by], script, account=account)
     environ = {}
     if asks_here and settings.tty is None:
         answerer = replace(answerer, by_bridge=True)

@@ -18,6 +18,7 @@ from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.acp.chat import Chat
 from abp_bridge.hosts.acp.turns import Turns
+from abp_bridge.hosts.elicited import decode_elicited
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
@@ -29,8 +30,7 @@ from abp_bridge.interfaces.surface import (
     median,
 )
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.host_words import LONGEST, read_host_words
-from abp_bridge.protocols.mcp.elicitation import OUTCOMES, Action, decode_reply
+from abp_bridge.protocols.host_words import LONGEST
 from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -268,9 +268,7 @@ class ClientSurfaces:
 
     async def _elicit(self, question: Question, params: JsonObject, card: _Card) -> SurfaceResponse:
         reply = await self._request("elicitation/create", params, card)
-        action, content = decode_reply(reply.result, question)
-        words = "" if action is Action.ACCEPT else read_host_words(reply.result)
-        return SurfaceResponse(OUTCOMES[action], content, reply.seconds, host_words=words)
+        return decode_elicited(reply, question)
 
     async def _ask_on_the_page(self, question: Question, card: _Card) -> SurfaceResponse:
         elicitation = f"abp-{question.id}"

@@ -20,6 +20,7 @@ from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.ways import WAYS
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.hosts.elicited import decode_elicited
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.parked_call import FindParked, ParkedCall, find_none
 from abp_bridge.hosts.profiles import Profile, profile
@@ -31,7 +32,6 @@ from abp_bridge.interfaces.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.protocols.host_words import read_host_words
 from abp_bridge.protocols.mcp import elicitation, model_messages, sampling
 from abp_bridge.protocols.mcp.client import (
     HostCapabilities,
@@ -40,7 +40,6 @@ from abp_bridge.protocols.mcp.client import (
 )
 from abp_bridge.protocols.mcp.elicitation import (
     OUTCOMES,
-    Action,
     decode_roots,
     form_version,
 )
@@ -129,7 +128,7 @@ class McpSurfaces:
                 decode = sampling.decode_whole if own else elicitation.decode_sampled
                 content = decode(reply.result)
                 return SurfaceResponse(Outcome.ACCEPTED, content, reply.seconds, reply.exact)
-            return _decode_response(reply, question)
+            return decode_elicited(reply, question)
 
     async def _ask_by_url(self, context: _HostContext, question: Question) -> SurfaceResponse:
         """By the address that the question itself has; by one of our page for any other."""
@@ -138,7 +137,7 @@ class McpSurfaces:
         named = as_text(question.request.get("elicitationId")) or f"abp-{question.id}"
         params = elicitation.encode_url(question, question.link, named)
         reply = await self._request(context, URL, "elicitation/create", params)
-        response = _decode_response(reply, question)
+        response = decode_elicited(reply, question)
         return replace(response, content={field.name: True for field in question.fields})
 
     async def _ask_on_page(self, context: _HostContext, question: Question) -> SurfaceResponse:
@@ -149,7 +148,7 @@ class McpSurfaces:
                 question.with_note(page.directions), page.url, elicitation_id
             )
             reply = await self._request(context, URL, "elicitation/create", params)
-            response = _decode_response(reply, question)
+            response = decode_elicited(reply, question)
             if response.outcome is Outcome.ACCEPTED and context.parked is not None:
                 context.parked.note_link(question.id, partial(_describe_link, question, page))
             return response
@@ -174,7 +173,7 @@ class McpSurfaces:
         params = model_messages.encode_link(question, link.url, modes=context.capabilities.modes)
         with context.asking():
             reply = await self._request(context, FORM, "elicitation/create", params)
-            response = _decode_response(reply, question)
+            response = decode_elicited(reply, question)
             return replace(response, variant=context.variant(Surface.MCP_FORM))
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
@@ -325,9 +324,3 @@ def _encode(
         titles=variant.titles,
         problem=problem,
     )
-
-
-def _decode_response(reply: Reply, question: Question) -> SurfaceResponse:
-    action, content = elicitation.decode_reply(reply.result, question)
-    words = "" if action is Action.ACCEPT else read_host_words(reply.result)
-    return SurfaceResponse(OUTCOMES[action], content, reply.seconds, reply.exact, host_words=words)

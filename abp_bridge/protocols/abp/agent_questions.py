@@ -28,6 +28,7 @@ from abp_bridge.protocols.abp.questions import (
     VALUE,
     decode_question,
 )
+from abp_bridge.protocols.host_words import decode_answered_by
 from abp_bridge.protocols.sampling_words import describe_request
 from abp_bridge.protocols.schema_fields import ACKNOWLEDGE
 
@@ -172,13 +173,6 @@ class AgentAnswer:
     reason: str = ""
 
 
-_MACHINES = (AnsweredBy.HOST_POLICY, AnsweredBy.MODEL, AnsweredBy.SCRIPT)
-_NOBODY = (AnsweredBy.NOBODY.value, AnsweredBy.DEFAULT.value)
-# By what an agent says of who answered; for any other word it is UNKNOWN.
-_ANSWERED_BY: Mapping[str | None, AnsweredBy | None] = {
-    **dict.fromkeys((None, AnsweredBy.PERSON.value, *_NOBODY)),
-    **{each.value: each for each in _MACHINES},
-}
 _BY_CODE = {
     "USER_CANCELLED": Outcome.DECLINED,
     "CANCELLED": Outcome.CANCELLED,
@@ -203,9 +197,9 @@ def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAns
     if not isinstance(body.get("success"), bool):
         raise RemoteProtocolError("the agent's answer does not say success: true or false")
     said = _OUTCOMES.get(as_text(metadata.get("outcome")))
-    who = metadata.get("answeredBy")
-    who = who if who is None else as_text(who)
-    nobody, answered_by = who in _NOBODY, _ANSWERED_BY.get(who, AnsweredBy.UNKNOWN)
+    who = decode_answered_by(metadata.get("answeredBy"))
+    nobody = who is AnsweredBy.NOBODY
+    answered_by = None if nobody else who
     if body["success"] and not (nobody or said or body.get("cancelled") is True):
         if not isinstance(data := body.get("data"), Mapping):
             raise RemoteProtocolError("the agent's answer has no data")

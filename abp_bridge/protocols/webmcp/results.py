@@ -91,11 +91,11 @@ def stayed() -> CallResult:
     return CallResult(failure=Failure(UNKNOWN, f"{words}. {more} {_LOOK}"))
 
 
-# How a call ends that nobody let go on: (code, why, retryable, cancelled).
+# How a call ends that nobody let go on: (code, why, retryable, cancelled); {} is who answered.
 _REFUSALS: Mapping[Outcome, tuple[str, str, bool, bool]] = {
-    Outcome.ACCEPTED: ("USER_CANCELLED", "the person said no", False, True),
-    Outcome.DECLINED: ("USER_CANCELLED", "the person said no", False, True),
-    Outcome.CANCELLED: ("USER_CANCELLED", "the person dismissed the question", False, True),
+    Outcome.ACCEPTED: ("USER_CANCELLED", "{} said no", False, True),
+    Outcome.DECLINED: ("USER_CANCELLED", "{} said no", False, True),
+    Outcome.CANCELLED: ("USER_CANCELLED", "{} dismissed the question", False, True),
     Outcome.TIMED_OUT: ("TIMEOUT", "nobody answered in time", True, False),
     Outcome.UNSUPPORTED: ("NOT_SUPPORTED", "no person could be asked", False, False),
     Outcome.INVALID: ("ELICITATION_FAILED", "no answer fitted", True, False),
@@ -108,10 +108,10 @@ def refused(answer: Answer) -> CallResult:
     code, why, retryable, cancelled = _REFUSALS[answer.outcome]
     if answer.answered_by is AnsweredBy.HOST_POLICY:
         code, why, cancelled = "PERMISSION_REQUIRED", "no person answered", False
+    who = "the answers file" if answer.answered_by is AnsweredBy.SCRIPT else "the person"
     reason = f" {answer.reason}" if answer.reason else ""
-    return failed(
-        code, f"Nothing was sent: {why}.{reason}", retryable=retryable, cancelled=cancelled
-    )
+    words = f"Nothing was sent: {why.format(who)}.{reason}"
+    return failed(code, words, retryable=retryable, cancelled=cancelled)
 
 
 def unsent(why: str, code: str = "OPERATION_FAILED", *, retryable: bool = False) -> CallResult:
