@@ -80,7 +80,7 @@ def _show(word: str) -> str:
     is_path = word.startswith(_PATH)
     if any(map(_KEY.search, word.split("/") if is_path else [word])):
         return HIDDEN
-    if re.search(r":[^@/]*@", word) or len(word.split()) > 1:
+    if re.search(r":[^@/:]*@", word) or len(word.split()) > 1:
         return HIDDEN
     return os.path.basename(word.rstrip("/")) if is_path else word
 

@@ -9,7 +9,7 @@ import logging
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 LARGEST = 8 * 2**20  # bytes of a file that is read
 _ANOTHER = "Mend that first, or name another file: --file FILE"
 BACKUP = ".before-abp-bridge"  # behind the file's name
+MADE = ".made-by-abp-bridge"  # in a folder that was made for a file: how many were, that the last
 LOCK_LIMIT = 5.0  # seconds for another of us that writes in the same folder
 _NEW = 0o600  # of a file that was not there: tokens may come to stand in it
 
@@ -105,9 +106,7 @@ def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
     """
     _check_unchanged(file)
     try:
-        if content is not None:
-            file.target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(file.target.parent):
+        with _folder(file.target.parent, makes=content is not None) as folder, _locked(folder):
             _check_unchanged(file)
             if backup:
                 keep_backup(file)
@@ -122,6 +121,47 @@ def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
             f"{file.path} cannot be written: {problem.strerror} ({where}). --print shows what to"
             " put in by hand"
         ) from None
+
+
+@contextlib.contextmanager
+def _folder(folder: Path, *, makes: bool) -> Iterator[Path]:
+    """Inside, there is such a folder, if that `makes` it; where the inside fails, it goes again.
+
+    Raises OSError where it cannot be made.
+    """
+    missing = [each for each in (folder, *folder.parents) if not each.exists()] if makes else []
+    made: list[Path] = []
+    try:
+        for each in reversed(missing):
+            with contextlib.suppress(FileExistsError):  # another made it just now
+                each.mkdir()
+                made.append(each)
+        if made:
+            (folder / MADE).write_text(f"{len(made)}\n")
+        yield folder
+    except (OSError, SetupError):
+        if made and (not folder.exists() or [*folder.iterdir()] == [folder / MADE]):
+            (folder / MADE).unlink(missing_ok=True)
+            _remove(reversed(made))
+        raise
+
+
+def remove_folders(folder: Path) -> None:
+    """Remove a folder, and those above it, that were made for a file of ours; each where it is
+    empty.
+    """
+    marker = folder / MADE
+    with contextlib.suppress(OSError, ValueError, SetupError):
+        made = int(read_content(marker) or b"0")
+        marker.unlink()
+        _remove((folder, *folder.parents)[: max(made, 0)])
+
+
+def _remove(folders: Iterable[Path]) -> None:
+    """Remove empty folders, up to one that is not."""
+    with contextlib.suppress(OSError):
+        for each in folders:
+            each.rmdir()
 
 
 def keep_backup(file: ConfigFile) -> None:

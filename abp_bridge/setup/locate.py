@@ -14,7 +14,7 @@ from abp_bridge.setup.entries import Server, list_servers
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import is_there, read_content
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import FormatError
+from abp_bridge.setup.formats.text import FormatError, LimitError
 from abp_bridge.setup.hosts import Files, SetupHost
 
 Scope = Literal["user", "project"]
@@ -117,6 +117,11 @@ def understanding(file: Path) -> Iterator[None]:
     """What of a file is not understood is said with its name. Raises SetupError."""
     try:
         yield
+    except LimitError as problem:
+        raise SetupError(
+            f"{file} is left alone: {problem}. Put our entry in by hand, as 'abp-bridge install"
+            " HOST --print' shows it, or take it out by hand"
+        ) from None
     except FormatError as problem:
         raise SetupError(
             f"{file} is not understood, so nothing is changed in it: {problem}. Mend that first"

@@ -111,7 +111,7 @@ def test_a_host_gets_ours_and_nothing_else_changes(host: str, bridge: Bridge) ->
 
 
 @pytest.mark.parametrize("host", WRITTEN)
-def test_a_file_that_was_not_there_is_gone_again(host: str, bridge: Bridge) -> None:
+def test_a_file_that_was_not_there_is_gone_again(host: str, bridge: Bridge, home: Path) -> None:
     file = file_of(host)
     assert bridge("install", host, "--yes")[0] == 0
     assert file.exists()
@@ -120,7 +120,37 @@ def test_a_file_that_was_not_there_is_gone_again(host: str, bridge: Bridge) -> N
     assert bridge("install", host, "--app", "demo")[1].startswith("Nothing to do")
     code, said = bridge("uninstall", host, "--yes")
     assert code == 0, said
-    assert [each for each in file.parent.iterdir() if each.is_file()] == []
+    assert [*home.iterdir()] == []
+
+
+def test_only_folders_that_install_made_go_with_the_file(bridge: Bridge, home: Path) -> None:
+    file = file_of("goose")
+    (home / ".config").mkdir()
+    bridge("install", "goose", "--yes")
+    bridge("install", "goose", "--name", "db", "--yes", "--", "x")
+    bridge("uninstall", "goose", "--name", "db", "--yes")
+    write(file.parent / "theirs", "since")
+    bridge("uninstall", "goose", "--yes")
+    assert [each.name for each in file.parent.iterdir()] == ["theirs"]
+    (file.parent / "theirs").unlink()
+    bridge("install", "goose", "--yes")
+    bridge("uninstall", "goose", "--yes")
+    assert [*file.parent.iterdir()] == []
+    file.parent.rmdir()
+    bridge("install", "goose", "--yes")
+    bridge("uninstall", "goose", "--yes")
+    assert [*(home / ".config").iterdir()] == []
+
+
+def test_a_folder_for_a_file_that_cannot_be_written_goes_again(
+    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    code, said = bridge("install", "goose", "--yes")
+    assert (code, "No space left on device" in said, [*home.iterdir()]) == (2, True, [])
 
 
 # --- what a person has in the file ----------------------------------------------------------------
@@ -216,6 +246,34 @@ REFUSED: dict[str, tuple[str, str | bytes, str]] = {
     "no object at all": ("cursor", "[1]", "the file is no object. Mend that first"),
     "too large": ("cursor", b'{"a": "' + b"x" * 2**23 + b'"}', "more than 8 MiB: it is left alone"),
     "no text": ("gemini", b"\xff\xfe{}", "line 1: this is no UTF-8"),
+    "dense JSON": (
+        "cursor",
+        f"[{'[],' * 250_000}[]]",
+        "more than 200,000 values. Put our entry in",
+    ),
+    "dense TOML": ("codex", "a = 1\n" * 200_001, "more than 200,000 values. Put our entry in"),
+    "a name of many parts": ("codex", f"a{'.a' * 50_000} = 1\n", "line 1: it is nested too deeply"),
+    "a text without an end": ("codex", "a = " + '"\\' * 500_000, "this is no TOML"),
+    "deep YAML": ("goose", "a: " + "[" * 300_000, "it is nested too deeply"),
+    "wide YAML": ("goose", "a:\n" + "- 1\n" * 150_000, "more than 20,000 values. Put our entry"),
+    "long YAML": ("goose", "#" * 2**20 + "\n", "more than 1,048,576 characters. Put our entry in"),
+}
+# Files that say nothing certain about what is to be taken out.
+AMBIGUOUS = {
+    "twice": REFUSED["twice"],
+    "ours twice": (
+        "cursor",
+        '{"mcpServers": {"abp": {"command": "abp-bridge"}, "abp": {"command": "x"}}}',
+        '"mcpServers" has "abp" twice: leave one of them',
+    ),
+    "a list": REFUSED["no object"],
+    "tables in a list": ("codex", "[[mcp_servers]]\na = 1\n", "mcp_servers is no table"),
+    "twice in YAML": (
+        "goose",
+        "extensions:\n  abp:\n    cmd: abp-bridge\nextensions: {}\n",
+        'the file has "extensions" twice',
+    ),
+    "a list in YAML": ("goose", "extensions: []\n", '"extensions" is no mapping'),
 }
 
 
@@ -230,6 +288,51 @@ def test_a_file_that_cannot_take_it_is_left_alone(case: str, bridge: Bridge) -> 
     assert str(file) in said
     assert said.count("\n") == 1
     assert len(list(file.parent.iterdir())) == 1
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_doctor_and_the_list_of_hosts_look_at_any_file(
+    case: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for format in ("jsonc", "toml", "yaml"):  # that are reached sooner
+        monkeypatch.setattr(f"abp_bridge.setup.formats.{format}.MOST", 2_000)
+    host, content, _ = REFUSED[case]
+    file = write(file_of(host), content)
+    before = file.read_bytes()
+    code, said = bridge("doctor", "--files", host)
+    assert (code, str(file) in said) == (1, True)
+    assert "Traceback" not in said
+    code, said = bridge("install", "--list")
+    assert (code, str(file) in said, file.read_bytes() == before) == (0, True, True)
+
+
+@pytest.mark.parametrize("case", AMBIGUOUS)
+def test_what_is_to_be_taken_out_of_has_to_be_clear(case: str, bridge: Bridge) -> None:
+    host, content, reason = AMBIGUOUS[case]
+    file = write(file_of(host), content)
+    before = file.read_bytes()
+    code, said = bridge("uninstall", host, "--yes")
+    assert (code, reason in said, said.count("\n")) == (2, True, 1), said
+    assert "Mend that first" in said
+    assert file.read_bytes() == before
+
+
+def test_what_goes_into_a_file_that_is_left_alone_is_printed(bridge: Bridge) -> None:
+    write(file_of("goose"), REFUSED["long YAML"][1])
+    code, said = bridge("install", "goose", "--print")
+    assert (code, said.splitlines()[:2]) == (0, ["extensions:", "  abp:"])
+    assert bridge("install", "goose", "--wrap", "x", "--print")[0] == 2
+
+
+def test_a_line_with_too_many_secrets_is_not_shown(bridge: Bridge) -> None:
+    variables = ", ".join(f'"V{number}": "s3cret{number}"' for number in range(5_000))
+    args = f'"args": ["{":" * 200_000}"]'
+    other = f'"a": {{"command": "npx", {args}, "env": {{{variables}}}}}'
+    file = write(file_of("cursor"), f'{{"mcpServers": {{{other}}}}}')
+    code, said = bridge("install", "cursor", "--yes")
+    assert (code, "s3cret" in said) == (0, False)
+    assert said.splitlines()[2:5] == ["@@ -1 +1 @@", "…", "…"]
+    assert "s3cret4999" in file.read_text()
 
 
 def test_another_server_is_not_uninstalled(bridge: Bridge) -> None:

@@ -40,8 +40,12 @@ class Place:
     by_host: bool
 
     def find(self, name: str) -> Server | None:
-        """The entry of this name. Raises SetupError where there is something else."""
-        entry = self.document.find((*self.layout.key, name))
+        """The entry of this name. Raises SetupError where there is something else, and FormatError
+        where it is not clear what there is.
+        """
+        path = (*self.layout.key, name)
+        self.document.check(path)
+        entry = self.document.find(path)
         if entry is None:
             return None
         if not isinstance(entry, dict):
@@ -66,8 +70,12 @@ def find_host(word: str) -> SetupHost:
     )
 
 
-def find_place(options: argparse.Namespace, machine: Machine, *, agents: bool) -> Place:
-    """The place that the options name. Raises SetupError."""
+def find_place(
+    options: argparse.Namespace, machine: Machine, *, agents: bool, reads: bool = True
+) -> Place:
+    """The place that the options name, as if there were no file where none is read. Raises
+    SetupError.
+    """
     host = find_host(options.host)
     agents = agents or not host.layouts
     usual = find_layout(host, {}, agents=agents)
@@ -77,7 +85,7 @@ def find_place(options: argparse.Namespace, machine: Machine, *, agents: bool) -
     path = Path(options.file).absolute() if options.file else locate(host, scope, machine)
     if path is None:
         raise SetupError(f"{host.title} has no file for a project: leave out --project")
-    file = read(path)
+    file = read(path) if reads else ConfigFile(path, path, None)
     document = parse(host, path, file.content or b"")
     layout = find_layout(host, document.value, agents=agents) or usual
     by_host = bool(host.add) and scope == "user" and not options.file

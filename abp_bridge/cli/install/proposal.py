@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from abp_bridge.cli.install.difference import changed_lines
 from abp_bridge.cli.install.place import Place
-from abp_bridge.cli.install.secrets import find_own_secrets, find_secrets, hide
+from abp_bridge.cli.install.secrets import WORK, Mask, find_own_secrets, find_secrets
 from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
 from abp_bridge.core.sanitize import message, reveal, reveal_json
 from abp_bridge.setup.change import Change
-from abp_bridge.setup.entries import read_server
+from abp_bridge.setup.entries import list_servers, read_server
 from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import keep_backup, read, remove_backup, write
+from abp_bridge.setup.file import keep_backup, read, remove_backup, remove_folders, write
+from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import equal
 from abp_bridge.setup.locate import parse
 
@@ -32,7 +34,7 @@ COMMAND_LIMIT = 60.0  # seconds for a command of a host's
 NOT_DONE = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Proposal:
     """What is to become of one entry.
 
@@ -61,28 +63,40 @@ class Proposal:
         """What is there now; None where nothing is."""
         return self.place.document.find((*self.place.layout.key, self.name))
 
-    @property
-    def secrets(self) -> set[str]:
+    @cached_property
+    def mask(self) -> Mask:
         """What of the file, and of a person's own entry, is not shown."""
+        return Mask(self._secrets())
+
+    def _secrets(self) -> set[str]:
         found = find_secrets(self.place.document.value)
         if self.is_theirs:
             return found | find_secrets(self.entry)
         entries: list[JsonValue] = [self.entry_before, self.entry]
         ours = json.dumps(entries, ensure_ascii=False)
-        others = {each for each in found if json.dumps(each, ensure_ascii=False)[1:-1] not in ours}
-        return others | find_own_secrets(entries)
+        if len(found) * len(ours) <= WORK:
+            found = {x for x in found if json.dumps(x, ensure_ascii=False)[1:-1] not in ours}
+        return found | find_own_secrets(entries)
+
+    @property
+    def leaves_ours(self) -> bool:
+        """Whether an entry of ours is in the file afterwards."""
+        host = self.place.host
+        value = Document(self.change.after or b"", host.format).value
+        found = (
+            each for agents in (False, True) for each in list_servers(host, value, agents=agents)
+        )
+        return any(each.own is not None for each in found)
 
     @property
     def shown_entry(self) -> JsonValue:
         """The entry as it is shown."""
-        secrets = self.secrets
-        return map_texts(self.entry, lambda text: "".join(hide([text], secrets)))
+        return map_texts(self.entry, self.mask.hide)
 
     @property
     def shown_commands(self) -> list[list[str]]:
         """The host's commands as they are shown."""
-        secrets = self.secrets
-        return [[*hide(command, secrets)] for command in self.commands]
+        return [[*map(self.mask.hide, command)] for command in self.commands]
 
 
 def carry_out(proposal: Proposal, options: argparse.Namespace) -> int:
@@ -148,10 +162,11 @@ def diff(proposal: Proposal) -> Iterator[str]:
     names = ("nothing" if change.before is None else path, path)
     if change.after is None:
         names = (path, "nothing")
-    lines = difflib.unified_diff(before, after, *names, n=0, lineterm="")
-    yield from hide(lines, proposal.secrets)
     if before == after:
         yield f"  (only how lines end, in {path})"
+        return
+    yield from (f"--- {names[0]}", f"+++ {names[1]}")
+    yield from map(proposal.mask.hide, changed_lines(before, after))
 
 
 def _make(proposal: Proposal) -> None:
@@ -162,6 +177,8 @@ def _make(proposal: Proposal) -> None:
     write(file, change.after, backup=not change.keeps_backup and not proposal.restores)
     if proposal.restores:
         remove_backup(file)
+    if proposal.entry is None and not proposal.leaves_ours:
+        remove_folders(file.target.parent)
 
 
 def _have_host_write(proposal: Proposal) -> None:
@@ -171,10 +188,10 @@ def _have_host_write(proposal: Proposal) -> None:
     if not equal(_entry_now(proposal), proposal.entry_before):
         raise SetupError(f"{proposal.place.file.path} has changed meanwhile: run this again")
     first, *others = proposal.commands
-    _run(first, proposal.secrets)
+    _run(first, proposal.mask)
     try:
         for command in others:
-            _run(command, proposal.secrets)
+            _run(command, proposal.mask)
         _check_made(proposal)
     except SetupError as problem:
         told = f". {_put_back(proposal)}" if others else ""
@@ -199,7 +216,7 @@ def _put_back(proposal: Proposal) -> str:
     """Have the host take the entry again that it had: what came of that, as a sentence."""
     place, name = proposal.place, proposal.name
     with suppress(SetupError):  # whatever it says: what is there now is looked at
-        _run((*place.host.add, name, json.dumps(proposal.entry_before)), proposal.secrets)
+        _run((*place.host.add, name, json.dumps(proposal.entry_before)), proposal.mask)
     if equal(_entry_now(proposal), proposal.entry_before):
         return f'"{name}" is again what it was'
     try:
@@ -215,7 +232,7 @@ def _entry_now(proposal: Proposal) -> JsonValue:
     return document.find((*place.layout.key, proposal.name))
 
 
-def _run(command: Sequence[str], secrets: Collection[str]) -> None:
+def _run(command: Sequence[str], mask: Mask) -> None:
     program = shutil.which(command[0]) or command[0]
     try:
         ended = subprocess.run(  # noqa: S603  # what was shown, and agreed to
@@ -230,7 +247,8 @@ def _run(command: Sequence[str], secrets: Collection[str]) -> None:
     except (OSError, subprocess.SubprocessError) as problem:
         raise SetupError(f"{command[0]} cannot be run: {problem}") from None
     if ended.returncode:
-        said = "\n".join(hide(message(ended.stderr or ended.stdout).strip().splitlines(), secrets))
+        lines = message(ended.stderr or ended.stdout).strip().splitlines()
+        said = "\n".join(map(mask.hide, lines))
         raise SetupError(f"{shlex.join(command[:3])} ended with {ended.returncode}: {said}")
 
 

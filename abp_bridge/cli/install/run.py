@@ -19,7 +19,7 @@ from abp_bridge.cli.install.entry import (
 )
 from abp_bridge.cli.install.listing import print_hosts
 from abp_bridge.cli.install.place import find_place
-from abp_bridge.cli.install.proposal import carry_out
+from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.runtime import argument_type, complain
 from abp_bridge.core.command_line import HIDDEN
 from abp_bridge.errors import AbpBridgeError
@@ -124,10 +124,7 @@ def run(options: argparse.Namespace) -> int:
         if options.host is None:
             raise SetupError("name a host: 'abp-bridge install --list' has them")
         _check(options)
-        place = find_place(options, machine, agents=options.agent is not None)
-        propose = propose_wrapping if options.wrap else propose_entry
-        with understanding(place.file.path):
-            proposal = propose(place, options)
+        proposal = _propose(options, machine)
         if options.print:
             if proposal.is_theirs and proposal.shown_entry != proposal.entry:
                 print_message(HIDDEN_HERE)
@@ -136,6 +133,25 @@ def run(options: argparse.Namespace) -> int:
         return carry_out(proposal, options)
     except AbpBridgeError as problem:
         return complain(problem, "install")
+
+
+def _propose(options: argparse.Namespace, machine: Machine) -> Proposal:
+    """What is asked for; what is only to be printed, also where the file cannot be changed. Raises
+    SetupError.
+    """
+    propose = propose_wrapping if options.wrap else propose_entry
+    agents = options.agent is not None
+    try:
+        place = find_place(options, machine, agents=agents)
+        with understanding(place.file.path):
+            return propose(place, options)
+    except SetupError as problem:
+        if options.wrap or not options.print:
+            raise
+        place = find_place(options, machine, agents=agents, reads=False)
+        proposal = propose(place, options)
+        print_message(f"this is for an empty file: {problem}")
+        return proposal
 
 
 def _read_variable(text: str) -> tuple[str, str]:

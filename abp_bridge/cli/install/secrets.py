@@ -19,7 +19,10 @@ from abp_bridge.core.secret_names import holds_secret
 SHORTEST = 4  # characters: less is no secret, and stands in many words
 _HOLDERS = ("env", "envs", "environment", "headers")
 _COMMANDS = ("command", "cmd")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+# characters that are searched, for each secret anew, and what a text costs besides: a few seconds
+WORK = 2**28
+_EACH = 50
+_QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
 _NAMED = re.compile(r"-*(?P<name>[\w-]+)[=:](?P<value>.+)", re.DOTALL)
 
 
@@ -96,21 +99,30 @@ def _names(word: str) -> bool:
     return word.startswith("-") and "=" not in word and holds_secret(word.lstrip("-"))
 
 
-def hide(lines: Iterable[str], secrets: Iterable[str]) -> Iterator[str]:
-    """`lines` with a mark for each of the secrets in them, however they are quoted."""
-    found = sorted(secrets, key=len, reverse=True)
+class Mask:
+    """Puts a mark in the place of each secret in a text, however it is quoted there; and in that of
+    the whole text where there are too many to look for.
+    """
 
-    def without(text: str) -> str:
-        for each in found:
-            text = text.replace(json.dumps(each)[1:-1], HIDDEN).replace(each, HIDDEN)
-        return text
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = sorted(secrets, key=len, reverse=True)
+        self._left = WORK
 
-    def requote(quoted: re.Match[str]) -> str:
+    def hide(self, line: str) -> str:
+        """`line` without secrets."""
+        said = self._without(_QUOTED.sub(self._requote, line))
+        return said if self._left >= 0 else HIDDEN
+
+    def _requote(self, quoted: re.Match[str]) -> str:
         try:
             said = str(json.loads(quoted[0]))
         except ValueError:
             return quoted[0]
-        shown = without(said)
+        shown = self._without(said)
         return quoted[0] if shown == said else json.dumps(shown, ensure_ascii=False)
 
-    return (without(_QUOTED.sub(requote, line)) for line in lines)
+    def _without(self, text: str) -> str:
+        self._left -= (len(text) + _EACH) * len(self._secrets)
+        for each in self._secrets if self._left >= 0 else ():
+            text = text.replace(json.dumps(each)[1:-1], HIDDEN).replace(each, HIDDEN)
+        return text

@@ -23,6 +23,7 @@ class Format(Protocol):
     def insert(self, text: str, path: Path, value: JsonValue) -> str: ...
     def replace(self, text: str, path: Path, value: JsonValue) -> str: ...
     def cut(self, text: str, path: Path) -> str: ...
+    def check(self, text: str, path: Path) -> None: ...
 
 
 FORMATS: Mapping[str, Format] = {
@@ -68,6 +69,12 @@ class Document:
     def find(self, path: Path) -> JsonValue:
         """The value at `path`; None where there is none."""
         return find(self._value, path)
+
+    def check(self, path: Path) -> None:
+        """Raises FormatError where it is not clear what stands at `path`: a name on the way is
+        there twice, or is no object.
+        """
+        self._format.check(self._text, path)
 
     def insert(self, path: Path, value: JsonValue) -> None:
         """Put a member in at `path`, where none is. Raises FormatError."""

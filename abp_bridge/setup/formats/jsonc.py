@@ -15,24 +15,28 @@ from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.text import (
+    DEEPEST,
+    MOST,
     WIDEST,
     Edit,
     FormatError,
+    LimitError,
     Path,
     apply_edits,
+    find_twice,
     indent_of,
     json_of,
     line_number,
     newline,
 )
 
-DEEPEST = 100  # levels: no file of settings has as many
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"true|false|null")
 _WORDS: Mapping[str, JsonValue] = {"true": True, "false": False, "null": None}
 _BLANK = " \t\r\n"
-_BLANKS = re.compile(f"[{_BLANK}]*")
+_BLANKS = re.compile(f"[{_BLANK}]*+")
+_SKIPPED = re.compile(rf"(?:[{_BLANK}]++|{_COMMENT.pattern})*+", re.DOTALL)
 _STRINGS = json.JSONDecoder()
 _MAX_DIGITS = 300  # of a number: none that a program reads has more
 
@@ -76,6 +80,7 @@ class _Parser:
         self._text = text
         self._comments = comments
         self._trailing = trailing_commas
+        self._count = 0
 
     def document(self) -> Node | None:
         """The value of the whole text; None where there is nothing but blanks and comments."""
@@ -93,21 +98,18 @@ class _Parser:
 
     def _skip(self, at: int) -> int:
         """The place behind blanks and comments."""
-        text = self._text
-        while True:
-            blanks = _BLANKS.match(text, at)
-            assert blanks is not None, "it matches nothing, too"
-            at = blanks.end()
-            if not text.startswith("/", at):
-                return at
-            found = _COMMENT.match(text, at)
-            if found is None:
-                return at
-            if not self._comments:
-                raise self._error("a comment, which the host does not understand here", at)
-            at = found.end()
+        found = (_SKIPPED if self._comments else _BLANKS).match(self._text, at)
+        assert found is not None, "it matches nothing, too"
+        end = found.end()
+        is_slash = self._text.startswith("/", end)
+        if is_slash and not self._comments and _COMMENT.match(self._text, end):
+            raise self._error("a comment, which the host does not understand here", end)
+        return end
 
     def _value(self, at: int, depth: int) -> Node:
+        self._count += 1
+        if self._count > MOST:
+            raise LimitError(MOST)
         first = self._text[at : at + 1]
         if first in ("{", "["):
             if depth == DEEPEST:
@@ -240,6 +242,11 @@ class Jsonc:
                     return each
         return ways[-1]
 
+    def check(self, text: str, path: Path) -> None:
+        """Raises FormatError where a name on the way to `path` is twice, or is no object."""
+        if (root := self._parse(text)) is not None:
+            self._walk(text, root, path[:-1])
+
     def _locate(self, text: str, path: Path) -> tuple[Node, Node, Member]:
         """The whole, the object around the member at `path`, and that."""
         root = self._parse(text)
@@ -265,8 +272,7 @@ class Jsonc:
         what = f'"{path[-1]}"' if path else "the file"
         if node.kind != "object":
             raise FormatError(f"{what} is no object", line)
-        names = [each.name for each in node.members]
-        if twice := next((name for name in names if names.count(name) > 1), None):
+        if (twice := find_twice(each.name for each in node.members)) is not None:
             raise FormatError(f'{what} has "{twice}" twice: leave one of them', line)
 
 

@@ -14,6 +14,8 @@ from abp_bridge.core.sanitize import reveal_json
 from abp_bridge.errors import AbpBridgeError
 
 Path = tuple[str, ...]  # the names of members, from the outermost inwards
+DEEPEST = 100  # levels of values in a file: none of settings has as many
+MOST = 200_000  # values in a file, with the parts of TOML's names: read in a second or two
 WIDEST = 100  # columns: a longer list is written with an item a line
 
 
@@ -27,6 +29,13 @@ class FormatError(AbpBridgeError):
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {message}" if line else message)
         self.line = line
+
+
+class LimitError(FormatError):
+    """A file holds more than is read of one; the message says of what."""
+
+    def __init__(self, limit: int, what: str = "values") -> None:
+        super().__init__(f"it has more than {limit:,} {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,16 @@ def indent_of(text: str, at: int) -> str:
 def json_of(value: JsonValue) -> str:
     """`value` as JSON in one line: letters as they are, half a character as its escape."""
     return reveal_json(json.dumps(value, ensure_ascii=False))
+
+
+def find_twice(names: Iterable[str]) -> str | None:
+    """The first name that stands there again; None where each stands there once."""
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def find(value: JsonValue, path: Sequence[str]) -> JsonValue:

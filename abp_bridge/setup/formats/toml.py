@@ -7,13 +7,17 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.text import (
+    DEEPEST,
+    MOST,
     Edit,
     FormatError,
+    LimitError,
     Path,
     apply_edits,
     find,
@@ -24,14 +28,23 @@ from abp_bridge.setup.formats.text import (
     newline,
 )
 
-DEEPEST = 100  # levels: no file of settings has as many
 DEPTH = 2  # a table of this many names, as [mcp_servers.abp], stands by itself; others in one line
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN = re.compile(r"[A-Za-z0-9_.\t -]+")  # a key without quotes
 _STRING = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.DOTALL
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+"{3,5}|'
+    r"'''(?:[^']++|'(?!''))*+'{3,5}|"
+    r'"(?:[^"\\\n]++|\\.)*+"|\'[^\'\n]*+\'',
+    re.DOTALL,
 )
-_NAMES = r"(?:\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|[^\]\"'\n])*"
+# What one value, or one part of a name, begins behind; and what stands before it.
+_BEGINS = re.compile(
+    rf"(?:[^\"'#.=,\[{{]++|#[^\n]*+|{_STRING.pattern})*+(?P<mark>[.=,\[{{])", re.DOTALL
+)
+_KEY = re.compile(rf"(?:[^\"'=]++|{_STRING.pattern})*+=", re.DOTALL)
+_BETWEEN = re.compile(r"[^\[\]{}\"'#\n]++")  # of a value, where no bracket and no text is
+_NAMES = r"(?:\"(?:[^\"\\\n]++|\\.)*+\"|'[^'\n]*+'|[^\]\"'\n]++)*+"
 _HEADER = re.compile(rf"\[\[?(?P<key>{_NAMES})\]\]?[ \t]*(?:#[^\n]*)?(?=\r?\n|\Z)")
 
 
@@ -55,6 +68,33 @@ class Statement:
     array: bool = False
 
 
+@lru_cache(maxsize=4)
+def _parse(text: str) -> tuple[JsonValue, JsonValue]:
+    """What `text` says, as JSON and as TOML has it; kept, as a change reads each text several
+    times. Raises FormatError.
+    """
+    _check_size(text)
+    try:
+        found: JsonValue = tomllib.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise FormatError(f"this is no TOML: {problem}") from None
+    return _plain(found, 0), found
+
+
+def _check_size(text: str) -> None:
+    """Raises FormatError for what `tomllib` would read far too long: its time grows with the square
+    of a name's parts.
+    """
+    count = dots = at = 0
+    while found := _BEGINS.match(text, at):  # up to a text that does not end: nobody reads on there
+        count, at = count + 1, found.end()
+        if count > MOST:
+            raise LimitError(MOST)
+        dots = dots + 1 if found["mark"] == "." else 0
+        if dots > DEEPEST:
+            raise FormatError("it is nested too deeply", line_number(text, at))
+
+
 def _plain(value: object, depth: int) -> JsonValue:
     """What TOML says as JSON says it: dates and times as texts."""
     if depth > DEEPEST:
@@ -71,33 +111,33 @@ class Toml:
 
     def read(self, text: str) -> JsonValue:
         """What `text` says. Raises FormatError."""
-        try:
-            found = tomllib.loads(text)
-        except (ValueError, RecursionError) as problem:
-            raise FormatError(f"this is no TOML: {problem}") from None
-        return _plain(found, 0)
+        return _parse(text)[0]
 
     def written(self, text: str) -> JsonValue:
         """What `text` says, to be compared. Raises FormatError."""
-        self.read(text)
-        found: JsonValue = tomllib.loads(text)
-        return found
+        return _parse(text)[1]
+
+    def check(self, text: str, path: Path) -> None:
+        """Raises FormatError where a name on the way to `path` is no table."""
+        value = self.read(text)
+        for depth in range(1, len(path)):
+            inside = find(value, path[:depth])
+            if inside is not None and not isinstance(inside, Mapping):
+                raise FormatError(f"{_key(path[:depth])} is no table")
 
     def insert(self, text: str, path: Path, value: JsonValue) -> str:
         """`text` with a table, or another value, at `path`, where none is. Raises FormatError."""
-        statements = list(_statements(text))
+        statements = _statements(text)
         for each in statements:
             if not each.is_header and each.path == path[: len(each.path)]:
                 return self._rewrite_line(text, each, path, value)
-        inside = find(self.read(text), path[:-1])
-        if inside is not None and not isinstance(inside, Mapping):
-            raise FormatError(f"{_key(path[:-1])} is no table")
+        self.check(text, path)
         if isinstance(value, Mapping) and len(path) == DEPTH:
             return _append(text, path, value)
         return self._insert_key(text, statements, path, value)
 
     def _insert_key(
-        self, text: str, statements: list[Statement], path: Path, value: JsonValue
+        self, text: str, statements: Sequence[Statement], path: Path, value: JsonValue
     ) -> str:
         """A key behind the last one of its table."""
         table = [each for each in statements if each.is_header and each.path == path[:-1]]
@@ -176,23 +216,29 @@ def _with_blank_line(text: str, edits: list[Edit]) -> list[Edit]:
     return [Edit(before, first.end, ""), *edits[1:]]
 
 
-def _statements(text: str) -> Iterator[Statement]:
+@lru_cache(maxsize=4)
+def _statements(text: str) -> Sequence[Statement]:
     """All headers and keys of a text that `tomllib` understands."""
+    return tuple(_find_statements(text))
+
+
+def _find_statements(text: str) -> Iterator[Statement]:
     table: Path = ()
     array = False
     arrays: set[Path] = set()
     at = 0
     while at < len(text):
         start = at
-        at += len(text[at : line_end(text, at)]) - len(text[at : line_end(text, at)].lstrip())
-        if at >= line_end(text, start) or text[at] == "#":
-            at = line_end(text, start)
+        end = line_end(text, start)
+        at = end - len(text[start:end].lstrip())
+        if at == end or text[at] == "#":
+            at = end
             continue
         if header := _HEADER.match(text, at):
             table = _path(header["key"])
             if text.startswith("[[", at):
                 arrays.add(table)
-            array = any(table[: len(each)] == each for each in arrays)
+            array = any(table[:depth] in arrays for depth in range(1, len(table) + 1))
             at = line_end(text, at)
             yield Statement(table, True, start, at, array=array)
             continue
@@ -208,17 +254,16 @@ def _statements(text: str) -> Iterator[Statement]:
 
 def _skip_key(text: str, at: int) -> int:
     """The place of the `=` behind a key."""
-    while text[at] != "=":
-        found = _STRING.match(text, at)
-        at = found.end() if found else at + 1
-    return at
+    found = _KEY.match(text, at)
+    assert found is not None
+    return found.end() - 1
 
 
 def _skip_value(text: str, at: int) -> int:
     """The place behind a value."""
     depth = 0
     while at < len(text):
-        if found := _STRING.match(text, at):
+        if found := _STRING.match(text, at) or _BETWEEN.match(text, at):
             at = found.end()
         elif text[at] in "[{":
             depth, at = depth + 1, at + 1
@@ -228,15 +273,19 @@ def _skip_value(text: str, at: int) -> int:
             if not depth:
                 break
             at = line_end(text, at)
-        elif text[at] == "\n" and not depth:
+        elif not depth:
             break
         else:
             at += 1
-    return len(text[:at].rstrip())
+    while text[at - 1].isspace():
+        at -= 1
+    return at
 
 
 def _path(key: str) -> Path:
     """The parts of a key as it is written."""
+    if _PLAIN.fullmatch(key):
+        return tuple(map(str.strip, key.split(".")))
     inside: object = tomllib.loads(f"{key.strip()} = 0")
     path = []
     while isinstance(inside, dict):

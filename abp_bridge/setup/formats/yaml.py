@@ -8,14 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.text import (
+    DEEPEST,
     Edit,
     FormatError,
+    LimitError,
     Path,
     apply_edits,
+    find_twice,
     json_of,
     line_end,
     line_number,
@@ -26,8 +30,9 @@ from abp_bridge.setup.formats.text import (
 if TYPE_CHECKING:
     import yaml
 
-DEEPEST = 100  # levels
-MOST = 1_000_000  # values, each as often as an alias names it
+# PyYAML takes long: a second for 30,000 values, or for 4 MiB of anything
+MOST = 20_000  # values, each as often as an alias names it
+LARGEST = 2**20  # characters
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 _JSON_WORDS: Mapping[str, JsonValue] = {
@@ -84,6 +89,17 @@ class Yaml:
         node = _parse(text)
         return {} if node is None else _written(node)
 
+    def check(self, text: str, path: Path) -> None:
+        """Raises FormatError where a name on the way to `path` is twice, or is no mapping; what an
+        alias stands for is not looked at.
+        """
+        node = _parse(text)
+        for place, name in enumerate(path):
+            if node is None or node.kind == "alias":
+                return
+            _check_names(text, node, path[:place])
+            node = found[1] if (found := node.find(name)) else None
+
     def insert(self, text: str, path: Path, value: JsonValue) -> str:
         """`text` with a member at `path`, where none is, and the mappings on the way to it.
 
@@ -128,14 +144,12 @@ class Yaml:
     def cut(self, text: str, path: Path) -> str:
         """`text` without the member at `path`. Raises FormatError."""
         name, node = _member(text, path)
-        start = line_start(text, name.start)
+        start, edits = line_start(text, name.start), list[Edit]()
         if len(path) > 1:
             around, siblings = _member(text, path[:-1])
             if len(siblings.members) == 1:  # nothing at all is a null, which is no mapping
                 behind = text.index(":", around.end) + 1
-                text = f"{text[:behind]} {{}}{text[behind:]}"
-                start, node.end, name.end = start + 3, node.end + 3, name.end + 3
-                name.start += 3
+                edits.append(Edit(behind, behind, " {}"))
         if text[start : name.start].strip():
             raise FormatError(
                 f"{_name(path)} shares its line: take it out by hand", line_number(text, start)
@@ -143,33 +157,50 @@ class Yaml:
         end = line_end(text, _content_end(node, name) - 1)
         if end == len(text) and not text.endswith("\n") and start:
             start -= 2 if text[:start].endswith("\r\n") else 1
-        return apply_edits(text, [Edit(start, end, "")])
+        return apply_edits(text, [*edits, Edit(start, end, "")])
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=4)
 def _parse(text: str) -> Node | None:
-    """The value of the only document; None where there is nothing but comments."""
+    """The value of the only document; None where there is nothing but comments. Kept, as a change
+    reads each text several times. Raises FormatError.
+    """
     import yaml
 
+    if len(text) > LARGEST:
+        raise LimitError(LARGEST, "characters")
     try:
-        events = list(yaml.parse(text, Loader=yaml.SafeLoader))
+        events = _events(text)
+        first = next(events, None)
+        node = None if first is None else _node(first, events, 0)
+        list(events)  # whether it ends well
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         said = getattr(problem, "problem", None) or type(problem).__name__
         raise FormatError(f"this is no YAML: {said}", mark.line + 1 if mark else 0) from None
-    if sum(isinstance(each, yaml.DocumentStartEvent) for each in events) > 1:
-        raise FormatError("it has more than one document")
-    inside = (
-        each for each in events if isinstance(each, (yaml.NodeEvent, yaml.CollectionEndEvent))
-    )
-    first = next(inside, None)
-    if first is None:
+    if node is None:
         return None
-    node = _node(first, inside, 0)
     nothing = node.kind == "scalar" and node.start == node.end and not any(node.mark[:2])
     return None if nothing else node
+
+
+def _events(text: str) -> Iterator[yaml.Event]:
+    """The events of the only document, of values alone. Raises FormatError and YAMLError."""
+    import yaml
+
+    documents = count = 0
+    for each in yaml.parse(text, Loader=yaml.SafeLoader):
+        documents += isinstance(each, yaml.DocumentStartEvent)
+        count += isinstance(each, yaml.NodeEvent)
+        if documents > 1:
+            raise FormatError("it has more than one document")
+        if count > MOST:
+            raise LimitError(MOST)
+        if isinstance(each, (yaml.NodeEvent, yaml.CollectionEndEvent)):
+            yield each
 
 
 def _node(event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
@@ -237,7 +268,7 @@ class _Anchors:
         """Raises FormatError where there are too many: a few lines can stand for billions."""
         self.size += size
         if self.size > MOST:
-            raise FormatError("its aliases stand for too much")
+            raise FormatError(f"its aliases stand for too much: for more than {MOST:,} values")
 
 
 def _value(node: Node, anchors: _Anchors) -> JsonValue:
@@ -291,15 +322,20 @@ def _walk(text: str, node: Node, path: Path) -> tuple[Node, Path]:
 
 
 def _check_mapping(text: str, node: Node, path: Path) -> None:
-    line = line_number(text, node.start)
-    what = _name(path)
     if node.kind == "alias" or node.mark[0]:
+        line = line_number(text, node.start)
+        what = _name(path)
         raise FormatError(f"{what} is shared by an anchor: what is added there counts twice", line)
+    _check_names(text, node, path)
+
+
+def _check_names(text: str, node: Node, path: Path) -> None:
+    """Raises FormatError for what is no mapping, or has a name twice."""
+    line, what = line_number(text, node.start), _name(path)
     is_null = node.kind == "scalar" and "plain" in node.mark and node.word.lower() in _EMPTY
     if node.kind != "mapping" and not (is_null and path):
         raise FormatError(f"{what} is no mapping", line)
-    names = [name.word for name, _ in node.members]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    if (twice := find_twice(name.word for name, _ in node.members)) is not None:
         raise FormatError(f'{what} has "{twice}" twice: leave one of them', line)
 
 

@@ -6,7 +6,15 @@ import pytest
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.document import FORMATS, Document
-from abp_bridge.setup.formats.text import FormatError, Path, equal, find, merged, without
+from abp_bridge.setup.formats.text import (
+    FormatError,
+    LimitError,
+    Path,
+    equal,
+    find,
+    merged,
+    without,
+)
 
 
 class Careless:
@@ -21,6 +29,9 @@ class Careless:
         return '{"abp": 1}'
 
     replace = insert
+
+    def check(self, text: str, path: Path) -> None:
+        """Everything is clear."""
 
     def cut(self, text: str, path: Path) -> str:
         return "{}"
@@ -46,6 +57,43 @@ def test_what_is_no_text_is_refused(format: str) -> None:
     with pytest.raises(FormatError, match="line 2: this is no UTF-8") as found:
         Document(b"\n\xff", format)
     assert found.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("format", "inside", "outside"),
+    [
+        ("json", '{"a": [1, 2, 3]}', '{"a": [1, 2, 3, 4]}'),
+        ("toml", "a.b = [1, 2]  # . , = [\nc = '[[[['\n", "a.b = [1, 2, 3, 4]\n"),
+        ("yaml", "a: [1, 2]\n", "a: [1, 2, 3]\n"),
+    ],
+)
+def test_no_more_values_are_read_than_a_second_allows(
+    format: str, inside: str, outside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "jsonc" if format == "json" else format
+    monkeypatch.setattr(f"abp_bridge.setup.formats.{name}.MOST", 5)
+    Document(inside.encode(), format)
+    with pytest.raises(LimitError, match="it has more than 5 values"):
+        Document(outside.encode(), format)
+
+
+@pytest.mark.parametrize(
+    ("format", "clear", "unclear", "said"),
+    [
+        ("json", "", '{"a": {}, "a": {}}', 'the file has "a" twice'),
+        ("json", '{"a": {}}', '{"a": []}', '"a" is no object'),
+        ("toml", "[a]\n", "[[a]]\n", "a is no table"),
+        ("yaml", "", "a: {}\na: {}\n", 'the file has "a" twice'),
+        ("yaml", "b: &x {}\na: *x\n", "a: []\n", '"a" is no mapping'),
+        ("yaml", "a: {abp: {}}\n", "a: {abp: 1, abp: 2}\n", '"a" has "abp" twice'),
+    ],
+)
+def test_what_stands_at_a_place_is_clear_or_said_to_be_not(
+    format: str, clear: str, unclear: str, said: str
+) -> None:
+    Document(clear.encode(), format).check(("a", "abp"))
+    with pytest.raises(FormatError, match=said):
+        Document(unclear.encode(), format).check(("a", "abp"))
 
 
 def test_half_of_a_pair_is_escaped_or_refused() -> None:

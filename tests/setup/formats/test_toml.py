@@ -128,6 +128,9 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
     Document(b"a = " + b"[" * 60 + b"]" * 60, "toml")
     with pytest.raises(FormatError, match="nested too deeply"):
         Document(b"a = " + b"[" * 101 + b"]" * 101, "toml")
+    Document(b"a" + b".a" * 99 + b" = 1\nb" + b".a" * 99 + b" = 1\n", "toml")
+    with pytest.raises(FormatError, match="line 2: it is nested too deeply"):
+        Document(b"b = 1\na" + b".a" * 50_000 + b" = 1\n", "toml")
 
 
 VALUES = st.sampled_from(

@@ -143,6 +143,7 @@ BILLIONS = "a0: &a0 x\n" + "".join(
         ("a: 1\n---\nb: 2\n", "more than one document"),
         ("a: \x00\n", "this is no YAML: "),
         ("[" * 101 + "]" * 101, "too deeply"),
+        ("#" * (2**20 + 1), "more than 1,048,576 characters"),
         (BILLIONS, "stand for too much"),
     ],
 )
