@@ -136,7 +136,7 @@ class AgentSurface:
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """One that never changes (`InputProvider.variants`)."""
-        return [SurfaceVariant(Surface.AGENT)]
+        return [SurfaceVariant(Surface.SAMPLING)]
 
     async def ask(
         self,

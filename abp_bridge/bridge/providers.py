@@ -25,8 +25,8 @@ from abp_bridge.interfaces.surface import (
 
 Own = Mapping[Surface, InputProvider]
 
-_MODEL = Surface.MODEL.value
-_BESIDE = (Surface.PAGE, Surface.TERMINAL, Surface.AGENT, Surface.QUESTIONS_API)
+_RELAY = Surface.MODEL_RELAY.value
+_BESIDE = (Surface.PAGE, Surface.TERMINAL, Surface.SAMPLING, Surface.QUESTIONS_API)
 
 
 class Providers:
@@ -76,10 +76,14 @@ class Providers:
         for name in self._order:
             if name == HOST:
                 found += [
-                    (HOST, variant) for variant in hosts if variant.surface is not Surface.MODEL
+                    (HOST, variant)
+                    for variant in hosts
+                    if variant.surface is not Surface.MODEL_RELAY
                 ]
-            elif name == _MODEL:
-                found += [(name, variant) for variant in hosts if variant.surface is Surface.MODEL]
+            elif name == _RELAY:
+                found += [
+                    (name, variant) for variant in hosts if variant.surface is Surface.MODEL_RELAY
+                ]
             elif (provider := self._own.get(name)) is not None:
                 found += [(name, variant) for variant in provider.variants(calls)]
         return found

@@ -33,7 +33,7 @@ from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 # Where a host sends its person, or waits for what they say next.
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
 _NEEDS_A_PERSON = {*_SENT_BY_THE_HOST, Surface.ACP_CHAT}
-_MODELS = (Surface.AGENT, Surface.MCP_SAMPLING)  # where no person is asked
+_MODELS = (Surface.SAMPLING, Surface.MCP_SAMPLING)  # where no person is asked
 _PERSONS_OWN = (Surface.PAGE, Surface.TERMINAL)  # where a person answers by hand
 
 # Where as much as a page holds can be read; elsewhere only what a message holds.
@@ -115,7 +115,7 @@ class Routing:
         """
         reasons = self.tried()
         there = {variant.surface for variant in self._variants}
-        for surface in (Surface.PAGE, Surface.AGENT):
+        for surface in (Surface.PAGE, Surface.SAMPLING):
             missing = SurfaceVariant(surface)
             if surface not in there and can_ask(self._question, [missing]):
                 reasons.append(f"{surface.value}: not set up ({WAYS[surface].give})")

@@ -45,7 +45,7 @@ _REASONS = {
     Outcome.CANCELLED: "dismissed the question.",
 }
 _MACHINES = {
-    Surface.MODEL: AnsweredBy.MODEL,
+    Surface.MODEL_RELAY: AnsweredBy.MODEL,
     Surface.MOCK: AnsweredBy.SCRIPT,
 }
 
@@ -112,7 +112,7 @@ class AnswerAttribution:
 
 def _is_refused(variant: SurfaceVariant, response: SurfaceResponse) -> bool:
     """Whether an agent was not asked, or its answer was kept back."""
-    return variant.surface is Surface.AGENT and response.outcome is not Outcome.ACCEPTED
+    return variant.surface is Surface.SAMPLING and response.outcome is not Outcome.ACCEPTED
 
 
 async def ask_on(

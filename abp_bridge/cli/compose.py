@@ -152,7 +152,7 @@ class Composition:
         from abp_bridge.hosts.mcp.tool_list import ToolList
 
         expect = None if not self.settings.apps else self._expect_apps
-        return ToolList(expect, asks_model=self.settings.ask_model)
+        return ToolList(expect, asks_via_model=self.settings.ask_via_model)
 
     def make_mcp_session(
         self, connection: McpConnection, begin: Callable[[Host], SessionApi]
@@ -166,7 +166,7 @@ class Composition:
             self.page,
             park=self.settings.park_timeout,
             patience=self.settings.host_tool_timeout,
-            ask_model=self.settings.ask_model,
+            ask_via_model=self.settings.ask_via_model,
         )
 
     def make_elicitor(
@@ -314,8 +314,8 @@ def make_providers(
             page,
             alone=settings.page == "off",
         )
-    if settings.model is not None:
-        own[Surface.AGENT] = _make_agent_surface(settings, ask, on_progress, tap_model)
+    if settings.sampling is not None:
+        own[Surface.SAMPLING] = _make_agent_surface(settings, ask, on_progress, tap_model)
     return Providers(host, own, order_of(settings.ask_on))
 
 
@@ -326,9 +326,9 @@ def _make_agent_surface(
     from abp_bridge.agents.targets import find_obstacle, make_agent
     from abp_bridge.core.model_budget import parse_budget
 
-    budget = settings.model_budget
+    budget = settings.sampling_budget
     return AgentSurface(
-        str(settings.model),
+        str(settings.sampling),
         partial(make_agent, tap=tap),
         ask,
         budget=None if budget is None else parse_budget(budget),

@@ -188,7 +188,7 @@ class _Proxy:
                 overhear,
                 settings.confirm,
                 _find_roots(settings),
-                can_sample=settings.model is not None,
+                can_sample=settings.sampling is not None,
             )
             return await run_proxy(
                 sides.host,

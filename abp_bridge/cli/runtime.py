@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from abp_bridge.core.sanitize import reveal
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.settings import TABLE, Settings, read_settings, read_values, warn_of_misspelt
+from abp_bridge.settings import (
+    TABLE,
+    Settings,
+    read_settings,
+    read_values,
+    warn_of_former,
+    warn_of_misspelt,
+)
 from abp_bridge.settings.readers import read_duration
 from abp_bridge.settings.row import Setting
 
@@ -34,14 +41,28 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTE
 
 def add_setting_options(parser: argparse.ArgumentParser, command: str) -> None:
     """Give `parser` the options of the settings that this command takes."""
+    from argparse import SUPPRESS
+
     groups: dict[str, argparse._ActionsContainer] = {"": parser}
     for name, row in TABLE.items():
         if row.flag and command in row.commands:
             if row.group not in groups:
                 groups[row.group] = parser.add_argument_group(row.group)
-            groups[row.group].add_argument(
-                row.flag, dest=name, default=None, help=_help(name, row), **_arguments(row)
+            group, arguments = groups[row.group], _arguments(row)
+            group.add_argument(
+                row.flag, dest=name, default=None, help=_help(name, row), **arguments
             )
+            for alias in row.aliases:
+                if alias.startswith("--"):
+                    group.add_argument(alias, dest=alias, help=SUPPRESS, **arguments)
+
+
+def take_aliases(options: argparse.Namespace) -> None:
+    """What was given by the former name of an option is given by that of today, which wins."""
+    for name, row in TABLE.items():
+        for alias in row.aliases:
+            if getattr(options, name, None) is None and hasattr(options, alias):
+                setattr(options, name, getattr(options, alias))
 
 
 def _help(name: str, row: Setting) -> str:
@@ -109,12 +130,12 @@ def load_settings(
             from abp_bridge.cli.compose import audit_log
 
             audit_log(settings.audit)
-        if settings.model is not None:
+        if settings.sampling is not None:
             from abp_bridge.agents.targets import check_model
             from abp_bridge.core.model_budget import parse_budget
 
-            budget = settings.model_budget
-            check_model(settings.model, parse_budget(budget) if budget else None)
+            budget = settings.sampling_budget
+            check_model(settings.sampling, parse_budget(budget) if budget else None)
     except AbpBridgeError as problem:
         give_up(problem)
     return settings
@@ -142,7 +163,8 @@ def load_session_settings(options: argparse.Namespace, usual: Settings | None = 
 
 
 def configure_log(options: argparse.Namespace) -> None:
-    """Log as flags and environment say, and name what looks like a misspelt setting.
+    """Log as flags and environment say, and name what looks like a misspelt setting, or has another
+    name by now.
 
     Ends the process where that cannot be.
     """
@@ -155,6 +177,7 @@ def configure_log(options: argparse.Namespace) -> None:
     except AbpBridgeError as problem:
         give_up(problem)
     warn_of_misspelt(os.environ)
+    warn_of_former(os.environ, vars(options))
 
 
 def _flags(options: argparse.Namespace) -> dict[str, object]:

@@ -33,8 +33,8 @@ class Surface(enum.Enum):
     PAGE = "page"
     QUESTIONS_API = "questions-api"
     MOCK = "mock"
-    AGENT = "agent"
-    MODEL = "model"
+    SAMPLING = "sampling"
+    MODEL_RELAY = "model-relay"
 
 
 # In which order a session asks, unless its person says otherwise: `HOST` stands for all of the
@@ -46,8 +46,8 @@ ORDER = (
     Surface.TERMINAL.value,
     Surface.QUESTIONS_API.value,
     Surface.PAGE.value,
-    Surface.AGENT.value,
-    Surface.MODEL.value,
+    Surface.SAMPLING.value,
+    Surface.MODEL_RELAY.value,
 )
 
 
@@ -247,7 +247,7 @@ _QUESTIONS_API: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE)
     QuestionShape.SAMPLING: refusal("the questions API asks the person, not a model"),
 }
 
-_MODEL: dict[QuestionShape, Cell] = dict.fromkeys(
+_MODEL_RELAY: dict[QuestionShape, Cell] = dict.fromkeys(
     QuestionShape, downgrade("in the model's words")
 ) | {
     QuestionShape.CONFIRM_DESTRUCTIVE: _NO_PROOF,
@@ -276,9 +276,9 @@ MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Cell]] = {
     (Surface.PAGE, ""): _PAGE,
     (Surface.QUESTIONS_API, ""): _QUESTIONS_API,
     (Surface.MOCK, ""): dict.fromkeys(QuestionShape, NATIVE),
-    (Surface.MODEL, ""): _MODEL,
+    (Surface.MODEL_RELAY, ""): _MODEL_RELAY,
     (Surface.MCP_SAMPLING, ""): _SAMPLING,
-    (Surface.AGENT, ""): _SAMPLING,
+    (Surface.SAMPLING, ""): _SAMPLING,
 }
 
 # Since which version of its protocol a host can have a surface; a column with a version of its own
@@ -407,7 +407,7 @@ def question_cell(question: Question, variant: SurfaceVariant) -> Cell:
     if whole.asks and question.link and variant.surface is Surface.MCP_URL:
         return _OWN_ADDRESS
     needs_proof = question.destructive or question.permits
-    if whole.asks and needs_proof and variant.surface is Surface.MODEL:
+    if whole.asks and needs_proof and variant.surface is Surface.MODEL_RELAY:
         return _NO_PROOF  # whatever its fields are: the answer would not count
     if variant.surface is Surface.ACP_CHAT and whole.asks:
         if question.permits:

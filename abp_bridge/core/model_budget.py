@@ -83,10 +83,10 @@ class Spending:
         if self._unknown:
             return (
                 f"a turn before did not say what it took in {self._budget.unit}, so that the"
-                f" budget of {self._budget} (--model-budget) cannot be kept"
+                f" budget of {self._budget} (--sampling-budget) cannot be kept"
             )
         if self._spent >= self._budget.amount:
-            return f"the budget of {self._budget} (--model-budget) is spent"
+            return f"the budget of {self._budget} (--sampling-budget) is spent"
         return ""
 
     @property

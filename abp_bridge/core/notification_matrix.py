@@ -72,7 +72,9 @@ HINTS: dict[tuple[Surface, str], Mapping[Hint, Cell]] = {
         Hint.DESCRIPTION: _IN_WORDS,
     },
     (Surface.MOCK, ""): dict.fromkeys(Hint, refusal("what is written down is taken as it is")),
-    (Surface.MODEL, ""): dict.fromkeys(Hint, downgrade("in the schema that the model is given")),
+    (Surface.MODEL_RELAY, ""): dict.fromkeys(
+        Hint, downgrade("in the schema that the model is given")
+    ),
 }
 
 MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP, ABP = (

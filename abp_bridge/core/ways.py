@@ -31,8 +31,10 @@ class Way:
 WAYS: dict[Surface, Way] = {
     Surface.PAGE: Way("--page open", "your browser is opened at a page of the bridge's own"),
     Surface.TERMINAL: Way("--tty DEVICE", "you are asked at another terminal of yours"),
-    Surface.MODEL: Way("--ask-model", "your model asks you in its chat, and brings your answer"),
-    Surface.AGENT: Way("--model MODEL", "a model of yours answers, once you have approved"),
+    Surface.MODEL_RELAY: Way(
+        "--ask-via-model", "your model asks you in its chat, and brings your answer"
+    ),
+    Surface.SAMPLING: Way("--sampling MODEL", "a model of yours answers, once you have approved"),
     Surface.QUESTIONS_API: Way(
         "--questions-api PORT", "a program that shows OpenCode's questions asks you"
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -69,9 +70,9 @@ class Settings:
     questions_api: int | None = None
     questions_password: str | None = None
     confirm: tuple[str, ...] = ()
-    ask_model: bool = False
-    model: str | None = None
-    model_budget: str | None = None
+    ask_via_model: bool = False
+    sampling: str | None = None
+    sampling_budget: str | None = None
     ask_on: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
     without_person: bool = False
@@ -101,6 +102,14 @@ _ROWS = {**apps.ROWS, **asking.ROWS, **session.ROWS, **logs.ROWS}
 TABLE: Mapping[str, Setting] = MappingProxyType(
     {each.name: _ROWS[each.name] for each in dataclasses.fields(Settings)}
 )
+_CURRENT_NAMES: Mapping[str, str] = {
+    alias: row.current_name(alias) for row in TABLE.values() for alias in row.aliases
+}
+
+
+def current_name(name: str) -> str:
+    """What the flag or variable `name` is called today; itself where that has not changed."""
+    return _CURRENT_NAMES.get(name, name)
 
 
 def read_settings(
@@ -133,16 +142,27 @@ def read_values(
     """
     found: dict[str, Any] = {}
     for name in only:
-        if flags.get(name) is not None:
-            found[name] = flags[name]
-        elif (variable := TABLE[name].variable) in environ:
-            try:
-                found[name] = TABLE[name].parse(environ[variable], "ms")
-            except ValueError as problem:
-                given = "" if TABLE[name].private else f"={quote(environ[variable])}"
-                words = f"{variable}{given} cannot be used: {problem}"
-                raise SettingsError(words) from None
+        row = TABLE[name]
+        given: Any = flags.get(name)
+        if given is None:
+            given = _read_variable(environ, row)
+        if given is not None and row.value_aliases:
+            given = tuple(row.value_aliases.get(word, word) for word in given)
+        if given is not None:
+            found[name] = given
     return found
+
+
+def _read_variable(environ: Mapping[str, str], row: Setting) -> Any:
+    names = (row.variable, *row.aliases)
+    variable = next((name for name in names if name in environ), "")
+    if not variable:
+        return None
+    try:
+        return row.parse(environ[variable], "ms")
+    except ValueError as problem:
+        given = "" if row.private else f"={quote(environ[variable])}"
+        raise SettingsError(f"{variable}{given} cannot be used: {problem}") from None
 
 
 def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -154,11 +174,11 @@ def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
         f"ABP_{row.flag[2:].upper().replace('-', '_')}": row.variable or row.flag
         for row in TABLE.values()
         if row.flag
-    }
+    } | dict(_CURRENT_NAMES)
     strange = [
         name
         for name in environ
-        if name.upper().startswith("ABP") and name not in (*known, *_ELSEWHERE)
+        if name.upper().startswith("ABP") and name not in (*known, *_CURRENT_NAMES, *_ELSEWHERE)
     ]
     for name in strange:
         if meant := nearest(name.upper(), [*known, *by_flag], MISSPELT):
@@ -169,6 +189,32 @@ def warn_of_misspelt(environ: Iterable[str]) -> None:
     """Log each name in the environment that looks like a misspelt setting; never a value."""
     for name, meant in misspelt(environ):
         logger.warning("%s in the environment is no setting: is %s meant?", name, meant)
+
+
+def find_former(
+    environ: Mapping[str, str], options: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
+    """What is given by a former name: (the former name, that of today).
+
+    Args:
+        environ: The environment.
+        options: The values of options by the names of their fields, of aliases by the alias.
+    """
+    for name, row in TABLE.items():
+        for alias in row.aliases:
+            if alias in environ or options.get(alias) is not None:
+                yield alias, row.current_name(alias)
+        given = options.get(name) or environ.get(row.variable, "")
+        words = given if isinstance(given, tuple) else re.findall(r"[\w-]+", str(given))
+        for word, current in row.value_aliases.items():
+            if word in words:
+                yield f"{row.flag} {word}", f"{row.flag} {current}"
+
+
+def warn_of_former(environ: Mapping[str, str], options: Mapping[str, object]) -> None:
+    """Log each former name that is given, with that of today."""
+    for former, current in find_former(environ, options):
+        logger.warning("%s is called %s now: the former name still works", former, current)
 
 
 def usual_settings(command: str) -> Settings:

@@ -118,17 +118,19 @@ ROWS: Mapping[str, Setting] = {
             " are called destructive, all, or one by its name. May be repeated"
         ),
     ),
-    "ask_model": _switch(
-        variable="ABP_ASK_MODEL",
-        flag="--ask-model",
+    "ask_via_model": _switch(
+        variable="ABP_ASK_VIA_MODEL",
+        flag="--ask-via-model",
+        aliases=("--ask-model", "ABP_ASK_MODEL"),
         const=True,
         group=_WHO,
         replayable="plain",
         help="where nothing else can ask, have the model ask its user and pass the answer on",
     ),
-    "model": Setting(
-        variable="ABP_MODEL",
-        flag="--model",
+    "sampling": Setting(
+        variable="ABP_SAMPLING",
+        flag="--sampling",
+        aliases=("--model", "ABP_MODEL"),
         commands=(*ASKING, "try"),
         metavar="MODEL",
         group=_WHO,
@@ -139,9 +141,10 @@ ROWS: Mapping[str, Setting] = {
             " You approve what it is sent"
         ),
     ),
-    "model_budget": Setting(
-        variable="ABP_MODEL_BUDGET",
-        flag="--model-budget",
+    "sampling_budget": Setting(
+        variable="ABP_SAMPLING_BUDGET",
+        flag="--sampling-budget",
+        aliases=("--model-budget", "ABP_MODEL_BUDGET"),
         commands=(*ASKING, "try"),
         metavar="AMOUNT",
         group=_WHO,
@@ -152,6 +155,7 @@ ROWS: Mapping[str, Setting] = {
     "ask_on": Setting(
         variable="ABP_ASK_ON",
         flag="--ask-on",
+        value_aliases={"agent": "sampling", "model": "model-relay"},
         read=read_list(", "),
         separator=",",
         metavar="NAMES",
@@ -160,8 +164,8 @@ ROWS: Mapping[str, Setting] = {
         shown="all that are set up, in this order",
         replayable="plain",
         help=(
-            "ask on these only, in this order: mock,host,terminal,questions-api,page,agent,model as"
-            " far as they are set up"
+            "ask on these only, in this order: mock,host,terminal,questions-api,page,sampling,"
+            "model-relay as far as they are set up"
         ),
     ),
     "roots": Setting(
@@ -195,8 +199,8 @@ SURFACES = {
     "terminal": "tty",
     "questions-api": "questions_api",
     "page": "page",
-    "agent": "model",
-    "model": "ask_model",
+    "sampling": "sampling",
+    "model-relay": "ask_via_model",
 }
 # What sets up such a surface, as a person gives it.
 SET_UP_BY: Mapping[str, str] = {

@@ -99,8 +99,8 @@ def _check_listen(settings: Settings) -> Iterator[str]:
 
 
 def _check_budget(settings: Settings) -> Iterator[str]:
-    if settings.model_budget is not None and settings.model is None:
-        yield "--model-budget is for --model: give that too"
+    if settings.sampling_budget is not None and settings.sampling is None:
+        yield "--sampling-budget is for --sampling: give that too"
 
 
 def _check_browser(settings: Settings) -> Iterator[str]:

@@ -37,7 +37,7 @@ CODE_LIMIT = 3.0
 GRACE = 0.5
 MAX_TEXT = 500  # characters of a question's words
 CONTROLLING = "/dev/tty"
-_NOBODY = ("mock", "mcp-sampling", "agent")  # the surfaces where no person is asked
+_NOBODY = ("mock", "mcp-sampling", "sampling")  # the surfaces where no person is asked
 _PLACES = {"page": "on a page in your browser", "terminal": "at your terminal"}
 _AT_HOST = "where your agent runs"
 

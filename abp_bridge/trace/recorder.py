@@ -41,7 +41,7 @@ from abp_bridge.core.notice import describe
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.rpc.file_lock import lock
 from abp_bridge.rpc.tap import Tap, observe_stream
-from abp_bridge.settings import Settings, to_environment, usual_settings
+from abp_bridge.settings import TABLE, Settings, to_environment, usual_settings
 from abp_bridge.trace.format import (
     BEHIND,
     BRIDGE,
@@ -215,12 +215,13 @@ class Recorder:
         clean = self._redactor.clean_text
         variables = to_environment(self._settings, usual_settings(self._command))
         behind = BEHIND.get(self._command)
-        model = self._settings.model or ""
+        model = self._settings.sampling or ""
         overheard = [MODEL] if model.startswith(("acp:", "http:", "https:")) else []
         if overheard:  # others are named alike wherever they are
             name = model.partition("#")[2]
             stands = f"{{{MODEL}}}"
-            variables["ABP_MODEL"] = f"acp:{stands}" if model[:4] == "acp:" else f"{stands}#{name}"
+            stands = f"acp:{stands}" if model[:4] == "acp:" else f"{stands}#{name}"
+            variables[TABLE["sampling"].variable] = stands
         head = Head(
             fixture=False,
             host=_protocol(first.value),

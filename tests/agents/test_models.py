@@ -76,7 +76,7 @@ def test_a_server_behind_the_proxy_gets_an_answer(
     era: str, upstream: str, path: str, tmp_path: Path
 ) -> None:
     server = (sys.executable, str(APPS / "exotic_server.py"), upstream, str(tmp_path / "log"))
-    command = [*MCP, "--model", "cli:claude", "--page", "off", "--", *server]
+    command = [*MCP, "--sampling", "cli:claude", "--page", "off", "--", *server]
     with Person(command, env=environment(PYTHONPATH=str(TESTS), PATH=path)) as host:
         host.era, host.log = era, tmp_path / "log"
         host.shake_hands()
@@ -135,7 +135,7 @@ def test_an_app_gets_an_answer(
     """On a pipe, and as a page in Chromium; from a model of each kind."""
     call = {"arguments": {"capability": "demo.ask", "params": {"request": TASK}}}
     with model(tmp_path) as word:
-        command = [*SERVE, "--app", app, "--model", word, "--model-budget", "5tokens"]
+        command = [*SERVE, "--app", app, "--sampling", word, "--sampling-budget", "5tokens"]
         command += ["--record", str(tmp_path / "trace")]
         with Person(command, env=environment(PATH=path)) as host:
             host.era = era
@@ -145,7 +145,7 @@ def test_an_app_gets_an_answer(
             words = json.dumps(host.call("abp_call", asked, **call))
             assert (ANSWER if model is not acp else "Good journey to you.") in words
             again = json.dumps(host.call("abp_call", asked, **call))
-            assert "the budget of 5 tokens (--model-budget) is spent" in again
+            assert "the budget of 5 tokens (--sampling-budget) is spent" in again
             assert "> What colour? In three words." in asked[0]["params"]["message"]
             assert len(asked) == 1
             if model is not address:  # a status says too much of where it runs to be played
@@ -175,7 +175,7 @@ def test_a_shell_gets_an_answer_that_was_changed(
     monkeypatch.setenv("PATH", path)
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps(["review", "edit", "It is red."]))
-    asked = ("ask", "sampling", json.dumps(TASK["params"]), "--model", "cli:claude")
+    asked = ("ask", "sampling", json.dumps(TASK["params"]), "--sampling", "cli:claude")
     done = run(*asked, "--answers", str(answers), "--on", "mock")
     assert done.returncode == 0, done.stderr
     response = json.loads(done.stdout)
@@ -187,13 +187,13 @@ def test_a_shell_gets_an_answer_that_was_changed(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--model", "claude"], "'claude' is no model: write"),
-        (["--model", "cli:clade"], "there is no agent cli:clade: write cli: and one of"),
-        (["--model", "cli:codex"], "cli:codex always has its tools"),
-        (["--model", "cli:claude", "--model-budget", "lots"], "2USD, 100000tokens"),
-        (["--model-budget", "2"], "--model-budget is for --model"),
-        (["--model", "openai:gpt-5", "--model-budget", "2EUR"], "is known in USD"),
-        (["--model", "http://127.0.0.1:1/v1"], "http://127.0.0.1:1/v1#NAME"),
+        (["--sampling", "claude"], "'claude' is no model: write"),
+        (["--sampling", "cli:clade"], "there is no agent cli:clade: write cli: and one of"),
+        (["--sampling", "cli:codex"], "cli:codex always has its tools"),
+        (["--sampling", "cli:claude", "--sampling-budget", "lots"], "2USD, 100000tokens"),
+        (["--sampling-budget", "2"], "--sampling-budget is for --sampling"),
+        (["--sampling", "openai:gpt-5", "--sampling-budget", "2EUR"], "is known in USD"),
+        (["--sampling", "http://127.0.0.1:1/v1"], "http://127.0.0.1:1/v1#NAME"),
     ],
 )
 def test_a_model_that_is_none_is_said_at_the_start(options: list[str], why: str) -> None:
@@ -216,12 +216,12 @@ async def test_buttons_are_enough_to_approve_and_to_see_the_answer(path: str) ->
         (option,) = [each for each in params["options"] if each["name"].startswith(words)]
         return selected(option["optionId"])
 
-    model = ("--app", "demo", "--model", "cli:claude")
+    model = ("--app", "demo", "--sampling", "cli:claude")
     async with proxied(*model, handler=handler, env={"PATH": path}) as client:
         session = await opened(client)
         response = await ask(client, session, "sampling/create", **TASK["params"])
         assert response["data"] == {"result": ANSWER}
-        assert response["metadata"]["route"] == "agent"
+        assert response["metadata"]["route"] == "sampling"
     assert len(shown) == 3
 
 
@@ -244,7 +244,16 @@ def test_what_is_asked_of_a_model_and_cannot_be_answered_goes_no_further(
     path: str, tmp_path: Path
 ) -> None:
     (program := tmp_path / "server.py").write_text(UNANSWERABLE)
-    command = [*MCP, "--model", "cli:claude", "--page", "off", "--", sys.executable, str(program)]
+    command = [
+        *MCP,
+        "--sampling",
+        "cli:claude",
+        "--page",
+        "off",
+        "--",
+        sys.executable,
+        str(program),
+    ]
     with Person(command, env=environment(PATH=path)) as host:
         host.shake_hands()
         call = host.begin("tools/call", {"name": "x"})

@@ -46,7 +46,7 @@ Json = Any
 
 pytestmark = pytest.mark.anyio
 
-AGENT = SurfaceVariant(Surface.AGENT)
+AGENT = SurfaceVariant(Surface.SAMPLING)
 BLUE = AgentResponse("It is blue.", usage=Usage("turn", 3, 4, Cost(0.5, "USD")), model="m-1")
 UNSUPPORTED = Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason="nobody is here")
 

@@ -146,7 +146,7 @@ async def test_a_no_means_that_nothing_is_called_and_the_result_says_so(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", ERAS)
-@pytest.mark.parametrize("options", [(), ("--ask-model",)], ids=["nobody", "a model"])
+@pytest.mark.parametrize("options", [(), ("--ask-via-model",)], ids=["nobody", "a model"])
 async def test_without_a_person_nothing_is_called(
     version: str, options: tuple[str, ...], desk: Desk
 ) -> None:

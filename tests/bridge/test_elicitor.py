@@ -258,7 +258,7 @@ async def test_whoever_is_late_is_said_to_be_late(refuses: bool, late: str) -> N
 
     class Late(Person):
         def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-            return [SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.AGENT)]
+            return [SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.SAMPLING)]
 
         async def ask(
             self, question: Question, variant: SurfaceVariant, *more: Any

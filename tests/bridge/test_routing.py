@@ -112,7 +112,7 @@ def test_when_no_surface_is_left_each_says_why() -> None:
     assert reason(asked()) == nobody + page
     assert reason(asked(), FORM) == nobody + page
     assert reason(asked(kind=Kind.SAMPLING), FORM) == (
-        "mcp-form: a form asks the person, not a model; agent: not set up (--model MODEL)"
+        "mcp-form: a form asks the person, not a model; sampling: not set up (--sampling MODEL)"
     )
 
 
@@ -133,11 +133,11 @@ def test_a_surface_that_was_tried_in_vain_says_why_first() -> None:
 
 
 def test_where_a_model_says_why_it_does_not_answer_nobody_else_has_to() -> None:
-    agent = SurfaceVariant(Surface.AGENT)
+    agent = SurfaceVariant(Surface.SAMPLING)
     routing = Routing(asked(kind=Kind.SAMPLING), [FORM, agent, PAGE])
     (attempt,) = routing.attempts()
     routing.refuse(attempt, SurfaceUnsupportedError("gone", lasting=True))
-    assert routing.reason() == "Nobody could be asked: agent: gone"
+    assert routing.reason() == "Nobody could be asked: sampling: gone"
     approval = replace(asked(secret=True), permits=Permission.SAMPLING)
     routing = Routing(approval, [agent, SAMPLING, FORM])
     assert not [*routing.attempts()]

@@ -604,7 +604,7 @@ def test_a_model_cannot_be_asked_on_the_page() -> None:
     ended = ask("sampling", "A poem", "--on", "page")
     response = json.loads(ended.stdout)
     assert (ended.returncode, response["error"]["code"]) == (1, "NOT_SUPPORTED")
-    assert b"nobody was asked; to be asked: --model MODEL" in ended.stderr
+    assert b"nobody was asked; to be asked: --sampling MODEL" in ended.stderr
     assert "a page asks the person, not a model" in response["error"]["message"]
 
 

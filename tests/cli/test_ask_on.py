@@ -14,14 +14,14 @@ from abp_bridge.settings import SettingsError, read_settings
     [
         (
             "telepathy",
-            "'telepathy' is no surface; there are mock, host, terminal, questions-api, page, agent,"
-            " model",
+            "'telepathy' is no surface; there are mock, host, terminal, questions-api, page,"
+            " sampling, model-relay",
         ),
         ("mock", "mock is not set up: give --answers FILE too"),
         ("terminal", "terminal is not set up: give --tty DEVICE too"),
         ("questions-api", "questions-api is not set up: give --questions-api PORT too"),
         ("page", "page is not set up: give --page too"),
-        ("model", "model is not set up: give --ask-model too"),
+        ("model-relay", "model-relay is not set up: give --ask-via-model too"),
     ],
 )
 def test_an_order_names_only_what_is_set_up(name: str, why: str) -> None:

@@ -172,7 +172,7 @@ ROOMS: dict[str, Room] = {
     ),
     "agents": (
         "abp_bridge.agents.surface:AgentSurface.ask",
-        [*SERVE, "--model", MODEL],
+        [*SERVE, "--sampling", MODEL],
         ask_in_a_form("sampling/create", task="Say hello."),
         ASKED,
     ),

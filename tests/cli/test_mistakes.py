@@ -60,7 +60,7 @@ COMMAND_LINES = {
     "serve --app mcp:x'": "this cannot be read as a command: No closing quotation",
     "serve --confirm destructiv": "--confirm 'destructiv': is destructive meant?",
     "serve --ask-on pag": "--ask-on: 'pag' is no surface; there are mock, host, terminal",
-    "serve --model foo": "'foo' is no model: write cli:NAME, acp:COMMAND",
+    "serve --sampling foo": "'foo' is no model: write cli:NAME, acp:COMMAND",
     "serve --root /nope": "--root '/nope' is no folder",
     "serve --answers /nope": "the answers file /nope cannot be read: No such file or directory. It"
     " must be a JSON list",
@@ -169,10 +169,10 @@ PLANTED_WORDS = (
     "serve --app mcp:python|--password|hunter2|'",
     "serve --allow http://u:hunter2@h/",
     "serve --listen 1234 --listen-origin http://u:hunter2@h/",
-    "serve --model cli:claude|--api-key|hunter2|'",
-    "serve --model acp:claude|--api-key|hunter2|'",
-    "serve --model opnai:hunter2",
-    "serve --model http://u:hunter2@h/#m",
+    "serve --sampling cli:claude|--api-key|hunter2|'",
+    "serve --sampling acp:claude|--api-key|hunter2|'",
+    "serve --sampling opnai:hunter2",
+    "serve --sampling http://u:hunter2@h/#m",
     "serve http://u:hunter2@h/",
     "serve --call-timeout htp://u:hunter2@h/",
 )

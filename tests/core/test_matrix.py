@@ -158,7 +158,7 @@ CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
     ),
     SurfaceVariant(Surface.MCP_URL): PAGE,
     **dict.fromkeys(
-        (SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.AGENT)),
+        (SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.SAMPLING)),
         dict.fromkeys(QuestionShape, "no: this surface asks a model, not the person")
         | {QuestionShape.SAMPLING: "native"},
     ),
@@ -183,7 +183,7 @@ CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
     SurfaceVariant(Surface.ABP): AGENT,
     SurfaceVariant(Surface.QUESTIONS_API): API,
     SurfaceVariant(Surface.MOCK): dict.fromkeys(QuestionShape, "native"),
-    SurfaceVariant(Surface.MODEL): MODEL_ASKS,
+    SurfaceVariant(Surface.MODEL_RELAY): MODEL_ASKS,
 }
 CELL_ROWS = [
     (column, asked, words) for column, row in CELLS.items() for asked, words in row.items()
@@ -387,7 +387,7 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
     ),
     "what is left has to be askable too": (
         replace(asked(NESTED, replace(TEXT, required=False)), destructive=True),
-        [PERMISSION, SurfaceVariant(Surface.MODEL)],
+        [PERMISSION, SurfaceVariant(Surface.MODEL_RELAY)],
         [],
     ),
     "nothing to fill in is nothing to type": (asked(), [SAID], []),
@@ -461,7 +461,15 @@ def test_a_surface_that_refuses_everything_is_not_usable() -> None:
 
 
 def test_without_a_word_of_the_person_the_usual_order_holds() -> None:
-    assert order_of([]) == ("mock", "host", "terminal", "questions-api", "page", "agent", "model")
+    assert order_of([]) == (
+        "mock",
+        "host",
+        "terminal",
+        "questions-api",
+        "page",
+        "sampling",
+        "model-relay",
+    )
 
 
 def test_the_persons_own_order_is_the_whole_order() -> None:

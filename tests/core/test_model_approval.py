@@ -92,5 +92,5 @@ def test_an_answer_that_is_changed_needs_a_person_too() -> None:
 
 def test_no_model_is_asked_whether_a_model_may_be() -> None:
     question = make_approval("a", ASKED, "m", "words")
-    assert not question_cell(question, SurfaceVariant(Surface.MODEL)).asks
+    assert not question_cell(question, SurfaceVariant(Surface.MODEL_RELAY)).asks
     assert question_cell(question, SurfaceVariant(Surface.ACP_PERMISSION)).asks

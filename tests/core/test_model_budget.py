@@ -51,9 +51,9 @@ def test_without_a_budget_nothing_is_too_much() -> None:
     ("budget", "answers", "why"),
     [
         (Budget(1, "USD"), [CHEAP], ""),
-        (Budget(1, "USD"), [CHEAP, CHEAP], "the budget of 1 USD (--model-budget) is spent"),
+        (Budget(1, "USD"), [CHEAP, CHEAP], "the budget of 1 USD (--sampling-budget) is spent"),
         (Budget(41, "tokens"), [CHEAP], ""),
-        (Budget(40, "tokens"), [CHEAP], "the budget of 40 tokens (--model-budget) is spent"),
+        (Budget(40, "tokens"), [CHEAP], "the budget of 40 tokens (--sampling-budget) is spent"),
         (Budget(1, "USD"), [(CHEAP[0], None)], "did not say what it took in USD"),
         (Budget(1, "EUR"), [CHEAP], "did not say what it took in EUR"),
         (Budget(9, "tokens"), [(None, CHEAP[1])], "did not say what it took in tokens"),

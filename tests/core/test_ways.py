@@ -19,9 +19,9 @@ def asked(*, kind: Kind = Kind.INPUT, secret: bool = False) -> Question:
 @pytest.mark.parametrize(
     ("question", "surfaces"),
     [
-        (asked(), {"PAGE", "TERMINAL", "MODEL", "QUESTIONS_API"}),
+        (asked(), {"PAGE", "TERMINAL", "MODEL_RELAY", "QUESTIONS_API"}),
         (asked(secret=True), {"PAGE", "TERMINAL"}),
-        (asked(kind=Kind.SAMPLING), {"AGENT"}),
+        (asked(kind=Kind.SAMPLING), {"SAMPLING"}),
     ],
 )
 def test_only_a_way_that_leads_somewhere_is_named(question: Question, surfaces: set[str]) -> None:
@@ -30,7 +30,7 @@ def test_only_a_way_that_leads_somewhere_is_named(question: Question, surfaces: 
 
 
 def test_what_is_there_already_is_no_way_and_neither_is_what_cannot_be() -> None:
-    found = list(find_ways(asked(), [Surface.PAGE], EVERY - {Surface.MODEL}))
+    found = list(find_ways(asked(), [Surface.PAGE], EVERY - {Surface.MODEL_RELAY}))
     assert [way.split(" ")[0] for way in found] == ["--tty", "--questions-api"]
 
 

@@ -89,7 +89,8 @@ def settings_table() -> Iterable[str]:
         value = getattr(usual, name)
         default = row.shown or ("none" if value in (None, ()) else f"`{row.format(value)}`")
         unit = ", in ms" if row.duration else ""
-        yield f"| {code(row.variable)} | {code(row.flag)} | {default}{unit} | {row.help} |"
+        former = f" (formerly {' and '.join(map(code, row.aliases))})" if row.aliases else ""
+        yield f"| {code(row.variable)} | {code(row.flag)} | {default}{unit} | {row.help}{former} |"
 
 
 def code(words: str) -> str:

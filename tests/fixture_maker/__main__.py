@@ -29,7 +29,7 @@ def make(case: Case) -> str:
     with tempfile.TemporaryDirectory(prefix="abp-fixture-") as folder:
         bridge = Bridge(case, Path(folder))
         recording = read(bridge.play())[-1]
-    model = ("--model", bridge.model) if bridge.model else ()
+    model = ("--sampling", bridge.model) if bridge.model else ()
     whole = replace(recording, entries=tuple(bridge.beside.merged(recording.entries)))
     fixture = reduce(whole, case.shows, looking=case.lists)
     env = {name: value for name, value in fixture.head.env.items() if name == "ABP_PERSON_FLOOR"}

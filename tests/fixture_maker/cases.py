@@ -73,7 +73,7 @@ def cases() -> Iterator[Case]:
     for (surface, version), row in MATRIX.items():
         for name, shapes in _grouped(surface, version, list(row)):
             yield _cells(surface, version, name, shapes)
-        if surface not in (Surface.MCP_SAMPLING, Surface.AGENT):
+        if surface not in (Surface.MCP_SAMPLING, Surface.SAMPLING):
             yield _hinted(surface, version)
     yield from _pointers()
     yield _without()
@@ -107,7 +107,7 @@ TOGETHER = (
     Surface.PAGE,
     Surface.TERMINAL,
     Surface.QUESTIONS_API,
-    Surface.MODEL,
+    Surface.MODEL_RELAY,
 )
 GROUPS = {
     **dict.fromkeys(["TEXT", "FORMATTED_TEXT", "NUMBER", "RANGE", "NESTED", "SECRET"], "typed"),
@@ -154,7 +154,7 @@ def _cells(surface: Surface, version: str, name: str, shapes: list[QuestionShape
     if surface is Surface.MOCK:
         files["answers.json"] = json.dumps([_written(shape) for shape in shapes])
     written: tuple[str, ...] = ()
-    if surface is Surface.AGENT and name != "refused":
+    if surface is Surface.SAMPLING and name != "refused":
         files["answers.json"] = json.dumps([{"match": "May this be sent", "value": "send"}])
         written = ("--answers", "{folder}/answers.json")
     env = dict(spoken.env)

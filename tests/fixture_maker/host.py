@@ -62,7 +62,7 @@ class Bridge(EnvelopePeer):
         role = ["serve", "--app", app]
         self.model = model.stands
         if model.word:
-            role += ["--model", model.word]
+            role += ["--sampling", model.word]
         behind: tuple[str, ...] = ()
         if case.protocol == "proxy":
             role, behind = ["acp", *role[1:]], ("acp_agent.py", "--plain")

@@ -115,7 +115,7 @@ ANSWER: Mapping[Surface, Callable[[Question, Json, str], Json]] = dict.fromkeys(
     Surface.ACP_FORM: on_form,
     Surface.ABP: on_agent,
     Surface.ACP_PERMISSION: by_buttons,
-    Surface.MODEL: by_model,
+    Surface.MODEL_RELAY: by_model,
 }
 
 

@@ -1,5 +1,5 @@
-"""Real ACP agents as models, as `--model acp:COMMAND` has them: a turn, one that goes on with it in
-a new process and is refused a tool, one that is stopped, and a session that is not there.
+"""Real ACP agents as models, as `--sampling acp:COMMAND` has them: a turn, one that goes on with it
+in a new process and is refused a tool, one that is stopped, and a session that is not there.
 """
 
 from __future__ import annotations

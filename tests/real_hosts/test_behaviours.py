@@ -51,7 +51,7 @@ QUESTION = "Book Lisbon?"
 UNASKED = {
     "trip.sign_in": ("The key of your account?", "--page open"),
     "trip.confirm": (QUESTION, "--page open"),
-    "trip.describe": ("Describe Lisbon.", "--model MODEL"),
+    "trip.describe": ("Describe Lisbon.", "--sampling MODEL"),
 }
 
 

@@ -267,7 +267,7 @@ def test_everything_samples_from_a_model_of_the_persons(
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     server = [str(installed("everything")), "stdio"]
     with Host(
-        server, "--model", word, can=CANNOT, env={**person.environment, **place, **path}
+        server, "--sampling", word, can=CANNOT, env={**person.environment, **place, **path}
     ) as host:
         host.greet()
         call = host.begin_call("trigger-sampling-request", prompt="Hello in four words.")

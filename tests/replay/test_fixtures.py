@@ -418,10 +418,10 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
         ),
     },
     Surface.MOCK: {"": lambda shown: shown.nothing},
-    Surface.MODEL: {"in the model's words": by_the_model},
+    Surface.MODEL_RELAY: {"in the model's words": by_the_model},
     Surface.ABP: {"": by_abp, "as a confirm": by_abps_confirm},
     Surface.MCP_SAMPLING: {"": lambda shown: len(shown.samplings) == 1 and not shown.forms},
-    Surface.AGENT: {"": lambda shown: shown.nothing},
+    Surface.SAMPLING: {"": lambda shown: shown.nothing},
 }
 
 
@@ -563,7 +563,7 @@ TREATED = {
         Surface.QUESTIONS_API,
         Surface.MOCK,
         Surface.MCP_SAMPLING,
-        Surface.AGENT,
+        Surface.SAMPLING,
     },
     Support.OUT_OF_BAND: {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE},
 }
@@ -639,7 +639,7 @@ def test_what_is_suggested_and_described_has_a_fixture_wherever_it_is_shown() ->
         for hint in row
     }
     assert set(HINTS) == {
-        column for column in MATRIX if column[0] not in (Surface.MCP_SAMPLING, Surface.AGENT)
+        column for column in MATRIX if column[0] not in (Surface.MCP_SAMPLING, Surface.SAMPLING)
     }
 
 
@@ -688,9 +688,13 @@ HINTED: dict[tuple[Surface, Hint, str], str] = {
     (Surface.QUESTIONS_API, ABOUT, "in words"): "on the card?\\n\\nAs it is printed there",
     (Surface.MOCK, DEFAULT, "what is written down is taken as it is"): '"route": "mock"',
     (Surface.MOCK, ABOUT, "what is written down is taken as it is"): '"route": "mock"',
-    (Surface.MODEL, DEFAULT, "in the schema that the model is given"): '\\"default\\": \\"Ann\\"',
     (
-        Surface.MODEL,
+        Surface.MODEL_RELAY,
+        DEFAULT,
+        "in the schema that the model is given",
+    ): '\\"default\\": \\"Ann\\"',
+    (
+        Surface.MODEL_RELAY,
         ABOUT,
         "in the schema that the model is given",
     ): '\\"description\\": \\"As it is printed there\\"',

@@ -456,8 +456,8 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "a file above": ({"run": ["serve", "--answers", "{folder}/../x"]}, "it must lie in {folder}"),
     "a root elsewhere": ({"run": ["serve", "--root", "/"]}, "it must lie in {folder}"),
     "a model at an address": (
-        {"env": {"ABP_MODEL": "https://x.example/v1#m"}},
-        "ABP_MODEL='https://x.example/v1#m' is refused: a model must be a stand-in",
+        {"env": {"ABP_SAMPLING": "https://x.example/v1#m"}},
+        "ABP_SAMPLING='https://x.example/v1#m' is refused: a model must be a stand-in",
     ),
     "another terminal": ({"run": ["serve", "--tty", "/dev/tty1"]}, "it must be {tty}"),
     "another port": ({"run": ["serve", "--questions-api", "80"]}, "it must be {port}"),
@@ -545,7 +545,8 @@ def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
             ],
             {"TZ": "Europe/Berlin", "LC_ALL": "C.UTF-8"},
         ),
-        (["mcp", "--model", "openai:gpt-5-mini", "--", "{server}"], {}),
+        (["mcp", "--sampling", "openai:gpt-5-mini", "--", "{server}"], {}),
+        (["serve", "--sampling={app model}#llama3"], {"ABP_SAMPLING": "cli:claude"}),
         (["serve", "--model={app model}#llama3"], {"ABP_MODEL": "cli:claude"}),
         (
             ["acp", "--record", "{folder}/x", "--", "{agent}", "--anything", "-c", "{ }"],

@@ -492,8 +492,8 @@ SIDES: dict[str, Side] = {
     ),
     "a model": Side(
         ModelHost,
-        SurfaceVariant(Surface.MODEL),
-        {"ask_on": ("model",), "ask_model": True},
+        SurfaceVariant(Surface.MODEL_RELAY),
+        {"ask_on": ("model-relay",), "ask_via_model": True},
         takes_down=False,
     ),
 }

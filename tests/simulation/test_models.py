@@ -89,8 +89,8 @@ def test_who_asks_a_model_has_one_answer_that_nobody_made_up(
     for name, asker in ASKERS.items():
         for pair in filter(asker.asks_for, SAMPLING):
             model = Model(FAULTS[fault])
-            settings = {"model": "cli:claude"}
-            side = Side(HOSTS[host], SurfaceVariant(Surface.AGENT), settings)
+            settings = {"sampling": "cli:claude"}
+            side = Side(HOSTS[host], SurfaceVariant(Surface.SAMPLING), settings)
             with (
                 patch.object(targets, "make_agent", lambda *how, model=model, **more: model),
                 patch.object(targets, "find_obstacle", lambda *how, **more: ""),

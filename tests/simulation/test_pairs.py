@@ -245,7 +245,7 @@ def _wrong_teller(session: Session, side: Side) -> Iterator[str]:
     assert session.question is not None
     assert session.answer is not None
     asks_model = session.question.kind is Kind.SAMPLING
-    by_model = asks_model or side.variant.surface is Surface.MODEL
+    by_model = asks_model or side.variant.surface is Surface.MODEL_RELAY
     told = [AnsweredBy.MODEL] if by_model else [AnsweredBy.PERSON]
     if side.variant.surface is Surface.QUESTIONS_API:  # nobody knows who is at a program
         told.append(AnsweredBy.UNKNOWN)

@@ -106,7 +106,7 @@ async def test_nothing_that_a_model_can_read_opens_the_page(
 async def test_guesses_are_bounded_and_the_question_goes_on_down_the_ladder() -> None:
     """A model that guesses ends the page, and is asked itself, where that is allowed."""
     with Tty() as terminal:
-        options = ["--tty", terminal.name, "--ask-model", "--ask-on", "page,model"]
+        options = ["--tty", terminal.name, "--ask-via-model", "--ask-on", "page,model-relay"]
         async with hosted("--app", "demo", "--page", *options) as host:
             address = await address_of(host)
             code = terminal.code()

@@ -69,12 +69,12 @@ async def test_a_person_sees_what_a_model_is_sent_and_changes_what_it_answers(
         settings = [
             "--app",
             "demo:page",
-            "--model",
+            "--sampling",
             word,
             "--page",
             "open",
             "--ask-on",
-            "page,agent",
+            "page,sampling",
         ]
         env = {"BROWSER": programs.add("browser"), "DISPLAY": ":1"}
         async with hosted(*settings, env=env) as host, anyio.create_task_group() as tasks:

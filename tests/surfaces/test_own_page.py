@@ -258,7 +258,7 @@ async def test_what_only_a_model_was_told_does_not_stop_a_hosts_clock() -> None:
     goes on.
     """
     info = types.Implementation(name="codex-mcp-client", version="0.169.0")
-    options = ["--ask-model", "--ask-on", "model"]
+    options = ["--ask-via-model", "--ask-on", "model-relay"]
     async with hosted(
         "--app",
         "demo",

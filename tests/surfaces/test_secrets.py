@@ -201,7 +201,7 @@ async def test_a_host_with_none_of_these_is_never_asked(planted: Planted) -> Non
         raise AssertionError(params)
 
     async with hosted(
-        *planted.arguments, "--ask-model", answer=fill_in, client_info=CODEX, env=planted.env
+        *planted.arguments, "--ask-via-model", answer=fill_in, client_info=CODEX, env=planted.env
     ) as host:
         response = json.loads(text(await host.call("unlock")))
         planted.wire += [host.wire.lines, await host.status()]

@@ -164,7 +164,7 @@ SAID_AGAIN: tuple[Json, ...] = (
 
 @pytest.mark.parametrize(
     ("surface", "version"),
-    [column for column in MATRIX if column[0] not in (Surface.MCP_SAMPLING, Surface.AGENT)],
+    [column for column in MATRIX if column[0] not in (Surface.MCP_SAMPLING, Surface.SAMPLING)],
     ids=str,
 )
 def test_a_secret_stands_nowhere_whatever_asks(

@@ -48,7 +48,7 @@ def choose_surfaces(settings: Settings, on: str | None) -> Settings:
     """`settings` with those surfaces set up that are asked on: `on`, one of `SURFACES`, or all that
     there are.
     """
-    model = () if settings.model is None else (Surface.AGENT.value,)
+    model = () if settings.sampling is None else (Surface.SAMPLING.value,)
     terminals = settings.tty or controlling() or (CONTROLLING if on else None)
     return replace(
         settings,

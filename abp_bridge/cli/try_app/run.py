@@ -169,7 +169,7 @@ def _make_page_answerer() -> Answerer:
 
 def _page_environment(settings: Settings, *, asks: bool) -> dict[str, str]:
     """What has a bridge ask on its own page, and on no form of this host's; or nowhere."""
-    model = () if settings.model is None else (Surface.AGENT.value,)
+    model = () if settings.sampling is None else (Surface.SAMPLING.value,)
     on = (PAGE if asks else HOST, *model)
     if not asks:
         return {"ABP_ASK_ON": ",".join(on)}

@@ -41,7 +41,7 @@ class McpSession(McpSurfaces):
         page: Where the person is sent.
         park: How long a call is kept for a host to come back to, in seconds.
         patience: How long the host waits for a tool, in seconds, where its user has changed that.
-        ask_model: Whether the host's model may be asked to ask its user.
+        ask_via_model: Whether the host's model may be asked to ask its user.
     """
 
     def __init__(
@@ -52,20 +52,20 @@ class McpSession(McpSurfaces):
         *,
         park: float,
         patience: float | None = None,
-        ask_model: bool = False,
+        ask_via_model: bool = False,
     ) -> None:
         self._patience = patience
         self._calls = ToolCalls(
             connection.tasks, limit=park, timeout_of=self._timeout_of, on_progress=self._on_progress
         )
-        super().__init__(connection, page, self._calls.find_parked, ask_model=ask_model)
+        super().__init__(connection, page, self._calls.find_parked, ask_via_model=ask_via_model)
         self._api = begin(self)
         self._toolbox = McpTools(self._api, self._calls, connection.tools)
 
     def ways(self, question: Question) -> Sequence[str]:
         """Those in the host, and its model, which can bring an answer (`Advising.ways`)."""
         there = {variant.surface for variant in self.variants(question.calls)}
-        return (*super().ways(question), *find_ways(question, there, (Surface.MODEL,)))
+        return (*super().ways(question), *find_ways(question, there, (Surface.MODEL_RELAY,)))
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         """Log a notice for the host, and tell those who subscribed to the state that it changes

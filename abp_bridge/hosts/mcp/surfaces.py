@@ -62,7 +62,7 @@ class McpSurfaces:
         connection: Where the host is spoken to.
         page: Where the person is sent.
         find_parked: The first of these calls that is parked: a modern host is asked with it.
-        ask_model: Whether the host's model may be asked to ask its user.
+        ask_via_model: Whether the host's model may be asked to ask its user.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class McpSurfaces:
         page: Page,
         find_parked: FindParked = find_none,
         *,
-        ask_model: bool = False,
+        ask_via_model: bool = False,
     ) -> None:
         self._connection = connection
         self._page = page
         self._find_parked = find_parked
-        self._ask_model = ask_model
+        self._ask_via_model = ask_via_model
         self._not_supported: set[str] = set()  # declared, and turned out not to be there
 
     @property
@@ -94,7 +94,7 @@ class McpSurfaces:
             context.variant(Surface.MCP_FORM): context.capabilities.form,
             context.variant(Surface.MCP_URL): context.capabilities.url,
             SurfaceVariant(Surface.MCP_SAMPLING): context.capabilities.sampling,
-            SurfaceVariant(Surface.MODEL): self._ask_model,
+            SurfaceVariant(Surface.MODEL_RELAY): self._ask_via_model,
         }
         return [
             variant
@@ -115,7 +115,7 @@ class McpSurfaces:
     ) -> SurfaceResponse:
         """Ask by a form, by a link to the page, or through the model (`InputProvider.ask`)."""
         context = self._find_context(question.calls)
-        if variant.surface is Surface.MODEL:
+        if variant.surface is Surface.MODEL_RELAY:
             return await _ask_through_model(context.parked, question, problem)
         with context.asking():
             if variant.surface is Surface.MCP_URL:

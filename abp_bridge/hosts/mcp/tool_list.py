@@ -29,13 +29,13 @@ class ToolList:
 
     Args:
         expect: What the apps named at the start are expected to offer; loaded when first listed.
-        asks_model: Whether there is a tool for what a model was to ask its user.
+        asks_via_model: Whether there is a tool for what a model was to ask its user.
     """
 
     def __init__(
-        self, expect: Callable[[], ExpectedApps] | None = None, *, asks_model: bool = False
+        self, expect: Callable[[], ExpectedApps] | None = None, *, asks_via_model: bool = False
     ) -> None:
-        self.asks_model = asks_model
+        self.asks_via_model = asks_via_model
         self._expect = expect
         self._ranks: dict[str, int] = {}  # of apps, in the order in which they were first seen
         self._names: dict[Key, str] = {}
@@ -144,7 +144,7 @@ class ToolList:
         has_page = renders or (expected is not None and expected.renders)
         unknown = () if expected is None else expected.unknown
         own = [_say_unknown(each, unknown) if each is CONNECT else each for each in OWN_TOOLS]
-        own += [*([ANSWER] if self.asks_model else []), *([RENDER] if has_page else [])]
+        own += [*([ANSWER] if self.asks_via_model else []), *([RENDER] if has_page else [])]
         if not offers:
             return own
         from abp_bridge.protocols.mcp.tools import encode_tool

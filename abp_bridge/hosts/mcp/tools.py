@@ -70,7 +70,7 @@ class McpTools:
         """
         name = request.tool
         try:
-            is_there = name != ANSWER["name"] or self._tools.asks_model
+            is_there = name != ANSWER["name"] or self._tools.asks_via_model
             if (own := _OWN.get(name)) is not None and is_there:
                 _check_arguments(request)
                 return await own(self, request)

@@ -15,7 +15,7 @@ from abp_bridge.interfaces.host import Host
 from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
 from abp_bridge.proxies.elicitor import ElicitorApi
 
-_AGENT_SURFACES = {Surface.MCP_SAMPLING, Surface.MODEL}
+_AGENT_SURFACES = {Surface.MCP_SAMPLING, Surface.MODEL_RELAY}
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ def _line(
         seen = "" if measured or surface is Surface.PAGE else ", as it says of itself"
         return Finding(CHECK, Verdict.WORKS, f"{names}: {_WHERE[surface]}{seen}.")
     if set(shapes) == {QuestionShape.SAMPLING.value}:
-        words = f"{names}: {host.title} has no model for it (--model MODEL is one of yours)."
+        words = f"{names}: {host.title} has no model for it (--sampling MODEL is one of yours)."
         return Finding(CHECK, Verdict.NOTE, words)
     verdict = Verdict.UNSUPPORTED if len(shapes) == len(QuestionShape) else Verdict.NOTE
     words = f"{names}: {host.title} cannot ask that."

@@ -133,7 +133,7 @@ async def test_what_is_kept_is_the_users_alone_and_holds_no_command(sheet: Sheet
 def test_a_host_that_only_looks_starts_nothing(tmp_path: Path) -> None:
     cache, started = tmp_path / "cache", tmp_path / "started"
     app = ("--app", f"stdio:touch {started}")
-    with RawHost(*app, "--ask-model", env={"ABP_TOOL_CACHE": str(cache)}) as host:
+    with RawHost(*app, "--ask-via-model", env={"ABP_TOOL_CACHE": str(cache)}) as host:
         host.initialize()
         names = [tool["name"] for tool in host.result("tools/list")["tools"]]
     assert names[-1] == "abp_answer"

@@ -40,20 +40,20 @@ async def test_a_host_that_cannot_ask_is_told_what_was_asked_and_each_way(versio
     assert json.loads(said.splitlines()[0])["error"]["code"] == "NOT_SUPPORTED", "the app's refusal"
     assert '- demo asked: "Book it?"' in said
     assert "  tried: the host offers no way to ask its user" in said
-    ways = ["claude in a terminal", "--ask-model: ", "--page open: ", "--tty DEVICE: "]
+    ways = ["claude in a terminal", "--ask-via-model: ", "--page open: ", "--tty DEVICE: "]
     assert [way for way in ways if f"\n- {way}" in said] == ways
     assert [each.partition(": ")[0] for each in ended["ways"][1:3]] == [
-        "--ask-model",
+        "--ask-via-model",
         "--page open",
     ]
 
 
 async def test_only_ways_that_lead_somewhere_are_named() -> None:
-    async with hosted("--app", "demo", "--ask-model") as host:
+    async with hosted("--app", "demo", "--ask-via-model") as host:
         said = await words(host, SECRET)
-    assert "  tried: model: secrets never pass through the model" in said
+    assert "  tried: model-relay: secrets never pass through the model" in said
     assert "\n- --page open" in said
-    assert "--ask-model" not in said
+    assert "--ask-via-model" not in said
     assert "--questions-api" not in said
 
 

@@ -10,7 +10,7 @@ from itertools import combinations
 from abp_bridge.core.json_value import as_number, as_object, as_texts
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.profiles import PROFILES
-from abp_bridge.settings import misspelt
+from abp_bridge.settings import current_name, misspelt
 from abp_bridge.setup.doctor.facts import Entry, HostFacts, is_our_word, mentions_us
 from abp_bridge.setup.entries import wrapped_command
 from abp_bridge.setup.formats.text import find as find_value
@@ -338,8 +338,8 @@ def wrong_unit(facts: HostFacts) -> Iterator[str]:
 # --- who is asked ---------------------------------------------------------------------------------
 
 # What has a person asked, or answers, beside a host that shows nothing.
-_ASKING = ("--page", "--tty", "--questions-api", "--answers", "--ask-model")
-_ASKING_VARIABLES = ("ABP_PAGE", "ABP_TTY", "ABP_QUESTIONS_API", "ABP_ANSWERS", "ABP_ASK_MODEL")
+_ASKING = ("--page", "--tty", "--questions-api", "--answers", "--ask-via-model")
+_ASKING_VARIABLES = ("ABP_PAGE", "ABP_TTY", "ABP_QUESTIONS_API", "ABP_ANSWERS", "ABP_ASK_VIA_MODEL")
 
 
 def nobody_asked(facts: HostFacts) -> Iterator[str]:
@@ -347,7 +347,8 @@ def nobody_asked(facts: HostFacts) -> Iterator[str]:
     for entry in facts.entries if not facts.host.asks else ():
         if entry.agent or entry.own[:1] != ("serve",):
             continue
-        if not entry.has_option(*_ASKING) and not set(_ASKING_VARIABLES) & set(entry.env):
+        variables = set(map(current_name, entry.env))
+        if not entry.has_option(*_ASKING) and not variables & set(_ASKING_VARIABLES):
             yield f"{entry.shown}: {facts.host.title} shows its person nothing that a server asks."
 
 

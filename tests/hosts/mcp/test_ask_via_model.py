@@ -20,7 +20,7 @@ Json = Any
 
 pytestmark = pytest.mark.anyio
 
-ASK = ("--app", "demo", "--ask-model")
+ASK = ("--app", "demo", "--ask-via-model")
 
 
 async def asked(host: Hosted, method: str, *, timeout: float | None = None, **params: Json) -> str:
@@ -57,7 +57,7 @@ async def test_the_model_asks_its_user_and_brings_the_answer(version: str) -> No
     assert response["data"] == {"value": 3}
     assert (response["metadata"]["answeredBy"], response["metadata"]["route"]) == (
         "model",
-        "model (in the model's words)",
+        "model-relay (in the model's words)",
     )
 
 
@@ -199,8 +199,8 @@ async def test_a_host_that_can_ask_is_asked_itself() -> None:
         status = await host.status()
     assert response["metadata"]["route"] == "mcp-form"
     assert [(each["surface"], each["provider"]) for each in status["surfaces"]][-1] == (
-        "model",
-        "model",
+        "model-relay",
+        "model-relay",
     )
 
 
@@ -229,7 +229,7 @@ async def test_a_surface_that_is_not_named_is_not_asked() -> None:
             ["--ask-on", "telepathy"],
             (
                 "--ask-on: 'telepathy' is no surface; there are mock, host, terminal,"
-                " questions-api, page, agent, model"
+                " questions-api, page, sampling, model-relay"
             ),
         ),
         (["--ask-on", "host,terminal"], "--ask-on: terminal is not set up: give --tty DEVICE too"),
