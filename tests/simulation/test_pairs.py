@@ -110,7 +110,7 @@ REAL = {
         "surfaces/test_questions_api.py::test_a_program_answers_what_an_app_asks"
     ),
     ("ABP on a pipe", "a model"): (
-        "hosts/mcp/test_ask_model.py::test_the_model_asks_its_user_and_brings_the_answer"
+        "hosts/mcp/test_ask_via_model.py::test_the_model_asks_its_user_and_brings_the_answer"
     ),
 }
 TAKEN_BACK = {"code": -32800, "message": "the request was taken back"}
