@@ -121,7 +121,7 @@ function run(work, given) {
     };
   }
 
-  // The page hears of `entries`: so only a form that is called is asked for them, or is about to be.
+  // The page hears of `entries`: only a form that is called is asked for them, or soon will be.
   // All of it or nothing: what was cut would be sent unseen.
   function readAll(isCalled = false) {
     const said = JSON.stringify(describe(isCalled));
