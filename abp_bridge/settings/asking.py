@@ -164,8 +164,8 @@ ROWS: Mapping[str, Setting] = {
         shown="all that are set up, in this order",
         replayable="plain",
         help=(
-            "ask on these only, in this order: mock,host,terminal,questions-api,page,sampling,"
-            "model-relay as far as they are set up"
+            "ask on these only, in this order, as far as they are set up; with commas between:"
+            " mock, host, terminal, questions-api, page, sampling, model-relay"
         ),
     ),
     "roots": Setting(

@@ -209,7 +209,7 @@ async def test_a_host_with_none_of_these_is_never_asked(planted: Planted) -> Non
     assert response["error"]["code"] == "NOT_SUPPORTED"
     for why in (
         "mcp-url: this host opens no addresses on this machine",
-        "model: secrets never pass through the model",
+        "model-relay: secrets never pass through the model",
         "page: not set up",
     ):
         assert why in reason

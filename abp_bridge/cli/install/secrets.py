@@ -19,9 +19,8 @@ from abp_bridge.core.secret_names import holds_secret
 SHORTEST = 4  # characters: less is no secret, and stands in many words
 _HOLDERS = ("env", "envs", "environment", "headers")
 _COMMANDS = ("command", "cmd")
-# characters that are searched, for each secret anew, and what a text costs besides: a few seconds
-WORK = 2**28
-_EACH = 50
+WORK = 2**28  # characters that are searched, for each secret anew: a few seconds
+_EACH = 50  # characters: what a text costs besides, however short
 _QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
 _NAMED = re.compile(r"-*(?P<name>[\w-]+)[=:](?P<value>.+)", re.DOTALL)
 

@@ -323,7 +323,7 @@ def test_a_method_that_it_turns_out_not_to_have_is_asked_for_once() -> None:
 @pytest.mark.parametrize("who", ["model", "host-policy", "script", "unknown"])
 def test_who_says_that_no_person_answered_is_believed(who: str) -> None:
     """And what cannot be undone is not done on a machine's word."""
-    with json_rpc() as agent:
+    with json_rpc(env={"ABP_PERSON_FLOOR": "400"}) as agent:
         agent.open()
         call = agent.ask("elicitation/confirm", message="Drop it?", destructive=True)
         yes = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": who}}
