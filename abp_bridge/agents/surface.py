@@ -4,14 +4,17 @@ surface that answers sampling where the host cannot.
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Protocol
 
 import anyio
+import anyio.to_thread
 
 from abp_bridge.core import model_approval
 from abp_bridge.core.agent_turn import (
@@ -46,6 +49,8 @@ from abp_bridge.protocols.mcp.model_request import (
     encode_response,
 )
 from abp_bridge.protocols.mcp.sampling import is_servers_own
+
+logger = logging.getLogger(__name__)
 
 AT_ONCE = 2  # turns: each may be a process, and an app that is allowed everything asks in a loop
 MAX_OPEN = 3  # approvals of one app: a person reads one after the other
@@ -128,11 +133,24 @@ class AgentSurface:
         self._rooms: dict[tuple[str, str], anyio.Semaphore] = {}  # for open ones, by app
         self._noes: dict[tuple[str, str], int] = {}  # of the person's since their last yes, by app
         self._serial = count(1)
+        self._obstacle = ""  # why it could not be had, when that was last looked for
 
     @property
     def place(self) -> str:
-        """The model, and what it took so far (`Locatable.place`)."""
-        return f"{self._model}: {self._spending}"
+        """The model, and what it took so far, or why it cannot be had (`Locatable.place`)."""
+        return f"{self._model}: {self._obstacle or self._spending}"
+
+    async def look(self) -> None:
+        """Say in the log that the model cannot be had, where that is seen before it is asked."""
+        find = partial(self._find_obstacle, self._word, images=False)
+        if why := await anyio.to_thread.run_sync(find):
+            self._obstacle = why
+            logger.warning(
+                "%s cannot be asked: %s. Apps that ask for a model are refused; abp-bridge agents"
+                " lists which models there are for --sampling",
+                self._model,
+                why,
+            )
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """One that never changes (`InputProvider.variants`)."""
@@ -150,7 +168,9 @@ class AgentSurface:
         """
         request = decode_request(question)
         has_images = bool(images_of(request.messages))
-        if why := self._find_obstacle(self._word, images=has_images):  # before anybody is asked
+        why = self._find_obstacle(self._word, images=has_images)  # before anybody is asked
+        self._obstacle = "" if has_images else why
+        if why:
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
         self._check_budget()
         app = question.origin, question.connection

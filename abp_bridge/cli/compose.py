@@ -287,7 +287,7 @@ def make_providers(
         host: The host's own surfaces.
         send_link: Has the host send its person to the page.
         page: The bridge's own page.
-        tasks: Where notifications are sent.
+        tasks: Where notifications are sent, and a model is looked for.
         ask: Asks the person by all of these: what a model is sent needs their approval.
         on_progress: Is told how far a model's answer is.
         tap_model: Overhears a model that speaks ACP.
@@ -315,7 +315,8 @@ def make_providers(
             alone=settings.page == "off",
         )
     if settings.sampling is not None:
-        own[Surface.SAMPLING] = _make_agent_surface(settings, ask, on_progress, tap_model)
+        own[Surface.SAMPLING] = agent = _make_agent_surface(settings, ask, on_progress, tap_model)
+        tasks.start_soon(agent.look)  # a start waits for nothing of it
     return Providers(host, own, order_of(settings.ask_on))
 
 

@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from support.acp_harness import selected
 from support.acp_proxy import ask, opened, proxied
 from support.agents import add_cli
 from support.apps.exotic_server import SAMPLING
 from support.era_host import Host
-from support.harness import SERVE, environment, run
+from support.harness import PATIENCE, SERVE, environment, hosted, run
 from support.http_server import Reply, Request, serving
 from support.mcp_proxy import MCP
 from support.paths import APPS, TESTS
@@ -258,3 +259,20 @@ def test_what_is_asked_of_a_model_and_cannot_be_answered_goes_no_further(
         host.shake_hands()
         call = host.begin("tools/call", {"name": "x"})
         assert host.until(lambda message: True)["id"] == call
+
+
+@pytest.mark.anyio
+async def test_a_program_that_is_not_there_is_told_when_a_session_begins(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    told = ""
+    arguments = ("--app", "demo", "--sampling", "acp:no-such-program")
+    with anyio.fail_after(PATIENCE):
+        async with hosted(*arguments) as host:
+            while "abp-bridge agents lists which" not in told:
+                await host.status()  # a turn of the bridge's loop, and no more
+                told += capfd.readouterr().err
+            surfaces = (await host.status())["surfaces"]
+    assert "acp:no-such-program cannot be asked: there is no program no-such-program" in told
+    places = [each.get("at") for each in surfaces if each["surface"] == "sampling"]
+    assert places == ["acp:no-such-program: there is no program no-such-program here"]

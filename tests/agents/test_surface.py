@@ -456,6 +456,15 @@ async def test_a_budget_is_kept_and_what_is_spent_is_said() -> None:
     assert asking.place == f"cli:claude: {spent}"
 
 
+async def test_a_model_that_cannot_be_had_is_said_before_anybody_asks_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asking = surface(Model(), Person("send"), find_obstacle=lambda model, images: "it is not here")
+    await asking.look()
+    assert asking.place == "cli:claude: it is not here"
+    assert "cli:claude cannot be asked: it is not here" in caplog.text
+
+
 async def test_who_asks_many_times_at_once_has_no_more_than_the_budget() -> None:
     model, left = Model(), list[str]()
     asking = surface(model, Person("send-all"), budget=Budget(0.5, "USD"))
