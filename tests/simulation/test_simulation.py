@@ -13,6 +13,7 @@ import json
 import logging
 import re
 import resource
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -491,6 +492,8 @@ class World:
             stack.enter_context(patch.multiple(mcp_endpoint, **sockets))
             if self.room is not None:
                 self.report.faults["full disk"] += 1
+                # A module that is imported meanwhile would leave half of its bytecode behind.
+                stack.enter_context(patch.object(sys, "dont_write_bytecode", True))
                 stack.callback(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (self.room, limits[1]))
             yield
