@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from abp_bridge.agents import targets
@@ -19,6 +20,7 @@ from abp_bridge.protocols.pairs import ABP, MCP, QUESTIONS
 from .answering_sides import AcpButtons, FormHost, ModernFormHost, Side
 from .asking_sides import ASKERS, ModernServer
 from .pair import Session, play
+from .virtual_loop import run_here
 
 Json = Any
 
@@ -94,6 +96,7 @@ def test_who_asks_a_model_has_one_answer_that_nobody_made_up(
             with (
                 patch.object(targets, "make_agent", lambda *how, model=model, **more: model),
                 patch.object(targets, "find_obstacle", lambda *how, **more: ""),
+                patch.object(anyio.to_thread, "run_sync", run_here),
             ):
                 meant = {"decision": LABELS[decision] if host == "ACP" else decision}
                 session = play(asker, QUESTIONS[pair](), side, outcome, meant, "")

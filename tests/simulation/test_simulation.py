@@ -15,7 +15,7 @@ import re
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -48,7 +48,7 @@ from .hosts import HOSTS, AcpChatClient, AcpClient, Agent, Habits, Host, LegacyH
 from .page import PASSWORD, Page, Program
 from .person import POLICIES, Asked, Person, Policy
 from .servers import QUESTIONS, SERVED, Server
-from .virtual_loop import VirtualLoop
+from .virtual_loop import VirtualLoop, run_here
 from .wires import Pipe, ReadEnd, Weather
 from .world import Report, SimulatedComposition
 
@@ -369,12 +369,6 @@ class Connections(asyncio.Queue[tuple[ReadEnd, Pipe]]):
     def close(self) -> None: ...
 
 
-async def _run_here(work: Callable[..., Any], *given: Any, **_options: Any) -> Any:
-    """What a thread would do: virtual time does not wait for one."""
-    await asyncio.sleep(0)
-    return work(*given)
-
-
 class World:
     """Everything of one session."""
 
@@ -486,7 +480,7 @@ class World:
         """No process, no thread, no socket, and a disk with so much room."""
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         with ExitStack() as stack:
-            stack.enter_context(patch.object(anyio.to_thread, "run_sync", _run_here))
+            stack.enter_context(patch.object(anyio.to_thread, "run_sync", run_here))
             stack.enter_context(patch.object(subprocess, "spawn", self.app.spawn))
             sockets: Json = {"listen": lambda path: self.connections, "accept": Connections.get}
             stack.enter_context(patch.multiple(mcp_endpoint, **sockets))
