@@ -169,7 +169,8 @@ class AgentSurface:
         request = decode_request(question)
         has_images = bool(images_of(request.messages))
         why = self._find_obstacle(self._word, images=has_images)  # before anybody is asked
-        self._obstacle = "" if has_images else why
+        if not has_images:
+            self._obstacle = why
         if why:
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
         self._check_budget()

@@ -4,6 +4,7 @@ answered.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 from abp_bridge.bridge.providers import Providers
@@ -22,6 +23,13 @@ def describe_surfaces(providers: Providers) -> list[JsonValue]:
     ]
 
 
+def digest_link(link: str) -> str:
+    """The address that an app wants opened, to be recognized by who has it: a model reads this, and
+    the address is its person's alone.
+    """
+    return hashlib.sha256(link.encode(errors="replace")).hexdigest()
+
+
 def describe_questions(ledger: Ledger, left: Callable[[str], float]) -> dict[str, JsonValue]:
     """`{open, ended, endedCount, lateCount}`: the open questions with the seconds that they have
     `left`, by their id, the last that ended, how many ended, and how many answers came after their
@@ -35,7 +43,7 @@ def describe_questions(ledger: Ledger, left: Callable[[str], float]) -> dict[str
                 "message": each.question.summary,
                 "route": each.route,
                 "secondsLeft": round(left(each.question.id)),
-                **({"link": each.question.link} if each.question.link else {}),
+                **({"linkDigest": digest_link(link)} if (link := each.question.link) else {}),
             }
             for each in ledger.open
         ],

@@ -182,9 +182,12 @@ async def test_questions_at_the_same_time_each_get_their_own_answer(
 
 
 async def test_an_address_is_opened_by_the_person(exotic: tuple[str, Path]) -> None:
-    def person(params: Any) -> types.ElicitResult:
+    async def person(params: Any) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestURLParams)
         assert params.url == "https://e.x/"
+        status = await host.status()  # which a model may read
+        assert "linkDigest" in status["questions"]["open"][0]
+        assert "e.x" not in str(status["questions"])
         return types.ElicitResult(action="accept")
 
     async with hosted("--app", exotic[0], answer=person) as host:

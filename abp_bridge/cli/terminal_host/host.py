@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 import anyio
 
 from abp_bridge import VERSION
+from abp_bridge.bridge.status import digest_link
 from abp_bridge.cli.runtime import complain, signals_interrupt
 from abp_bridge.cli.terminal_host.script import UNANSWERED, Script
 from abp_bridge.cli.terminal_host.view import (
@@ -478,7 +479,8 @@ class TerminalHost:
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
         rows = await self._open_questions()
-        is_apps = any(row.get("link") == params.url for row in rows)
+        digest = digest_link(params.url)
+        is_apps = any(row.get("linkDigest") == digest for row in rows)
         asked = _link_question(id, params, _APPS_ADDRESS if is_apps else _OWN_PAGE)
         if self._answerer.by_bridge and not is_apps:
             asked = replace(asked, fields=(_PAGE_OR_HERE,))
