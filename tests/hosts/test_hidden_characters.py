@@ -318,9 +318,9 @@ def is_question(request: Json) -> bool:
 @parts
 async def test_nothing_unseen_is_on_the_page(part: int, tmp_path: Path) -> None:
     pages: list[str] = []
-    browser = Browser()
 
     def look(params: Any) -> types.ElicitResult:
+        browser = Browser()  # its own: the next question may come before this one is back
         found = LINK.search(params.model_dump_json())
         assert found is not None
         pages.append(browser.open(found[0]))

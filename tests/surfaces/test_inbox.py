@@ -595,6 +595,30 @@ async def test_the_list_follows_what_is_asked_and_the_fixed_address_leads_to_it(
         tasks.cancel_scope.cancel()
 
 
+async def test_a_list_that_changes_takes_no_click_away(
+    machine: Machine, person: BrowserContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox_site, "LOOK_EVERY", 0.1)
+    invitation = Invitation()
+    async with served(invitation) as inbox, anyio.create_task_group() as tasks:
+        observe = Register(tasks, 600.0).observer(lambda: "Codex")
+        observe(InputRequestEvent(0.0, QUESTION))
+        tab = await person.new_page()
+        await tab.goto(f"{inbox}/")
+        await tab.keyboard.type(invitation.shown_code)
+        await tab.keyboard.press("Enter")
+        await expect(tab.get_by_text("Name?")).to_be_visible()
+        await tab.get_by_role("button", name="Forget this browser").hover()
+        await tab.mouse.down()
+        async with tab.expect_response(tab.url) as heard:
+            observe(InputResolvedEvent(1.0, QUESTION, ANSWER))
+        await (await heard.value).finished()
+        await tab.evaluate("fetch('').then((page) => page.text())")  # till the list could be here
+        await tab.mouse.up()
+        await expect(tab.get_by_text("This browser is forgotten")).to_be_visible()
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_list_in_which_nothing_happened_is_the_same(machine: Machine) -> None:
     """Else a browser takes it for another each second, and a screen reader reads it out again."""
     async with anyio.create_task_group() as tasks:

@@ -724,6 +724,26 @@ async def test_the_inbox_follows_what_happens(
         await expect(inbox.get_by_text("Nothing is asked now")).to_be_visible()
 
 
+async def test_an_inbox_that_changes_takes_no_click_away(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    async with shown(
+        loopback, person, question("input", prompt="First?", schema={"type": "string"})
+    ) as page:
+        inbox = await person.new_page()
+        await inbox.goto(page.tab.url.partition("q/")[0])
+        await inbox.get_by_role("link").hover()
+        await inbox.mouse.down()
+        async with (
+            inbox.expect_response(inbox.url) as heard,
+            shown(loopback, person, question("confirm", message="Second?")),
+        ):
+            await (await heard.value).finished()
+            await inbox.evaluate("fetch('').then((page) => page.text())")
+            await inbox.mouse.up()
+            await expect(inbox.get_by_role("textbox")).to_be_visible()
+
+
 async def test_who_answers_too_late_is_told_that_it_does_not_count(
     loopback: LazyPageServer,
 ) -> None:

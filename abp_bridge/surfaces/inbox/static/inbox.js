@@ -8,6 +8,16 @@ window.addEventListener('beforeunload', () => {
   leaving = true;
 });
 
+// What moves while a pointer is down takes its click away.
+let released = Promise.resolve();
+window.addEventListener('pointerdown', () => {
+  released = new Promise((resolve) => {
+    const wait = { once: true };
+    window.addEventListener('pointercancel', resolve, wait);
+    window.addEventListener('pointerup', () => setTimeout(resolve), wait);
+  });
+});
+
 if (inbox) {
   try {
     localStorage.setItem(KEY, inbox.dataset.inbox);
@@ -39,6 +49,7 @@ async function refresh() {
   const response = await fetch(inbox.dataset.inbox);
   if (!response.ok) throw new Error(response.statusText);
   const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+  await released;
   const now = page.querySelector('[data-inbox]');
   const focused = document.activeElement?.getAttribute('href');
   inbox.dataset.version = now.dataset.version;
