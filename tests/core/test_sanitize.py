@@ -90,7 +90,8 @@ def test_a_message_is_whole_or_says_how_much_is_missing(given_text: str, limit: 
         start, _, rest = shown.rpartition(" … [")
         assert whole.startswith(start)
         assert len(start) <= limit
-        assert rest == f"{len(whole) - limit} more characters not shown]"
+        more = len(whole) - limit
+        assert rest == f"{more} more character{'s' if more > 1 else ''} not shown]"
 
 
 def test_of_a_text_without_end_only_the_beginning_is_cleaned(

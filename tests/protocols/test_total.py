@@ -231,7 +231,7 @@ def _all_the_way(question: Question, sent: Json) -> None:
     assert matrix.refusals(question, COLUMNS)
     for version in ("2025-06-18", "2025-11-25"):
         for plain in (False, True):
-            if question.kind is not Kind.RESOURCE:  # no form carries a file
+            if question.kind not in (Kind.RESOURCE, Kind.SAMPLING):  # no form carries those
                 json.dumps(encode_form(question, version, plain=plain), allow_nan=False)
     json.dumps(encode_sampling(question), allow_nan=False)
     _, content = decode_reply({"action": "accept", "content": sent}, question)
