@@ -23,6 +23,7 @@ from abp_bridge.core.event import (
     Observer,
     no_observer,
 )
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.ledger import Entry, Ledger, LedgerEvent
 from abp_bridge.core.matrix import Attempt, limit
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, answer_errors
@@ -233,15 +234,15 @@ class _PersonTime:
 
 
 def _checked(question: Question, attempt: Attempt, answer: Answer) -> Answer:
-    """The answer to a question of which some was left out; it names that.
+    """The answer to a question that was not asked whole; it names what was not.
 
     Raises SurfaceUnsupportedError where all of it together does not fit so.
     """
-    if not attempt.left_out:
-        return answer
-    if answer.outcome is Outcome.ACCEPTED and answer_errors(question, answer.content):
+    named = {"notAsked": attempt.left_out, "notChangeable": attempt.kept}
+    told: JsonObject = {word: list(names) for word, names in named.items() if names}
+    if told and answer.outcome is Outcome.ACCEPTED and answer_errors(question, answer.content):
         raise SurfaceUnsupportedError(_NEEDED, lasting=False)
-    return replace(answer, metadata={**answer.metadata, "notAsked": list(attempt.left_out)})
+    return replace(answer, metadata={**answer.metadata, **told})
 
 
 def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from abp_bridge.core.menu import MAX_RANGE, counted, obstacle
+from abp_bridge.core.menu import MAX_RANGE, as_kept, counted, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 
 FEW = 4  # options; with more, a select is another shape of question
@@ -131,12 +131,14 @@ class SurfaceVariant:
 class Attempt:
     """One place where a question can be asked, and how.
 
-    `left_out` are the names of its fields that cannot be asked there, and may stay empty.
+    `left_out` are the names of its fields that cannot be asked there, and may stay empty; `kept`
+    those of which only what is proposed can be given there.
     """
 
     variant: SurfaceVariant
     cell: Cell
     left_out: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -333,7 +335,7 @@ def shape(question: Question) -> QuestionShape:
 
 
 def _field_shape(field: Field) -> QuestionShape:
-    if field.type is FieldType.CHOICE:
+    if field.choices and field.type is not FieldType.CHOICES:
         return QuestionShape.SELECT_FEW if len(field.choices) <= FEW else QuestionShape.SELECT_MANY
     if field.type is FieldType.TEXT and ("format" in field.schema or "pattern" in field.schema):
         return QuestionShape.FORMATTED_TEXT
@@ -451,31 +453,62 @@ def can_ask(question: Question, variants: Sequence[SurfaceVariant]) -> bool:
 
 
 def _part(question: Question, variant: SurfaceVariant) -> Attempt | None:
-    """How the rest of `question` is asked there without the fields that cannot be and may stay
-    empty; None where nothing is left, or the rest cannot be asked either.
+    """How `question` is asked there less what its fields cannot be asked: one keeps what is
+    proposed for it, or else stays empty. None where one may not, nothing is left, or the rest
+    cannot be asked either.
     """
-    left_out = [
-        each.name
-        for each in question.fields
-        if not each.required and not question_cell(replace(question, fields=(each,)), variant).asks
-    ]
-    if question.link or not 0 < len(left_out) < len(question.fields):
+    left_out, kept = list[str](), list[str]()
+    for each in question.fields:
+        if _asks(question, each, variant):
+            continue
+        if _can_keep(question, each, variant):
+            kept.append(each.name)
+        elif not each.required:
+            left_out.append(each.name)
+    if question.link or not (kept or left_out) or len(left_out) == len(question.fields):
         return None
-    rest = Attempt(variant, NATIVE, tuple(left_out))
+    rest = Attempt(variant, NATIVE, tuple(left_out), tuple(kept))
     cell = question_cell(limit(question, rest), variant)
+    if kept and cell.asks:
+        cell = replace(cell, how=f"{cell.how}, {_KEPT}")
     return replace(rest, cell=cell) if cell.asks else None
+
+
+_KEPT = "what is proposed can only be kept"
+
+
+def _asks(question: Question, field: Field, variant: SurfaceVariant) -> bool:
+    return question_cell(replace(question, fields=(field,)), variant).asks
+
+
+def _can_keep(question: Question, field: Field, variant: SurfaceVariant) -> bool:
+    """Whether keeping what is proposed is an answer there. A preference has its default anyway."""
+    kept = as_kept(field) if question.kind is not Kind.PREFERENCE else None
+    return kept is not None and _asks(question, kept, variant)
 
 
 def limit(question: Question, attempt: Attempt) -> Question:
     """What of `question` is asked there, with a remark on what is not."""
-    if not attempt.left_out:
+    if not (attempt.left_out or attempt.kept):
         return question
     out = [each for each in question.fields if each.name in attempt.left_out]
-    kept = tuple(each for each in question.fields if each not in out)
-    titles = ", ".join(dict.fromkeys(each.label for each in out))
+    kept = [each for each in question.fields if each.name in attempt.kept]
+    fields = tuple(
+        (as_kept(each) if each in kept else None) or each
+        for each in question.fields
+        if each not in out
+    )
     by_buttons = attempt.variant.surface is Surface.ACP_PERMISSION
-    why = "Here there are only buttons." if by_buttons else "Not all of it can be asked here."
-    return replace(question, fields=kept).with_note(f"({why} What stays empty: {titles})")
+    why = "Here there are only buttons" if by_buttons else "Not all of it can be asked here"
+    said = [why, *_named("What stays empty", out), *_named("What can only be kept", kept)]
+    if question.wrapped and kept:  # its only field has no name of its own
+        said = [why, "What is proposed can only be kept"]
+    return replace(question, fields=fields).with_note(f"({'. '.join(said)})")
+
+
+def _named(words: str, fields: Sequence[Field]) -> list[str]:
+    titles = ", ".join(dict.fromkeys(each.label for each in fields))
+    return [f"{words}: {titles}"] if fields else []
 
 
 def refusals(question: Question, variants: Iterable[SurfaceVariant]) -> list[str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from abp_bridge.core import sanitize, schema
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, to_text
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -80,12 +80,25 @@ def obstacle(question: Question) -> str:
         if each.columns:  # asked entry by entry
             if problem := obstacle(replace(question, fields=each.columns)):
                 return problem
-        elif each.type not in _LISTED and counted(each) is None:
+        elif not (each.type in _LISTED or each.choices) and counted(each) is None:
             return (
                 f"{sanitize.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons"
                 " cannot say that"
             )
     return ""
+
+
+def as_kept(asked: Field) -> Field | None:
+    """A text or a number as one choice: what is proposed for it, kept as it is. None where nothing
+    is, or no button shows that whole.
+    """
+    proposed = None if asked.default is MISSING else asked.default
+    if asked.type not in _TYPED or not (isinstance(proposed, str) or schema.is_number(proposed)):
+        return None
+    words = to_text(proposed)
+    if not words or sanitize.label(words, sanitize.LABEL_LIMIT - len(_KEEP)) != words:
+        return None
+    return replace(asked, choices=(Choice(proposed, words, words),))
 
 
 class Menu:
@@ -370,6 +383,8 @@ def _yes_or_no(
 # --- fields as lists of choices -------------------------------------------------------------------
 
 _LISTED = {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES}
+_TYPED = {FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER}
+_KEEP = "Keep: "
 _NAMES = {
     FieldType.TEXT: "free text",
     FieldType.NUMBER: "a number",
@@ -383,7 +398,7 @@ _YES_NO = (Choice(True, "true", "Yes"), Choice(False, "false", "No"))
 def _choices(asked: Field) -> Sequence[Choice]:
     if asked.type is FieldType.BOOLEAN:
         return _YES_NO
-    if asked.type is FieldType.INTEGER:
+    if asked.type is FieldType.INTEGER and not asked.choices:
         return [Choice(number, str(number), str(number)) for number in counted(asked) or ()]
     return asked.choices
 
@@ -408,6 +423,8 @@ def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
 
 
 def _marked(asked: Field, choice: Choice) -> str:
+    if asked.type in _TYPED and asked.choices:
+        return f"{_KEEP}{choice.label}"
     return f"{choice.label} (default)" if is_default(asked, choice) else choice.label
 
 

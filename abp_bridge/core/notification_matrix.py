@@ -60,7 +60,9 @@ HINTS: dict[tuple[Surface, str], Mapping[Hint, Cell]] = {
     (Surface.ACP_FORM, ""): _FORM,
     (Surface.ACP_URL, ""): _PAGE,
     (Surface.ACP_PERMISSION, ""): {
-        Hint.DEFAULT: downgrade("the first button, which says so"),
+        Hint.DEFAULT: downgrade(
+            "the first button, which says so; one that keeps it, of a short text or a number"
+        ),
         Hint.DESCRIPTION: downgrade("in the card's text"),
     },
     (Surface.ACP_CHAT, ""): dict.fromkeys(Hint, downgrade("in the message that asks")),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.matrix import Cell, Surface, SurfaceVariant, question_cell
+from abp_bridge.core.matrix import Cell, Surface, SurfaceVariant, candidate_attempts, question_cell
 from abp_bridge.core.question import Question
 from abp_bridge.protocols.abp import decode_question as decode_abp
 from abp_bridge.protocols.abp.agent_questions import encode_request
@@ -103,6 +103,14 @@ PAGE_FORMS: Mapping[str, tuple[JsonObject, ...]] = {
             "options": [{"value": each, "label": each} for each in _LETTERS],
         },
     ),
+    "a text that the model filled in": (
+        {"type": "text", "name": "name", "required": True, "value": "Ada"},
+        {
+            "type": "select-one",
+            "name": "size",
+            "options": [{"value": each, "label": each} for each in _LETTERS],
+        },
+    ),
     "a secret": ({"type": "password", "name": "password"},),
     "nothing that can be changed": ({"type": "hidden", "name": "x", "value": "1", "fixed": True},),
 }
@@ -110,6 +118,9 @@ PAGE_FORMS: Mapping[str, tuple[JsonObject, ...]] = {
 QUESTIONS: Mapping[tuple[str, str], Callable[[], Question]] = {
     # (who asks, what): it, decoded as it would come
     (ABP, "elicitation/input: a text"): partial(_input, schema=_TEXT),
+    (ABP, "elicitation/input: a text with a default"): partial(
+        _input, schema={**_TEXT, "default": "Ada"}
+    ),
     (ABP, "elicitation/input: a form"): partial(
         _input, schema={"type": "object", "properties": _FORM, "required": list(_FORM)}
     ),
@@ -143,7 +154,8 @@ QUESTIONS: Mapping[tuple[str, str], Callable[[], Question]] = {
 
 def find_pair(question: Question, variant: SurfaceVariant) -> Cell:
     """What becomes of `question` on a surface: to an ABP agent, by which of ABP's methods."""
-    cell = question_cell(question, variant)
+    attempt = next(candidate_attempts(question, [variant]), None)
+    cell = question_cell(question, variant) if attempt is None else attempt.cell
     if variant.surface is not Surface.ABP or not cell.asks:
         return cell
     method, params = encode_request(question)

@@ -396,6 +396,31 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
         [NEW, SurfaceVariant(Surface.PAGE)],
         ["mcp-form (one entry after the other)", "page (on a page of the bridge's own)"],
     ),
+    "buttons to keep what is proposed, after what can ask all of it": (
+        asked(YES, replace(TEXT, default="Ann")),
+        [PERMISSION, SAID],
+        [
+            "acp-chat (a prompt for each field, as the next prompt)",
+            "acp-permission (one field after the other, as options,"
+            " what is proposed can only be kept)",
+        ],
+    ),
+    "buttons to keep a lone number": (
+        asked(replace(NUMBER, default=7)),
+        [PERMISSION],
+        ["acp-permission (as options, what is proposed can only be kept)"],
+    ),
+    "no buttons for a preference: its default is there without a question": (
+        asked(replace(TEXT, default="Ann"), kind=Kind.PREFERENCE),
+        [PERMISSION],
+        [],
+    ),
+    "no buttons to keep a secret": (asked(replace(SECRET, default="1")), [PERMISSION], []),
+    "no buttons where another field is needed": (
+        asked(replace(TEXT, default="Ann"), replace(TEXT, name="town")),
+        [PERMISSION],
+        [],
+    ),
     "consent to read a file, by buttons": (
         asked(YES, kind=Kind.RESOURCE),
         [PERMISSION],
@@ -420,6 +445,24 @@ def test_what_is_left_out_is_no_part_of_what_is_asked_there() -> None:
     assert (rest.fields, rest.note) == (
         (YES,),
         "(Here there are only buttons. What stays empty: name)",
+    )
+
+
+def test_what_can_only_be_kept_is_asked_and_said() -> None:
+    town = replace(TEXT, name="town", default="Ulm")
+    question = replace(asked(YES, town, replace(TEXT, required=False)), wrapped=False)
+    [by_buttons] = candidate_attempts(question, [PERMISSION])
+    assert (by_buttons.left_out, by_buttons.kept) == (("name",), ("town",))
+    there = limit(question, by_buttons)
+    assert [each.name for each in there.fields] == ["news", "town"]
+    assert [each.value for each in there.fields[1].choices] == ["Ulm"]
+    assert there.note == (
+        "(Here there are only buttons. What stays empty: name. What can only be kept: town)"
+    )
+    alone = replace(asked(town), wrapped=True)
+    [only] = candidate_attempts(alone, [PERMISSION])
+    assert limit(alone, only).note == (
+        "(Here there are only buttons. What is proposed can only be kept)"
     )
 
 

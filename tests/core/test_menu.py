@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.menu import MIN_STEPS, Menu, MenuResult, Step, obstacle
+from abp_bridge.core.menu import MIN_STEPS, Menu, MenuResult, Step, as_kept, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
@@ -398,6 +398,50 @@ def test_a_remark_of_the_bridges_is_in_the_text_of_each_step_and_in_no_title() -
         assert menu.step.text.endswith("\n(only buttons here)")
         assert "only buttons" not in menu.step.title
         press(menu, button)
+
+
+def kept(question: Question) -> Question:
+    """With what is proposed for each field as a choice, where buttons cannot say the field."""
+    fields = (as_kept(each) or each for each in question.fields)
+    return replace(question, fields=tuple(fields))
+
+
+def test_a_proposed_text_is_kept_left_empty_or_declined() -> None:
+    proposed = {"name": {"type": "string", "default": "Ann"}, "n": {"type": "number", "default": 9}}
+    menu = Menu(kept(form(proposed, "n")))
+    assert labels(menu.step) == ["Keep: Ann", "Leave empty"]
+    press(menu, "Keep: Ann")
+    assert labels(menu.step) == ["Keep: 9", "Skip"]
+    press(menu, "Keep: 9")
+    assert menu.step.text == "name: Ann\nn: 9"
+    press(menu, "Change")
+    press(menu, "name: Ann")
+    press(menu, "Leave empty")
+    assert press(menu, "Send") == MenuResult(Outcome.ACCEPTED, {"n": 9})
+
+
+def test_with_two_buttons_the_title_says_what_is_kept() -> None:
+    proposed = {"type": "integer", "default": 1900}
+    menu = Menu(kept(asked("elicitation/input", prompt="Since?", schema=proposed)), 2)
+    assert menu.step.title == "Since? — Keep: 1900?"
+    assert say_yes_to(menu, "Keep: 1900") == MenuResult(Outcome.ACCEPTED, {"value": 1900})
+
+
+NOT_KEPT = {
+    "nothing": {"type": "string"},
+    "no text": {"type": "string", "default": ""},
+    "several lines": {"type": "string", "default": "a\nb"},
+    "blanks that no label shows": {"type": "string", "default": "a  b "},
+    "more than a label holds": {"type": "string", "default": "a" * 200},
+    "what is no line": {"default": True},
+    "a choice": {"enum": ["a", "b"], "default": "a"},
+}
+
+
+@pytest.mark.parametrize("proposed", NOT_KEPT.values(), ids=NOT_KEPT)
+def test_what_a_button_does_not_show_whole_is_not_kept_by_it(proposed: Json) -> None:
+    (only,) = asked("elicitation/input", prompt="?", schema=proposed).fields
+    assert as_kept(only) is None
 
 
 def test_a_host_that_always_denies_ends_all_the_same() -> None:

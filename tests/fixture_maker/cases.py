@@ -158,7 +158,7 @@ def _cells(surface: Surface, version: str, name: str, shapes: list[QuestionShape
         files["answers.json"] = json.dumps([{"match": "May this be sent", "value": "send"}])
         written = ("--answers", "{folder}/answers.json")
     env = dict(spoken.env)
-    if surface is Surface.ACP_PERMISSION and name == "refused":
+    if surface is Surface.ACP_PERMISSION and name in ("refused", "hints"):
         env["ABP_ACP_CHAT"] = "false"  # else the chat asks it
     reads = ("--root", "{folder}") if QuestionShape.FILE_CONSENT in shapes else ()
     cell = {"surface": surface.value, "version": version}
@@ -212,8 +212,7 @@ def _written(shape: QuestionShape) -> Json:
 def _hinted(surface: Surface, version: str) -> Case:
     """What an app adds to a question: what it suggests, and what there is to know."""
     made = _cells(surface, version, "hints", [QuestionShape.SELECT_FEW])
-    names = ("HINTED_TEXT", "HINTED_CHOICE")[surface is Surface.ACP_PERMISSION :]
-    asked = tuple(QUESTIONS[name] for name in names)
+    asked = (QUESTIONS["HINTED_TEXT"], QUESTIONS["HINTED_CHOICE"])
     cell = {"surface": surface.value, "version": version}
     entries = [{"match": each.words, "content": dict(each.form)} for each in asked]
     return replace(

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 from support.pair_answers import MEANT
 
-from abp_bridge.core.matrix import MATRIX, Cell, Support, Surface, SurfaceVariant
+from abp_bridge.core.matrix import (
+    MATRIX,
+    Cell,
+    Support,
+    Surface,
+    SurfaceVariant,
+    candidate_attempts,
+    limit,
+)
 from abp_bridge.core.menu import Menu, MenuResult, yes_or_no
 from abp_bridge.core.question import (
     Answer,
@@ -81,21 +89,29 @@ def on_agent(question: Question, meant: Json, version: str) -> Json:
 
 def by_buttons(question: Question, meant: Json, version: str) -> Json:
     """Whatever is meant is pressed, or what leads to it."""
-    menu, [value] = Menu(question), meant.values()
-    values = value if isinstance(value, list) else [value]
-    [field] = question.fields
-    left = [each.label for each in field.choices or yes_or_no(question) if each.value in values]
+    [attempt] = candidate_attempts(question, [SurfaceVariant(Surface.ACP_PERMISSION)])
+    question = limit(question, attempt)
+    menu, left = Menu(question), list[str]()
+    for field in question.fields:
+        value = meant[field.name]
+        values = value if isinstance(value, list) else [value]
+        offered = field.choices or yes_or_no(question)
+        left += [each.label for each in offered if each.value in values]
     while True:
-        options = {each.label.lstrip("☐☑ "): each.id for each in menu.step.options}
+        options = {_plain(each.label): each.id for each in menu.step.options}
         wanted = [
             *(label for label in options if left and label.partition(" (")[0] in left),
-            *(label for label in options if not left and label.startswith("Done")),
+            *(label for label in options if not left and label.startswith(("Done", "Send"))),
             "More …",
         ]
         left = [label for label in left if label != wanted[0].partition(" (")[0]]
         after = menu.choose(options[wanted[0]])
         if isinstance(after, MenuResult):
             return after.content
+
+
+def _plain(label: str) -> str:
+    return label.lstrip("☐☑ ").removeprefix("Keep: ")
 
 
 def by_model(question: Question, meant: Json, version: str) -> Json:

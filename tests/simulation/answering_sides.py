@@ -95,6 +95,8 @@ class Sitter(Person):
         if asked.wish == "decline" and is_full and "More …" not in {o["name"] for o in options}:
             self.say(asked, left="cancelled")
             return None
+        if asked.wish == "accept" and len(asked.data) > 1:
+            return self._press_next(asked, options)
         if asked.wish != "accept" or not isinstance(asked.value, list):
             return super().press(asked, options)
         labels = {each["name"].lstrip("☐☑ "): each["optionId"] for each in options}
@@ -105,6 +107,17 @@ class Sitter(Person):
         if way.startswith("Done"):
             self.say(asked, asked.data)
         return str(labels[way])
+
+    def _press_next(self, asked: Asked, options: Sequence[Json]) -> str:
+        """Of several fields the next, or what leads to it; in the end that it is sent."""
+        named = {each["name"].removeprefix("Keep: "): each["optionId"] for each in options}
+        wanted = self._left[0] if self._left else "Send"
+        if wanted not in named:
+            return str(named["More …"])
+        if not self._left:
+            self.say(asked, asked.data)
+        del self._left[:1]
+        return str(named[wanted])
 
     def _toggles(self, asked: Asked) -> list[str]:
         """Those that are not chosen yet."""

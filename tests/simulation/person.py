@@ -147,7 +147,8 @@ class Person:
                 self.say(asked)
                 return _of_kind(options, False)["optionId"]
         else:
-            named = [each for each in options if each["name"].startswith(asked.value)]
+            ways = (asked.value, f"Keep: {asked.value}")
+            named = [each for each in options if each["name"].startswith(ways)]
             if named:
                 self.say(asked, asked.data)
                 return named[0]["optionId"]

@@ -25,6 +25,7 @@ _FORMS: Mapping[str, Json] = {
 # What a person answers, by field name.
 MEANT: Mapping[tuple[str, str], Json] = {
     (ABP, "elicitation/input: a text"): {"value": "Ada"},
+    (ABP, "elicitation/input: a text with a default"): {"value": "Ada"},
     (ABP, "elicitation/input: a form"): ALL,
     (ABP, "elicitation/input: an object in an object"): {"at": ALL},
     (ABP, "elicitation/input: a secret"): {"value": "hunter2"},
@@ -40,6 +41,7 @@ MEANT: Mapping[tuple[str, str], Json] = {
         (WEBMCP, what): _FORMS[what]
         for what in ("a text", "a number", "a lone choice", "several fields", "a secret")
     },
+    (WEBMCP, "a text that the model filled in"): ALL,
     (WEBMCP, "a lone yes or no"): {"ok": True},
     (WEBMCP, "nothing that can be changed"): {"send": True},
     (MCP, "an address (url)"): {"confirmed": True},

@@ -157,6 +157,7 @@ class AgentQuestions:
             "route": answer.route,
             "reason": answer.reason,
             "notAsked": answer.metadata.get("notAsked"),
+            "notChangeable": answer.metadata.get("notChangeable"),
         }
         meta = {"_meta": {"abp": {word: value for word, value in account.items() if value}}}
         return encode_reply(question, outcome, answer.content) | meta

@@ -491,6 +491,46 @@ async def test_what_a_form_cannot_have_is_left_out_where_it_may_and_that_is_said
     assert len(forms) == 2
 
 
+def account(**name: Json) -> Json:
+    """A form with a name that is filled in already, and a choice."""
+    properties = {"name": {"type": "string", "default": "Ann", **name}, "paid": {"type": "boolean"}}
+    schema = {"type": "object", "properties": properties, "required": ["paid"]}
+    return {"method": "elicitation/input", "params": {"prompt": "Your account?", "schema": schema}}
+
+
+@pytest.mark.parametrize(
+    ("pressed", "value"),
+    [("Keep: Ann", {"name": "Ann", "paid": True}), ("Leave empty", {"paid": True})],
+)
+async def test_a_text_that_is_filled_in_is_kept_by_a_button_or_left_empty(
+    pressed: str, value: Json
+) -> None:
+    pressing_it = pressing(pressed, "Yes", "Send")
+    async with session(handler=pressing_it, env=WITHOUT_CHAT) as (person, id):
+        response = await ask(person, id, account())
+        first, *_ = person.wire.sent("session/request_permission")
+    assert [each["name"] for each in first["options"]] == ["Keep: Ann", "Leave empty"]
+    about = first["toolCall"]["content"][0]["content"]["text"]
+    assert "(Here there are only buttons. What can only be kept: name)" in about
+    assert response["data"] == {"value": value}
+    assert response["metadata"]["notChangeable"] == ["name"]
+    assert "notAsked" not in response["metadata"]
+
+
+async def test_a_text_that_no_button_shows_whole_is_not_kept_by_one() -> None:
+    async with session(handler=pressing("Yes"), env=WITHOUT_CHAT) as (person, id):
+        response = await ask(person, id, account(default="a\nb"))
+    assert response["data"] == {"value": {"paid": True}}
+    assert response["metadata"]["notAsked"] == ["name"]
+
+
+async def test_where_it_can_be_typed_it_is_not_only_kept() -> None:
+    async with session(handler=never) as (person, id):
+        stop, words = await person.prompt(id, asking(account()))
+    assert stop == "end_turn"
+    assert "Your next message is the answer" in words
+
+
 # --- how a permission looks -----------------------------------------------------------------------
 
 
