@@ -35,7 +35,7 @@ from abp_bridge.core.question import (
     field_errors,
     validate_answer,
 )
-from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, median
+from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, find_answerer, median
 from abp_bridge.rpc.arrival import now
 
 MAX_REPEATS = 2  # times that an answer which does not fit is asked for again
@@ -282,10 +282,17 @@ class _Exchange:
 
 
 def _join(steps: Sequence[SurfaceResponse], content: JsonObject) -> SurfaceResponse:
-    """The response that accepted steps come to, each as long as most of them."""
+    """The response that accepted steps come to, each as long as most of them; a machine's, where
+    one of them is.
+    """
     times = [each.seconds for each in steps if each.seconds is not None]
-    seconds, exact = median(times) if times else None, all(each.exact for each in steps)
-    return replace(steps[-1], content=content, seconds=seconds, exact=exact)
+    return replace(
+        steps[-1],
+        content=content,
+        seconds=median(times) if times else None,
+        exact=all(each.exact for each in steps),
+        answered_by=find_answerer(each.answered_by for each in steps),
+    )
 
 
 def _prefilled(question: Question, content: JsonObject) -> Question:

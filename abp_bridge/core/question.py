@@ -306,6 +306,12 @@ class Answer:
     ways: tuple[str, ...] = ()
 
     @property
+    def answerer(self) -> AnsweredBy:
+        """Who gave it; nobody, where what somebody gave did not count, and it is none of theirs."""
+        given = self.outcome in (Outcome.ACCEPTED, Outcome.DECLINED, Outcome.CANCELLED)
+        return self.answered_by if given else AnsweredBy.NOBODY
+
+    @property
     def unasked(self) -> bool:
         """Whether it says that no person was asked: no surface could, or a host answered by itself
         what is no accept.

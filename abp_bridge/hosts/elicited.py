@@ -1,4 +1,6 @@
-"""The result of an `elicitation/create`, as MCP hosts and ACP clients both give it."""
+"""The result of an `elicitation/create`, as MCP hosts and ACP clients both give it, and who gave
+it, or the outcome of a permission, by their own word.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,8 @@ def decode_elicited(reply: Reply, question: Question) -> SurfaceResponse:
         RemoteProtocolError: It is no such result.
     """
     action, content = decode_reply(reply.result, question)
-    answered_by = read_answered_by(reply.result)
+    answered_by = find_machine(reply)
     words = "" if action is Action.ACCEPT else read_host_words(reply.result)
-    if answered_by is AnsweredBy.NOBODY:
-        why = f": {words}" if words else ""
-        raise SurfaceUnsupportedError(f"the host says that nobody answered{why}", lasting=False)
     return SurfaceResponse(
         OUTCOMES[action],
         content,
@@ -30,3 +29,17 @@ def decode_elicited(reply: Reply, question: Question) -> SurfaceResponse:
         answered_by=answered_by,
         host_words=words,
     )
+
+
+def find_machine(reply: Reply) -> AnsweredBy | None:
+    """Who answered, as the host says itself, where that was no person.
+
+    Raises:
+        SurfaceUnsupportedError: It says itself that nobody did.
+    """
+    answered_by = read_answered_by(reply.result)
+    if answered_by is AnsweredBy.NOBODY:
+        words = read_host_words(reply.result)
+        why = f": {words}" if words else ""
+        raise SurfaceUnsupportedError(f"the host says that nobody answered{why}", lasting=False)
+    return answered_by

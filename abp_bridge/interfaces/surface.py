@@ -5,7 +5,7 @@ fail.
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -51,6 +51,14 @@ def median(seconds: Sequence[float]) -> float:
     took the others.
     """
     return sorted(seconds)[len(seconds) // 2]
+
+
+def find_answerer(said: Iterable[AnsweredBy | None]) -> AnsweredBy | None:
+    """Who gave an answer of several steps, of each of which the host `said` who gave it where that
+    was no person: one such step is enough, and of several kinds nobody knows who gave the whole.
+    """
+    named = {each for each in said if each is not None}
+    return AnsweredBy.UNKNOWN if len(named) > 1 else next(iter(named), None)
 
 
 class SurfaceUnsupportedError(AbpBridgeError):

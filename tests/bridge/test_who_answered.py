@@ -5,6 +5,7 @@ by the next surface where a policy answered.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-from support.harness import MODERN, Hosted, accept, hosted, refuse, run, text
+from support.harness import MODERN, SERVE, Hosted, accept, hosted, refuse, run, text
 
 Json = Any
 pytestmark = pytest.mark.anyio
@@ -102,12 +103,50 @@ async def test_a_yes_of_a_hosts_script_deletes_nothing() -> None:
     assert response["metadata"]["answeredBy"] != "person"
 
 
+async def test_a_yes_that_does_not_count_is_no_bridges_no_behind_it() -> None:
+    """The outer bridge does not take it, and tells the inner one's question as nobody's."""
+    inner = f"mcp:{shlex.join([*SERVE, '--app', 'demo'])}"
+    asked = {"method": "elicitation/confirm", "params": {"message": "Delete it?"}}
+    called = {"capability": "demo.ask", "params": {"request": asked}}
+
+    def answer(params: Json) -> Json:
+        return said_by("nobody" if params.mode == "url" else "a ghost", confirmed=True)(params)
+
+    async with hosted("--app", inner, answer=answer) as host:
+        result = await host.client.call_tool(
+            "abp_call", {"capability": "abp_call", "params": called}
+        )
+    blocks = json.loads(text(result))  # what the inner one says of it follows
+    response = json.loads(blocks[0]["text"])
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert response["metadata"]["answeredBy"] == "nobody"
+
+
 async def test_a_host_that_says_that_nobody_answered_has_not_been_dismissed_by_a_person() -> None:
     async with hosted("--app", "demo", answer=said_by("nobody", value="Ada")) as host:
         response = await host.ask("elicitation/input", prompt="Your name?")
     assert response["error"]["code"] == "NOT_SUPPORTED"
     assert response["metadata"]["answeredBy"] == "nobody"
     assert "the host says that nobody answered" in response["error"]["message"]
+
+
+async def test_a_form_that_a_machine_began_is_no_persons_when_it_is_mended() -> None:
+    """What did not fit is asked again, of whoever it is that says nothing of themselves."""
+    given = [
+        types.ElicitResult(
+            action="accept",
+            content={"key": "made up", "count": "many"},
+            _meta={"abp": {"answeredBy": "script"}},
+        ),
+        types.ElicitResult(action="accept", content={"count": 3}),
+    ]
+    properties: Json = {"key": {"type": "string"}, "count": {"type": "integer"}}
+    schema: Json = {"type": "object", "properties": properties, "required": ["key", "count"]}
+    async with hosted("--app", "demo", answer=lambda params: given.pop(0)) as host:
+        response = await host.ask("elicitation/input", prompt="Your order?", schema=schema)
+    assert response["data"] == {"value": {"key": "made up", "count": 3}}
+    metadata = response["metadata"]
+    assert (metadata["answeredBy"], metadata["evidence"]) == ("script", "host-says")
 
 
 FAST_AGENT = types.Implementation(name="fast-agent-mcp", version="0.10.46")

@@ -329,9 +329,10 @@ def answer(outcome: Outcome = Outcome.ACCEPTED, by: AnsweredBy = AnsweredBy.PERS
 
 
 @pytest.mark.parametrize("by", [each for each in AnsweredBy if each is not AnsweredBy.HOST_POLICY])
-def test_a_choice_goes_back_by_its_id(by: AnsweredBy) -> None:
-    chosen = {"outcome": {"outcome": "selected", "optionId": "2"}}
-    assert permission.encode_permission(leave(), answer(by=by)) == chosen
+def test_a_choice_goes_back_by_its_id_with_who_made_it(by: AnsweredBy) -> None:
+    sent = permission.encode_permission(leave(), answer(by=by))
+    assert sent["outcome"] == {"outcome": "selected", "optionId": "2"}
+    assert sent["_meta"] == {"abp": {"answeredBy": by.value}}
 
 
 @pytest.mark.parametrize(
@@ -342,4 +343,19 @@ def test_a_choice_goes_back_by_its_id(by: AnsweredBy) -> None:
     ],
 )
 def test_what_is_no_choice_is_a_cancel(given: Answer) -> None:
-    assert permission.encode_permission(leave(), given) == permission.CANCELLED
+    sent = permission.encode_permission(leave(), given)
+    assert sent["outcome"] == permission.CANCELLED["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("given", "who"),
+    [
+        (answer(by=AnsweredBy.HOST_POLICY), "host-policy"),
+        (answer(Outcome.DECLINED), "person"),
+        (answer(Outcome.UNSUPPORTED, AnsweredBy.SCRIPT), "nobody"),
+        (answer(Outcome.INVALID), "nobody"),
+    ],
+)
+def test_of_a_cancel_it_is_said_who_gave_it(given: Answer, who: str) -> None:
+    sent = permission.encode_permission(leave(), given)
+    assert sent["_meta"] == {"abp": {"answeredBy": who}}

@@ -14,11 +14,11 @@ from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.acp.chat import Chat
 from abp_bridge.hosts.acp.turns import Turns
-from abp_bridge.hosts.elicited import decode_elicited
+from abp_bridge.hosts.elicited import decode_elicited, find_machine
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
@@ -27,6 +27,7 @@ from abp_bridge.interfaces.surface import (
     PageQuestion,
     SurfaceResponse,
     SurfaceUnsupportedError,
+    find_answerer,
     median,
 )
 from abp_bridge.protocols.acp import v1 as acp
@@ -206,9 +207,11 @@ class ClientSurfaces:
         card = self._make_card(question)
         try:
             step = acp.link_step(question, url)
-            chosen, seconds = await self._request_permission(question, step, card)
+            chosen, seconds, by = await self._request_permission(question, step, card)
             card.outcome = acp.decode_link_outcome(chosen)
-            return SurfaceResponse(card.outcome, seconds=seconds, variant=self._permission_variant)
+            return SurfaceResponse(
+                card.outcome, seconds=seconds, variant=self._permission_variant, answered_by=by
+            )
         except (RemoteError, ConnectionClosedError) as error:
             return self._without_outcome(self._permission_variant, error)
         finally:
@@ -288,28 +291,33 @@ class ClientSurfaces:
     ) -> SurfaceResponse:
         """A menu, step by step."""
         menu, times = Menu(question, variant.buttons), list[float]()
+        machines, ended = list[AnsweredBy | None](), MenuResult(Outcome.CANCELLED)
         for number in itertools.count(1):
             step = menu.step
             labels = tuple(option.label for option in step.options)
             observe(StepEvent(now(), question.id, number, step.title, labels))
-            chosen, seconds = await self._request_permission(question, step, card)
+            chosen, seconds, by = await self._request_permission(question, step, card)
             times.append(seconds)
+            machines.append(by)
             pressed = next((option.label for option in step.options if option.id == chosen), None)
             observe(ChoiceEvent(now(), question.id, number, pressed, seconds))
             if chosen is None:
                 break
-            after = menu.choose(chosen)
-            if isinstance(after, MenuResult):
-                return SurfaceResponse(after.outcome, after.content, median(times))
-        return SurfaceResponse(Outcome.CANCELLED, seconds=median(times))
+            if isinstance(after := menu.choose(chosen), MenuResult):
+                ended = after
+                break
+        by = find_answerer(machines)
+        return SurfaceResponse(ended.outcome, ended.content, median(times), answered_by=by)
 
     async def _request_permission(
         self, question: Question, step: Step, card: _Card
-    ) -> tuple[str | None, float]:
-        """The id of the option that was pressed, if one was, and the client's own seconds."""
+    ) -> tuple[str | None, float, AnsweredBy | None]:
+        """The id of the option that was pressed, if one was, the client's own seconds, and who
+        pressed it, where the client says that it was no person.
+        """
         params = acp.encode_permission(question, step, self.session, card.id)
         reply = await self._request("session/request_permission", params, card)
-        return acp.decode_outcome(reply.result), reply.seconds
+        return acp.decode_outcome(reply.result), reply.seconds, find_machine(reply)
 
     async def _request(self, method: str, params: JsonObject, card: _Card) -> Reply:
         announcement, card.announcement = card.announcement, None

@@ -108,12 +108,12 @@ def _mark(mark: str, text: JsonValue) -> str:
 
 def encode_permission(question: Question, answer: Answer) -> JsonObject:
     """How it was answered -> the result of `session/request_permission`: the option that was
-    chosen, by its id. What a host chose by itself is nobody's choice.
+    chosen, by its id, and who chose it. What a host chose by itself is nobody's choice.
     """
-    chosen = answer.content.get(ANSWER)
+    said: JsonObject = {"_meta": {"abp": {"answeredBy": answer.answerer.value}}}
     if answer.outcome is not Outcome.ACCEPTED or answer.answered_by is AnsweredBy.HOST_POLICY:
-        return CANCELLED
-    return {"outcome": {"outcome": "selected", "optionId": chosen}}
+        return {**CANCELLED, **said}
+    return {"outcome": {"outcome": "selected", "optionId": answer.content.get(ANSWER)}, **said}
 
 
 def encode_refusal(params: JsonObject) -> JsonObject:

@@ -288,7 +288,7 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
             name: (pair.allows if said is True else pair.refuses).value
             for name, said in content.items()
         }
-    said = {"answeredBy": answer.answered_by.value, "route": answer.route}
+    said = {"answeredBy": answer.answerer.value, "route": answer.route}
     meta: JsonObject = {"abp": {word: value for word, value in said.items() if value}}
     return {**encode_reply(question, outcome, content), "_meta": meta}
 

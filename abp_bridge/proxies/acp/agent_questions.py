@@ -153,7 +153,7 @@ class AgentQuestions:
             # An agent goes by what its user chose, and looks no further.
             outcome = Outcome.CANCELLED
         account = {
-            "answeredBy": answer.answered_by.value,
+            "answeredBy": answer.answerer.value,
             "route": answer.route,
             "reason": answer.reason,
             "notAsked": answer.metadata.get("notAsked"),

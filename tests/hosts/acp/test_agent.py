@@ -671,6 +671,33 @@ async def test_a_question_that_the_client_cancels_at_once_is_cancelled_by_no_per
     assert (metadata["answeredBy"], metadata["evidence"]) == ("host-policy", "faster-than-reading")
 
 
+async def test_a_permission_that_a_client_says_a_script_gave_is_no_persons() -> None:
+    """Also where the script took one step only of several."""
+    left = ["More …", "L4"]
+
+    def press(method: str, params: Json) -> Json:
+        pressed = pressing(left.pop(0))(method, params)
+        return {**pressed, "_meta": {"abp": {"answeredBy": "script"}}} if left else pressed
+
+    async with session(handler=press) as (person, id):
+        response = await ask(person, id, select(5))
+    metadata = response["metadata"]
+    assert (metadata["answeredBy"], metadata["evidence"]) == ("script", "host-says")
+
+
+async def test_a_permission_that_a_client_says_nobody_gave_is_none() -> None:
+    def nobody(method: str, params: Json) -> Json:
+        return {
+            **selected(params["options"][0]["optionId"]),
+            "_meta": {"abp": {"answeredBy": "nobody"}},
+        }
+
+    async with session(handler=nobody, env=WITHOUT_CHAT) as (person, id):
+        response = await ask(person, id, CONFIRM)
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert "the host says that nobody answered" in response["error"]["message"]
+
+
 BAD_ANSWERS: dict[str, tuple[Any, str]] = {
     "an option it was not shown": (selected("allow_once"), "which is not on this step"),
     "an outcome of its own": (
