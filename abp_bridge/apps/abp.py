@@ -36,6 +36,7 @@ from abp_bridge.rpc.protocol import (
     is_id,
 )
 from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.rpc.workers import Workers
 
 START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first
 LIST_LIMIT = 10.0  # seconds for `capabilities/list`
@@ -68,6 +69,7 @@ class AbpApp(ProgramApp):
         self._warnings = warnings
         self._binding = Binding()
         self._connection: JsonRpcConnection | None = None
+        self._workers: Workers | None = None
         # the app's requests that are being answered
         self._questions: dict[Id, anyio.CancelScope] = {}
 
@@ -83,7 +85,7 @@ class AbpApp(ProgramApp):
             self._connect() as pipes,
             anyio.create_task_group() as tasks,
         ):
-            self._tasks = tasks
+            self._workers = Workers(tasks)
             self._connection = JsonRpcConnection(
                 JsonRpcProtocol(
                     max_line=MAX_LINE,
@@ -167,12 +169,12 @@ class AbpApp(ProgramApp):
 
     def _on_message(self, message: Request | Notification) -> None:
         listener = self._program.listener
-        if listener is None or self._connection is None or self._tasks is None:
+        if listener is None or self._connection is None or self._workers is None:
             return
         if isinstance(message, Request):
             if message.method.startswith(("elicitation/", "sampling/")):
                 self._questions[message.id] = anyio.CancelScope()
-                self._tasks.start_soon(self._answer, self._connection, message, listener)
+                self._workers.start_soon(self._answer, self._connection, message, listener)
             else:
                 words = f"An ABP client has no method {message.method[:80]!r}"
                 self._connection.respond_error(message.id, METHOD_NOT_FOUND, words)

@@ -53,6 +53,7 @@ from abp_bridge.interfaces.host import (
 from abp_bridge.interfaces.known_offers import KnownOffers, expect_apps, make_offer
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.offer import Offer
+from abp_bridge.rpc.workers import Workers
 from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -94,6 +95,7 @@ class Bridge:
         self._providers = providers or Providers(host)
         self._settings = settings
         self._tasks = tasks
+        self._workers = Workers(tasks)
         self._make_app = make_app
         self._apps: dict[str, AppConnection] = {}
         self._known = known
@@ -200,7 +202,7 @@ class Bridge:
             count_lost=lambda: sum(self.host.lost_notifications().values()),
         )
         connection.add_call(call)
-        self._tasks.start_soon(self._run, connection, call)
+        self._workers.start_soon(self._run, connection, call)
         return call
 
     async def start_question(
@@ -237,7 +239,7 @@ class Bridge:
             keep=partial(self._results.keep, "answers", download=_refuse_download),
         )
         self._own_calls[call.id] = call
-        self._tasks.start_soon(self._run_own, call)
+        self._workers.start_soon(self._run_own, call)
         return call
 
     async def render_pdf(self, app: str | None) -> SavedFile:
@@ -372,6 +374,7 @@ class Bridge:
             for connection in leaving:
                 await connection.closed.wait()
         self._results.close()
+        self._workers.close()
 
     # --- ConnectionOwner ---
 

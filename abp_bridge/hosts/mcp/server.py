@@ -42,6 +42,7 @@ from abp_bridge.rpc.protocol import (
     Request,
     is_id,
 )
+from abp_bridge.rpc.workers import Workers
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.session import McpSession
@@ -90,6 +91,7 @@ class McpServer:
         self._speaks_modern = modern
         self._handshaken = False
         self._running: dict[Id, ToolRequest] = {}
+        self._workers = Workers(connection.tasks)
 
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: what takes time runs as a task of the session."""
@@ -152,7 +154,7 @@ class McpServer:
         if self._begun is not None:
             # Known at once: the same read may bring its cancellation.
             self._begun.identify_call(request, params)
-        self._connection.tasks.start_soon(self._call_tool, request, params)
+        self._workers.start_soon(self._call_tool, request, params)
 
     async def _call_tool(self, request: ToolRequest, params: Params) -> None:
         """Attach the host to a call.

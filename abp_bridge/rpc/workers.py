@@ -1,0 +1,61 @@
+"""Tasks that take one short job after another: a task group's task, with a name, a scope and an
+event of its own, costs more to begin than most messages take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, TypeVarTuple, Unpack
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+MAX_IDLE = 16  # tasks that wait for a job; of more that are through with theirs, each ends
+
+Given = TypeVarTuple("Given")
+_Job = Callable[[], Awaitable[None]]
+
+
+class Workers:
+    """What `TaskGroup.start_soon` does, in tasks of that group that are used again.
+
+    A job is cancelled with the group, and one that fails ends it, as a task's. Each sees the
+    context in which this was made, so it leaves none of its own behind.
+
+    Args:
+        tasks: Where the workers live. It ends by its cancellation, or after `close`.
+    """
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
+        self._context = copy_context()
+        self._idle: list[asyncio.Future[_Job | None]] = []
+        self._closed = False
+
+    def start_soon(self, job: Callable[[Unpack[Given]], Awaitable[None]], *given: *Given) -> None:
+        """Run `job` with what is `given`, from the next turn of the loop on."""
+        prepared = partial(job, *given)
+        while self._idle:
+            if not (worker := self._idle.pop()).done():  # else it was cancelled in this turn
+                worker.set_result(prepared)
+                return
+        self._context.run(self._tasks.start_soon, self._work, prepared)
+
+    def close(self) -> None:
+        """Let the tasks end: those without a job now, the others with theirs."""
+        self._closed = True
+        while self._idle:
+            if not (worker := self._idle.pop()).done():
+                worker.set_result(None)
+
+    async def _work(self, job: _Job | None) -> None:
+        loop = asyncio.get_running_loop()
+        while job is not None:
+            await job()
+            if self._closed or len(self._idle) >= MAX_IDLE:
+                return
+            self._idle.append(waiting := loop.create_future())
+            job = await waiting
