@@ -141,13 +141,15 @@ def load_settings(
     return settings
 
 
-def load_session_settings(options: argparse.Namespace, usual: Settings | None = None) -> Settings:
+def load_session_settings(
+    options: argparse.Namespace, ignored: Sequence[str] = (), usual: Settings | None = None
+) -> Settings:
     """`load_settings` of a process that is asked something only later: a terminal or place that is
     named and cannot be used ends it now.
     """
     from abp_bridge.cli.preflight import check_places
 
-    settings = load_settings(options, usual=usual)
+    settings = load_settings(options, ignored, usual)
     if settings.tty is not None:
         from abp_bridge.surfaces.terminal.device import check_terminal
 

@@ -80,7 +80,9 @@ def _check_order(settings: Settings) -> Iterator[str]:
 
     missing = missing_surface(settings.ask_on, settings.set_up)
     if missing is not None and missing not in SET_UP_BY:
-        yield f"--ask-on: {quote(missing)} is no surface; there are {', '.join(ORDER)}"
+        near = nearest(missing, ORDER)
+        meant = f" (is {near} meant?)" if near else ""
+        yield f"--ask-on: {quote(missing)} is no surface{meant}; there are {', '.join(ORDER)}"
     elif missing is not None:
         yield f"--ask-on: {missing} is not set up: give {SET_UP_BY[missing]} too"
 

@@ -21,28 +21,36 @@ TARGETS: Mapping[str, str] = {
     "mcp+http://": "mcp+http://...",
     "acp:": "acp:COMMAND",
 }
+_MANIFEST = "manifest.json"
 BUILT_IN = ("demo", "demo:page")
-TARGET_FORMS = ", ".join([*TARGETS.values(), " or ".join(BUILT_IN)])
-_PROGRAM = re.compile(r"(?!\w+://)([./~].*|.*[\s/].*|.*\.(py|js|mjs|ts|sh)|[^.:]+)")
+EXTENSION_FORM = "./folder of a Chrome extension"
+TARGET_FORMS = ", ".join([*TARGETS.values(), EXTENSION_FORM, " or ".join(BUILT_IN)])
+# What runs a file that is no program by itself, by how its name ends.
+_INTERPRETERS = {"py": "python3", "js": "node", "mjs": "node", "ts": "node", "sh": "sh"}
+_SCRIPT = rf"\.({'|'.join(_INTERPRETERS)})"
+_PROGRAM = re.compile(rf"(?!\w+://)([./~].*|.*[\s/].*|.*{_SCRIPT}|[^.:]+)")
 _HOST = re.compile(
-    r"(localhost|\[[0-9a-fA-F:.]+\]|(?!\S*\.(py|js|mjs|ts|sh)$)[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?"
+    rf"(localhost|\[[0-9a-fA-F:.]+\]|(?!\S*{_SCRIPT}$)[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?"
 )
 _PAGE_FILE = re.compile(r"(?i)(file:.*|(?!\w+://).*\.x?html?)")
 
 
-def suggest_target(target: str) -> str:
-    """What may be meant by the name of an app that is none; empty where nobody can guess."""
+def suggest_targets(target: str) -> list[str]:
+    """What may be meant by the name of an app that is none; nothing where nobody can guess."""
     by_scheme = {start.partition(":")[0]: start for start in TARGETS}
     scheme, colon, rest = target.partition(":")
     if near := nearest(target.lower(), BUILT_IN):
-        return near
+        return [near]
     if near := nearest(scheme.lower(), by_scheme if colon else ()):
         start = by_scheme[near]
-        return start + (rest.lstrip("/") if start.endswith("/") else rest)
+        return [start + (rest.lstrip("/") if start.endswith("/") else rest)]
     if host := _HOST.fullmatch(target):
-        return f"{'http' if is_nearby(host[1].strip('[]')) else 'https'}://{target}"
-    commands = [start for start in TARGETS if start.endswith(":")]
-    return " or ".join(f"{start}{target}" for start in commands if _PROGRAM.fullmatch(target))
+        return [f"{'http' if is_nearby(host[1].strip('[]')) else 'https'}://{target}"]
+    if not _PROGRAM.fullmatch(target):
+        return []
+    interpreter = _INTERPRETERS.get(target.rpartition(".")[2], "")
+    command = f"{interpreter} {target}" if interpreter and " " not in target else target
+    return [start + command for start in TARGETS if start.endswith(":")]
 
 
 def is_nearby(host: str) -> bool:
@@ -76,6 +84,8 @@ def _describe_serving(path: str) -> str:
 
 def describe_wrong_target(target: str) -> str:
     """What `target`, the name of no app, has to be, and what may be meant."""
+    import shlex
+
     from abp_bridge.core.command_line import clean_target
 
     name = clean_target(target[:200])
@@ -83,7 +93,8 @@ def describe_wrong_target(target: str) -> str:
     is_served = host is not None and host.end(1) < len(name)  # it has a port or a path
     if name.isprintable() and not is_served and _PAGE_FILE.fullmatch(name):
         return _describe_serving(name)
-    meant = suggest_target(name) if target.isprintable() else ""
+    suggested = suggest_targets(name) if target.isprintable() else []
+    meant = " or ".join(map(shlex.quote, suggested))
     return f"it must be {TARGET_FORMS}.{meant and f' Did you mean {meant}?'}"
 
 
@@ -104,7 +115,7 @@ def split_command(target: str) -> list[str]:
 def is_extension(target: str) -> bool:
     """Whether `target` is the folder of a Chrome extension."""
     folder = os.path.expanduser(target)
-    return bool(folder) and os.path.isfile(os.path.join(folder, "manifest.json"))
+    return bool(folder) and os.path.isfile(os.path.join(folder, _MANIFEST))
 
 
 def find_target_problem(target: str) -> str:
@@ -112,6 +123,11 @@ def find_target_problem(target: str) -> str:
     if target in BUILT_IN or is_extension(target):
         return ""
     if not target.lower().startswith(tuple(TARGETS)):
+        if os.path.isdir(os.path.expanduser(target)):
+            return (
+                f"{quote(target)} is no app: this folder has no {_MANIFEST}, as that of a Chrome"
+                " extension has. A program in it is named by its command: 'stdio:COMMAND'"
+            )
         return f"{quote(target)} is no app: {describe_wrong_target(target)}"
     if f"{target.partition(':')[0].lower()}:" in TARGETS:
         try:

@@ -214,20 +214,20 @@ def test_the_account_has_every_question_with_its_route_and_who_answered(
     assert all(row[6].endswith((" s", " ms")) for row in cells)
 
 
-@pytest.mark.parametrize("columns", [30, 56, 80])
+@pytest.mark.parametrize("columns", [36, 40, 56, 80])
 def test_no_line_is_wider_than_the_terminal(env: dict[str, str], columns: int) -> None:
-    ended = run({**env, "COLUMNS": str(columns)})
-    assert _account_width(ended) <= columns
+    assert _width(run({**env, "COLUMNS": str(columns)})) <= columns
 
 
 def test_no_line_is_wider_than_a_wide_terminal(
     shown_off_a_terminal: subprocess.CompletedProcess[str],
 ) -> None:
-    assert _account_width(shown_off_a_terminal) <= 200
+    assert _width(shown_off_a_terminal) <= 200
 
 
-def _account_width(ended: subprocess.CompletedProcess[str]) -> int:
-    return max(map(len, ended.stdout.split("── The account")[1].splitlines()[1:]))
+def _width(ended: subprocess.CompletedProcess[str]) -> int:
+    """Of the longest line that has no link, which is whole."""
+    return max(len(line) for line in ended.stdout.splitlines() if "http" not in line)
 
 
 def test_nobody_reading_is_a_quiet_end(env: dict[str, str]) -> None:
@@ -261,17 +261,34 @@ def test_a_signal_ends_it_with_the_bridge(env: dict[str, str], number: signal.Si
         assert process.stderr.read() == b""
 
 
-def test_a_bridge_that_does_not_start_is_a_clear_error(env: dict[str, str]) -> None:
-    ended = run({**env, "ABP_CALL_TIMEOUT": "soon"})
-    assert ended.returncode == 1
-    assert "the bridge could not be used" in ended.stderr
-    assert "ABP_CALL_TIMEOUT='soon' cannot be used" in ended.stderr
-    assert "Traceback" not in ended.stderr
+@pytest.mark.parametrize("command", [DEMO, [*DEMO[:-1], "try", "demo"]])
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("ABP_CALL_TIMEOUT=soon", "ABP_CALL_TIMEOUT='soon' cannot be used: it must be a number"),
+        ("ABP_RECORD=/nope/x", "--record '/nope/x' cannot be written: there is no /nope."),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_said_once_and_nothing_begins(
+    env: dict[str, str], command: list[str], setting: str, said: str
+) -> None:
+    ended = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**env, **dict([setting.split("=")])},
+        timeout=120,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"abp-bridge: {said}")
+    assert ended.stderr.count("\n") == 1
 
 
 def test_a_missing_browser_is_a_clear_error(env: dict[str, str]) -> None:
     ended = run({**env, "ABP_CHROME": "/nonexistent/chrome"}, "--browser")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "/nonexistent/chrome" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "bug" not in ended.stderr
@@ -286,7 +303,7 @@ def test_the_same_trip_is_told_by_a_page_in_a_browser(env: dict[str, str]) -> No
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has no sandbox")
 def test_without_a_sandbox_it_says_so(env: dict[str, str]) -> None:
-    ended = run({**env, "ABP_CHROME": "/nonexistent/chrome"}, "--browser")
+    ended = run({**env, "ABP_CHROME": "/bin/false"}, "--browser")
     assert "As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0)" in " ".join(
         ended.stdout.split()
     )

@@ -50,16 +50,17 @@ COMMAND_LINES = {
     "serve http://localhost:3000": "one word too many: is --app http://localhost:3000 meant?",
     "serve --app localhost:3000": "Did you mean http://localhost:3000?",
     "serve --app localhost:3000/a.html": "Did you mean http://localhost:3000/a.html?",
-    "serve --app [::1]:3000": "Did you mean http://[::1]:3000?",
+    "serve --app [::1]:3000": "Did you mean 'http://[::1]:3000'?",
     "serve --app example.org": "Did you mean https://example.org?",
     "serve --app file:///a%20b/c.html": "--bind 127.0.0.1 --directory '/a b') and name"
     " http://127.0.0.1:3000/c.html\n",
-    "serve --app ./app.py": "Did you mean stdio:./app.py or mcp:./app.py or acp:./app.py?",
+    "serve --app ./app.py": "./folder of a Chrome extension, demo or demo:page. Did you mean"
+    " 'stdio:python3 ./app.py' or 'mcp:python3 ./app.py' or 'acp:python3 ./app.py'?",
     "serve --app nope:x": f"--app 'nope:\u2026' is no app: it {FORMS}",
     "serve --app stdio:": "stdio: needs a command, as in --app 'stdio:python my_app.py'",
     "serve --app mcp:x'": "this cannot be read as a command: No closing quotation",
     "serve --confirm destructiv": "--confirm 'destructiv': is destructive meant?",
-    "serve --ask-on pag": "--ask-on: 'pag' is no surface; there are mock, host, terminal",
+    "serve --ask-on pag": "--ask-on: 'pag' is no surface (is page meant?); there are mock, host,",
     "serve --sampling foo": "'foo' is no model: write cli:NAME, acp:COMMAND",
     "serve --root /nope": "--root '/nope' is no folder",
     "serve --answers /nope": "the answers file /nope cannot be read: No such file or directory. It"
@@ -85,6 +86,8 @@ COMMAND_LINES = {
 # Those that no host launches.
 TYPED_LINES = {
     "try": "name the app: abp-bridge try http://localhost:3000.",
+    "check /": "no app: this folder has no manifest.json, as that of a Chrome extension has."
+    " A program in it is named by its command: 'stdio:COMMAND'\n",
     "try 127.0.0.1:3000": "Did you mean http://127.0.0.1:3000?",
     "try index.html": "serve its folder (python3 -m http.server 3000 --bind 127.0.0.1) and name"
     " http://127.0.0.1:3000\n",

@@ -214,9 +214,10 @@ def test_an_argument_that_a_tool_does_not_have_is_told() -> None:
         (
             ("--app", "gopher://x"),
             "it must be https://..., http://..., ws://..., wss://..., stdio:COMMAND,"
-            " mcp:COMMAND, mcp+https://..., mcp+http://..., acp:COMMAND, demo or demo:page.",
+            " mcp:COMMAND, mcp+https://..., mcp+http://..., acp:COMMAND, ./folder"
+            " of a Chrome extension, demo or demo:page.",
         ),
-        (("--app", "stido:python app.py"), "Did you mean stdio:python app.py?"),
+        (("--app", "stido:python app.py"), "Did you mean 'stdio:python app.py'?"),
         (("--allow", "http://localhost"), "is no host"),
     ],
 )

@@ -59,9 +59,9 @@ def test_a_misspelt_setting_is_named_with_the_right_one() -> None:
 
 
 MEANT = {
-    "stido:python app.py": "stdio:python app.py",
-    "mpc:npx -y server": "mcp:npx -y server",
-    "apc:goose acp": "acp:goose acp",
+    "stido:python app.py": "'stdio:python app.py'",
+    "mpc:npx -y server": "'mcp:npx -y server'",
+    "apc:goose acp": "'acp:goose acp'",
     "mcp+htps://a.example/mcp": "mcp+https://a.example/mcp",
     "htps://app.example/x": "https://app.example/x",
     "https:/app.example": "https://app.example",
@@ -69,9 +69,10 @@ MEANT = {
     "localhost:3000": "http://localhost:3000",
     "demo:pag": "demo:page",
     "goose": "stdio:goose or mcp:goose or acp:goose",
-    "./app.py": "stdio:./app.py or mcp:./app.py or acp:./app.py",
-    "app.py": "stdio:app.py or mcp:app.py or acp:app.py",
-    "python3 app.py": "stdio:python3 app.py or mcp:python3 app.py or acp:python3 app.py",
+    "./app.py": "'stdio:python3 ./app.py' or 'mcp:python3 ./app.py' or 'acp:python3 ./app.py'",
+    "app.py": "'stdio:python3 app.py' or 'mcp:python3 app.py' or 'acp:python3 app.py'",
+    "my.mjs": "'stdio:node my.mjs' or 'mcp:node my.mjs' or 'acp:node my.mjs'",
+    "python3 app.py": "'stdio:python3 app.py' or 'mcp:python3 app.py' or 'acp:python3 app.py'",
     "gopher://x": "",
     "": "",
 }

@@ -86,7 +86,7 @@ class Screen:
             stdin=self._theirs,
             stdout=self._theirs,
             stderr=self._theirs,
-            env={"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", **env},
+            env={"TERM": "xterm-256color", **env},
             start_new_session=True,
             # Else Ctrl-C would not be a signal.
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509

@@ -169,7 +169,7 @@ async def test_at_a_terminal(planted: Planted) -> None:
             shown += os.read(ours, 65_536)
         planted.shown = shown.decode(errors="replace")
 
-    terminal = {**planted.env, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    terminal = {**planted.env, "TERM": "xterm-256color"}
     async with (
         hosted(*planted.arguments, "--tty", os.ttyname(theirs), env=terminal) as host,
         anyio.create_task_group() as tasks,

@@ -64,13 +64,14 @@ MONTHS = [
 class Asking(Screen):
     """A screen on which questions are asked."""
 
-    def __init__(self, *requests: Json, **env: str) -> None:
+    def __init__(self, *requests: Json, columns: int = 100, **env: str) -> None:
         kept = {
             name: os.environ[name]
             for name in ("PATH", "PYTHONPATH", "HOME", "LANG", "ABP_TOOL_CACHE")
             if name in os.environ
         }
-        super().__init__([sys.executable, ASKER, *map(json.dumps, requests)], {**kept, **env})
+        command = [sys.executable, ASKER, *map(json.dumps, requests)]
+        super().__init__(command, {**kept, **env}, columns=columns)
         self.until("● https://app.example asks")
 
     def reply(self) -> Json:
@@ -89,8 +90,9 @@ def term(request: pytest.FixtureRequest) -> str:
 class Asked(Asking):
     """A screen with one ABP question on it."""
 
-    def __init__(self, method: str, params: Json, **env: str) -> None:
-        super().__init__({"method": f"elicitation/{method}", "params": params}, **env)
+    def __init__(self, method: str, params: Json, *, columns: int = 100, **env: str) -> None:
+        request = {"method": f"elicitation/{method}", "params": params}
+        super().__init__(request, columns=columns, **env)
 
 
 def ready(screen: Asked, term: str) -> None:
@@ -104,6 +106,20 @@ def test_who_asks_comes_before_what_is_asked() -> None:
     with Asked("input", {"prompt": "What is\nyour name?"}) as screen:
         screen.until("What is")
         screen.until("your name?")
+
+
+def test_the_keys_on_a_narrow_terminal_are_broken_between_words(term: str) -> None:
+    with Asked("select", {"message": "Which?", "options": ["a", "b"]}, columns=40, TERM=term) as on:
+        shown = on.until("cancels")
+        assert "Ctrl-D declines" in " ".join(shown.split())
+
+
+def test_a_terminal_is_asked_nothing_that_it_might_answer_after_the_prompt() -> None:
+    with Asked("input", {"prompt": "Name?"}) as screen:
+        ready(screen, "xterm-256color")
+        screen.press(CTRL_C)
+        assert screen.reply()[0] == "cancelled"
+        assert b"\x1b[6n" not in screen.raw, "where its cursor is"
 
 
 def test_text_is_given_as_it_was_typed(term: str) -> None:
@@ -503,11 +519,8 @@ def test_a_signal_cancels_the_open_prompt_like_ctrl_c() -> None:
 
 @pytest.mark.parametrize("how", ["NO_COLOR", "dumb"])
 def test_no_colour_where_none_is_wanted(how: str) -> None:
-    with Asked(
-        "confirm",
-        {"message": "Sure?"},
-        **({"NO_COLOR": "1"} if how == "NO_COLOR" else {"TERM": "dumb"}),
-    ) as screen:
+    env: Any = {"NO_COLOR": "1"} if how == "NO_COLOR" else {"TERM": "dumb"}
+    with Asked("confirm", {"message": "Sure?"}, **env) as screen:
         screen.until("Decline to answer")
         if how == "dumb":
             screen.until(": ")
@@ -617,9 +630,7 @@ class Elsewhere:
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
         }
-        self.process = subprocess.Popen(
-            command, env={"PROMPT_TOOLKIT_NO_CPR": "1", **kept, **env}, **streams
-        )
+        self.process = subprocess.Popen(command, env={**kept, **env}, **streams)
         self.shown = ""
 
     def __enter__(self) -> Self:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.cli.demo.answers import BUILT_IN
-from abp_bridge.cli.runtime import complain
+from abp_bridge.cli.runtime import complain, load_session_settings
 from abp_bridge.cli.terminal_host.host import (
     FILE,
+    WHO_ANSWERS,
     Answerer,
     CommandError,
     TerminalHost,
@@ -73,11 +74,12 @@ def run(options: argparse.Namespace) -> int:
     """Tell the story.
 
     Returns:
-        The exit code: 0 when it was told, 1 when it could not be, 2 for an unusable answers file,
-        128 + n after signal n.
+        The exit code: 0 when it was told, 1 when it could not be, 2 for an unusable answers file
+        or setting, 128 + n after signal n.
     """
     mend_encoding()
-    answers = options.answers
+    answers, options.answers = options.answers, None  # not the bridge's: this host's own
+    load_session_settings(options, WHO_ANSWERS)
     try:
         entries = decode_entries(BUILT_IN) if answers is None else read_answers(answers)
     except AnswersError as problem:

@@ -244,8 +244,8 @@ class TextView:
         self._lines(
             f"Connected: {app}, through {facts['bridge']} on MCP {facts['mcp']}.", indent=""
         )
-        surfaces = ", ".join(facts["surfaces"])
-        self.note(f"This host can be asked on {surfaces}." if surfaces else "Nobody can be asked.")
+        if surfaces := ", ".join(facts["surfaces"]):
+            self.note(f"This host can be asked on {surfaces}.")
 
     def on_offers(self, offers: Sequence[Offer]) -> None:
         """What the app can do: each capability, with its parameters."""
@@ -263,8 +263,14 @@ class TextView:
 
     def on_call(self, capability: str, about: str) -> None:
         """The heading of what is called next."""
-        more = f"  {self._style('dim', about)}" if about else ""
-        self._line(f"\n{self._style('strong', f'── {capability}')}{more}")
+        self._heading(capability, about)
+
+    def _heading(self, words: str, about: str) -> None:
+        head = f"── {words}"
+        first, *rest = wrapped(f"{head}  {about}" if about else head, indent="", hanging="   ")
+        if first.startswith(head):
+            first = self._style("strong", head) + self._style("dim", first.removeprefix(head))
+        self._line("\n".join(["", first, *(self._style("dim", line) for line in rest)]))
 
     def on_question(self, number: int, question: Question, by: str) -> None:
         """A question is put to `by`."""
@@ -280,16 +286,21 @@ class TextView:
         self._asking = False
         if by == PERSON:
             return
+        source = f"  [{by}]"
         if outcome is not Outcome.ACCEPTED:
-            lines = [f"  {outcome.value}"]
+            lines = wrapped(outcome.value + source)
         elif not question.fields:
-            lines = wrapped(str(content.get("result", "accepted")))
+            lines = wrapped(str(content.get("result", "accepted")) + source)
         else:
+            *others, last = question.fields
             lines = [
-                answer_line(question, field, content.get(field.name, MISSING), self._style)
-                for field in question.fields
+                answer_line(question, field, content.get(field.name, MISSING), self._style, after)
+                for field, after in [*((each, "") for each in others), (last, source)]
             ]
-        self._line("\n".join(lines) + self._style("dim", f"  [{by}]"))
+        words = "\n".join(lines)
+        if words.endswith(source):
+            words = words.removesuffix(source) + self._style("dim", source)
+        self._line(words)
 
     def on_progress(self, capability: str, value: float, total: float | None, words: str) -> None:
         """A bar that moves, or a line where it cannot."""
@@ -336,8 +347,8 @@ class TextView:
 
     def on_end(self, account: Account) -> None:
         """The end: every question, and all of them in one sentence."""
-        source = self._style("dim", "from the bridge itself (abp_status)")
-        self._line(f"\n{self._style('strong', '── The account')}  {source}\n")
+        self._heading("The account", "from the bridge itself (abp_status)")
+        self._line()
         if not account.rows:
             self._lines(f"Nothing was asked. {_duration(account.seconds)} in all.", indent="")
             return

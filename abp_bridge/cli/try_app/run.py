@@ -22,7 +22,7 @@ from abp_bridge.cli.parameters import (
     find_capability,
     read_parameters,
 )
-from abp_bridge.cli.runtime import complain, load_settings
+from abp_bridge.cli.runtime import complain, load_session_settings
 from abp_bridge.cli.terminal_host.host import (
     FILE,
     WHO_ANSWERS,
@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> int:
     if options.on == "terminal" and not at_terminal():
         return complain("--on terminal needs one on stdin and stdout", "try")
     answers, options.answers = options.answers, None  # not the bridge's: this host's own
-    settings = load_settings(options, ignored=WHO_ANSWERS)
+    settings = load_session_settings(options, ignored=WHO_ANSWERS)
     try:
         script = None if answers is None else Script(read_answers(answers))
     except AnswersError as problem:

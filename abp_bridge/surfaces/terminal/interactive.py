@@ -13,7 +13,7 @@ from abp_bridge.core import file
 from abp_bridge.core.question import Choice, Outcome
 from abp_bridge.surfaces.terminal.device import Device, forget_keys
 from abp_bridge.surfaces.terminal.prompts import Check, MarksCheck, PromptExit, hint_line
-from abp_bridge.surfaces.terminal.rendering import choice_description
+from abp_bridge.surfaces.terminal.rendering import choice_description, wrapped
 
 if TYPE_CHECKING:
     import questionary
@@ -138,10 +138,10 @@ class InteractivePrompts:
         ]
         with self._device.keys():
             prompt = ask(
-                _lead(hints, problem),
+                self._lead(hints, problem),
                 choices=choices,
                 qmark="",
-                instruction=f" {title}",
+                instruction=self._lines(title)[1:],
                 style=_style(problem),
                 use_jk_keys=False,
                 use_search_filter=search,
@@ -156,13 +156,27 @@ class InteractivePrompts:
     ) -> str:
         with self._device.keys():
             prompt = ask(
-                _lead(hints, problem),
+                self._lead(hints, problem),
                 default=default,
                 qmark="",
-                instruction=f"{title}:",
+                instruction=self._lines(f"{title}:")[2:],
                 style=_style(problem),
             )
             return str(await self._run(prompt))
+
+    def _lead(self, hint: str, problem: str) -> str:
+        """The hint on lines of its own above the prompt: questionary puts what it calls the message
+        first, then the instruction.
+
+        What was wrong with the answer before stands there too, next to where it is put right.
+        """
+        return self._lines(f"{problem}\n{hint}" if problem else hint)[1:] + "\n"
+
+    def _lines(self, words: str) -> str:
+        """`words` indented, and broken between words; questionary writes the first blank or two
+        itself.
+        """
+        return "\n".join(wrapped(words, columns=self._device.columns))
 
     async def _run(
         self, prompt: questionary.Question, searching: InquirerControl | None = None
@@ -170,8 +184,12 @@ class InteractivePrompts:
         from prompt_toolkit.filters import to_filter
         from prompt_toolkit.input.typeahead import clear_typeahead
         from prompt_toolkit.key_binding import merge_key_bindings
+        from prompt_toolkit.renderer import CPR_Support
 
         app = prompt.application
+        # A terminal that is asked where its cursor is may answer when the prompt has gone: then
+        # that stands in the shell's line.
+        app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
         app.erase_when_done = True
         app.ttimeoutlen = 0.1  # Esc alone is Esc after this many seconds
         app.timeoutlen = 0.1
@@ -192,15 +210,6 @@ class InteractivePrompts:
         if isinstance(result, Outcome):
             raise PromptExit(result)
         return result
-
-
-def _lead(hint: str, problem: str) -> str:
-    """The hint on a line of its own above the prompt: questionary puts what it calls the message
-    first, then the instruction.
-
-    What was wrong with the answer before stands there too, next to where it is put right.
-    """
-    return f" {problem}\n  {hint}\n" if problem else f" {hint}\n"
 
 
 def _style(problem: str) -> questionary.Style:

@@ -80,7 +80,8 @@ class LinePrompts:
         write()
 
     def _hint(self, *ways: str) -> None:
-        self._put(f"  ({hint_line(*ways, cancel='Ctrl-C')})\n")
+        hint = f"({hint_line(*ways, cancel='Ctrl-C')})"
+        self._put("\n".join(wrapped(hint, columns=self._device.columns)) + "\n")
 
     def _list(self, options: Sequence[Choice]) -> None:
         for index, choice in enumerate(options, 1):

@@ -147,7 +147,9 @@ def value_text(field: Field, value: JsonValue) -> str:
     return label(to_text(value), 1_000) or "(nothing)"
 
 
-def answer_line(question: Question, field: Field, value: JsonValue | Missing, paint: Style) -> str:
+def answer_line(
+    question: Question, field: Field, value: JsonValue | Missing, paint: Style, after: str = ""
+) -> str:
     """One filled-in field, as it stays on the screen.
 
     Args:
@@ -155,10 +157,11 @@ def answer_line(question: Question, field: Field, value: JsonValue | Missing, pa
         field: The field.
         value: Its value, as it was validated; `MISSING` when it was left out.
         paint: The terminal's styles.
+        after: What stands behind it.
     """
     words = "(left out)" if value is MISSING else value_text(field, value)
     head = f"  {field_title(question, field)}: "
-    first, *rest = wrapped(head.lstrip() + words, hanging="    ", columns=paint.columns())
+    first, *rest = wrapped(head.lstrip() + words + after, hanging="    ", columns=paint.columns())
     if first.startswith(head):
         first = paint("dim", head) + first.removeprefix(head)
     return "\n".join([first, *rest])
