@@ -38,6 +38,7 @@ from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.profiles import PROFILES, Profile
 from abp_bridge.protocols.pairs import QUESTIONS, find_pair
+from abp_bridge.settings.asking import ROWS, SET_UP_BY, SURFACES
 
 if TYPE_CHECKING:
     import argparse
@@ -311,8 +312,8 @@ def _table(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
     """For a terminal: each row with its columns, those together that do the same."""
     if host:
         yield from textwrap.wrap(host, 100, subsequent_indent="  ")
-        names = ", ".join(sorted(surface.value for surface in _OWN))
-        yield f"({names}: where the person has set them up)\n"
+        yield ""
+    yield from _ways()
     for kind, of_kind in _group(cells, lambda cell: cell.kind).items():
         if kind in _TITLES:
             yield f"{_TITLES[kind]}:\n"
@@ -321,6 +322,17 @@ def _table(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
             for alike in _group(in_row, lambda cell: cell.cell).values():
                 yield from _table_lines(alike)
             yield ""
+
+
+def _ways() -> Iterator[str]:
+    """The surfaces that are no host's, and what sets each up."""
+    yield "Where you have set them up:"
+    room = max(map(len, SURFACES))
+    for surface, name in SURFACES.items():
+        words = f"{surface:<{room}}  {SET_UP_BY[surface]}: {ROWS[name].help}"
+        further = " " * (4 + room)
+        yield from textwrap.wrap(words, 100, initial_indent="  ", subsequent_indent=further)
+    yield ""
 
 
 def _table_lines(cells: Sequence[PrintedCell]) -> Iterator[str]:

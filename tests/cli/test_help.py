@@ -1,10 +1,13 @@
-"""What `--help` looks like in narrow terminals."""
+"""What `--help` looks like in narrow terminals, and what the matrix explains."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from abp_bridge.cli.main import COMMANDS, make_parser
+from abp_bridge.cli.main import COMMANDS, main, make_parser
+from abp_bridge.settings.asking import SET_UP_BY
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -39,3 +42,13 @@ def test_a_long_row_ends_where_its_meaning_begins(capsys: pytest.CaptureFixture[
         make_parser(["install"]).parse_args(["install", "--help"])
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert "abp-bridge install codex --name db -- npx -y mongodb-mcp-server" in lines
+
+
+@pytest.mark.parametrize("words", [["matrix"], ["matrix", "--host", "zed"]])
+def test_the_matrix_says_what_each_surface_is_that_no_host_has(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 0
+    shown = capsys.readouterr().out.partition("\ntext\n")[0]
+    for surface, setup in SET_UP_BY.items():
+        assert re.search(rf"^  {surface} +{setup}: [a-z]", shown, re.MULTILINE)
