@@ -14,6 +14,7 @@ import anyio
 import anyio.lowlevel
 
 from abp_bridge.bridge.files import FileAccess
+from abp_bridge.bridge.providers import advise
 from abp_bridge.bridge.routing import Routing
 from abp_bridge.bridge.validation import AnswerAttribution, ask_on
 from abp_bridge.core.event import (
@@ -31,7 +32,6 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.person_time import Awaited, PersonTime, awaited, person_time, wait_for
 from abp_bridge.interfaces.surface import (
-    Advising,
     HostDisconnectedError,
     HostTimeoutError,
     InputProvider,
@@ -194,14 +194,12 @@ class Elicitor:
             if routing.conclude(answer):
                 return answer
             question = entry.question.with_note(f"{_AGAIN} {answer.reason}".rstrip())
-        answer = routing.fallback or _unanswered(entry, Outcome.UNSUPPORTED, routing.reason())
-        return self._advise(question, answer, routing) if answer.unasked else answer
-
-    def _advise(self, question: Question, answer: Answer, routing: Routing) -> Answer:
-        """Where no person was asked: what was tried, and how one would be."""
-        providers = self._providers
-        ways = providers.ways(question) if isinstance(providers, Advising) else ()
-        return replace(answer, tried=tuple(routing.tried()), ways=tuple(ways))
+        advice = advise(self._providers, question)
+        reason = routing.reason(advice)
+        answer = routing.fallback(advice) or _unanswered(entry, Outcome.UNSUPPORTED, reason)
+        if not answer.unasked:
+            return answer
+        return replace(answer, tried=tuple(routing.tried()), ways=tuple(routing.ways(advice)))
 
 
 class _PersonTime:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import HOST, ORDER, Surface, SurfaceVariant
 from abp_bridge.core.question import Question
-from abp_bridge.core.ways import find_ways
+from abp_bridge.core.ways import Advice
 from abp_bridge.interfaces.surface import (
     Advising,
     InputProvider,
@@ -26,7 +26,11 @@ from abp_bridge.interfaces.surface import (
 Own = Mapping[Surface, InputProvider]
 
 _RELAY = Surface.MODEL_RELAY.value
-_BESIDE = (Surface.PAGE, Surface.TERMINAL, Surface.SAMPLING, Surface.QUESTIONS_API)
+
+
+def advise(provider: InputProvider, question: Question) -> Advice:
+    """What `provider` knows of how `question` comes to a person, else what is true of any host."""
+    return provider.advise(question) if isinstance(provider, Advising) else Advice()
 
 
 class Providers:
@@ -88,11 +92,9 @@ class Providers:
                 found += [(name, variant) for variant in provider.variants(calls)]
         return found
 
-    def ways(self, question: Question) -> Sequence[str]:
-        """The host's own ways first, then those beside it (`Advising`)."""
-        hosts = self._host.ways(question) if isinstance(self._host, Advising) else ()
-        there = {variant.surface for variant in self.variants(question.calls)}
-        return (*hosts, *find_ways(question, there, _BESIDE))
+    def advise(self, question: Question) -> Advice:
+        """What the host knows of it (`Advising.advise`)."""
+        return advise(self._host, question)
 
     async def ask(
         self,

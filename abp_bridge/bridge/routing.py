@@ -13,7 +13,6 @@ from abp_bridge.core.matrix import (
     Attempt,
     Surface,
     SurfaceVariant,
-    can_ask,
     candidate_attempts,
     refusals,
 )
@@ -27,7 +26,7 @@ from abp_bridge.core.question import (
     Permission,
     Question,
 )
-from abp_bridge.core.ways import WAYS
+from abp_bridge.core.ways import Advice, Options, find_ways
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 
 # Where a host sends its person, or waits for what they say next.
@@ -79,13 +78,12 @@ class Routing:
             return False
         return True
 
-    @property
-    def fallback(self) -> Answer | None:
+    def fallback(self, advice: Advice) -> Answer | None:
         """What the host answered by itself, without a person: the question's answer if no other
         surface finds one. Where it was asked for approval, with what gets a person asked.
         """
-        there = {variant.surface for variant in self._variants}
-        ways = [WAYS[surface].give for surface in _PERSONS_OWN if surface not in there]
+        options = self._missing(advice).items()
+        ways = [way.give for surface, way in options if surface in _PERSONS_OWN]
         if self._fallback is None or not self._question.permits or not ways:
             return self._fallback
         reason = f"{self._fallback.reason} To be asked yourself, set up {' or '.join(ways)}."
@@ -109,14 +107,21 @@ class Routing:
         who = [each for each in self._variants if not (approves and each.surface in _MODELS)]
         return refusals(self._question, who)
 
-    def reason(self) -> str:
+    def reason(self, advice: Advice) -> str:
         """Why nobody could be asked, for the app's developer: each surface with its reason, and the
         one that the person could set up.
         """
         reasons = self.tried()
-        there = {variant.surface for variant in self._variants}
-        for surface in (Surface.PAGE, Surface.SAMPLING):
-            missing = SurfaceVariant(surface)
-            if surface not in there and can_ask(self._question, [missing]):
-                reasons.append(f"{surface.value}: not set up ({WAYS[surface].give})")
+        for surface, way in self._missing(advice).items():
+            if surface in (Surface.PAGE, Surface.SAMPLING):
+                reasons.append(f"{surface.value}: not set up ({way.give})")
         return f"{UNASKED}{'; '.join(reasons)}"
+
+    def ways(self, advice: Advice) -> list[str]:
+        """How the person would be asked, in words: in the host first, then beside it."""
+        return [*advice.ways, *map(str, self._missing(advice).values())]
+
+    def _missing(self, advice: Advice) -> Options:
+        """What the person could set up for this question."""
+        there = {variant.surface for variant in self._variants}
+        return find_ways(self._question, there, advice.options)

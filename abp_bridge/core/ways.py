@@ -1,13 +1,14 @@
 """What is said where nobody could be asked: whom was tried, and every way to have somebody asked.
 
-One table, by surface; a host's own settings come from what is known of it. The docs are printed
-from it.
+One table, by surface, for whoever gives abp-bridge its arguments; where a host's person gives it
+other things, and what they can do in it, comes from what is known of that host. The docs are
+printed from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from abp_bridge.core.matrix import Surface, SurfaceVariant, can_ask
 from abp_bridge.core.question import Question
@@ -27,8 +28,10 @@ class Way:
         return f"{self.give}: {self.then}"
 
 
+Options = Mapping[Surface, Way]
+
 # By the surface that it switches on, the usual way first.
-WAYS: dict[Surface, Way] = {
+WAYS: Options = {
     Surface.PAGE: Way("--page open", "your browser is opened at a page of the bridge's own"),
     Surface.TERMINAL: Way("--tty DEVICE", "you are asked at another terminal of yours"),
     Surface.MODEL_RELAY: Way(
@@ -39,22 +42,30 @@ WAYS: dict[Surface, Way] = {
         "--questions-api PORT", "a program that shows OpenCode's questions asks you"
     ),
 }
+# Those that no host has a part in.
+BESIDE: Options = {each: way for each, way in WAYS.items() if each is not Surface.MODEL_RELAY}
 
 
-def find_ways(
-    question: Question, there: Collection[Surface], surfaces: Collection[Surface]
-) -> Iterator[str]:
-    """The ways to have `question` asked, of those for `surfaces`, in words.
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """How the person of one host comes to be asked.
 
-    Args:
-        question: What nobody could be asked.
-        there: What is set up already.
-        surfaces: Those that could be.
+    Attributes:
+        ways: What they can do in the host, in words.
+        options: What sets up a surface beside it, as they give it.
     """
-    for surface, way in WAYS.items():
-        is_off = surface in surfaces and surface not in there
-        if is_off and can_ask(question, [SurfaceVariant(surface)]):
-            yield str(way)
+
+    ways: Sequence[str] = ()
+    options: Options = field(default_factory=lambda: BESIDE)
+
+
+def find_ways(question: Question, there: Collection[Surface], options: Options) -> Options:
+    """Those of `options` by which `question` would be asked; what is `there` already is none."""
+    return {
+        surface: way
+        for surface, way in options.items()
+        if surface not in there and can_ask(question, [SurfaceVariant(surface)])
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,26 +9,22 @@ careful row.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
 from abp_bridge.core.matrix import MATRIX, Surface, SurfaceVariant, can_ask
 from abp_bridge.core.question import Question
 from abp_bridge.core.schema import json_equal
+from abp_bridge.core.ways import BESIDE, WAYS, Advice, Options, Way
 
 
 @dataclass(frozen=True, slots=True)
-class HostWay:
-    """What a host's person can do to be asked: what it is, what happens `then`, and which of the
-    host's surfaces, or the bridge's own, it opens.
+class HostWay(Way):
+    """What a host's person can do in it to be asked, and which of the host's surfaces, or the
+    bridge's own, that opens.
     """
 
-    give: str
-    then: str
     surfaces: tuple[Surface, ...]
-
-    def __str__(self) -> str:
-        return f"{self.give}: {self.then}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,11 @@ class Profile:
         reads_structured: Its model reads the structured content of a result that has some, and
             none of its texts.
         may_leave: It may send one prompt and leave: the next is sure only once it has come back.
+        waits_for_page: It shows the link to a page until that has its answer; nobody says there
+            that they are done.
+        has_model: A model works in it, which can tell its person something.
         ways: What its person can do in it to be asked.
+        options: What its person gives to be asked beside it.
         shows: Its surfaces as it declares them, for people who look it up; a session goes by what
             is declared in it.
     """
@@ -71,11 +71,17 @@ class Profile:
     joins_texts: bool = False
     reads_structured: bool = False
     may_leave: bool = False
+    waits_for_page: bool = False
+    has_model: bool = True
     ways: tuple[HostWay, ...] = ()
+    options: Options = field(default_factory=lambda: BESIDE)
     shows: tuple[str, ...] = ("acp-permission", "acp-chat")
 
-    def find_ways(self, question: Question, off: Collection[Surface] = ()) -> Iterator[str]:
-        """Those of its ways that `question` can go, in words; surfaces that are `off` are none."""
+    def advise(self, question: Question, off: Collection[Surface] = ()) -> Advice:
+        """How `question` comes to its person; surfaces that are `off` are no way."""
+        return Advice(tuple(self._find_ways(question, off)), self.options)
+
+    def _find_ways(self, question: Question, off: Collection[Surface]) -> Iterator[str]:
         for way in self.ways:
             opened = [self._variant(surface) for surface in way.surfaces if surface not in off]
             if can_ask(question, opened):
@@ -208,6 +214,29 @@ PROFILES: dict[str, Profile] = {
     "openhands": Profile("OpenHands", buttons=2, interactive=False, shows=("acp-permission",)),
     "zed": Profile("Zed", shows=("acp-form", "acp-url", "acp-permission")),
     "toad": Profile("Toad"),
+    # The bridge's own commands that are a host: their person gives options to them.
+    "abp-bridge-try": replace(
+        CAREFUL,
+        name="abp-bridge try",
+        waits_for_page=True,
+        has_model=False,
+        options={
+            Surface.PAGE: Way(
+                "--on page where a browser can be opened",
+                "you are asked on a page of the bridge's own",
+            ),
+            Surface.TERMINAL: Way("abp-bridge try in a terminal", "you are asked there"),
+            Surface.SAMPLING: WAYS[Surface.SAMPLING],
+        },
+        shows=("mcp-form", "mcp-url"),
+    ),
+    "abp-bridge-demo": replace(
+        CAREFUL,
+        name="abp-bridge demo",
+        has_model=False,
+        options={Surface.TERMINAL: Way("abp-bridge demo in a terminal", "you are asked there")},
+        shows=("mcp-form", "mcp-url", "mcp-sampling"),
+    ),
 }
 
 # By how a name begins that ends with the server's, as the person called that.

@@ -14,6 +14,7 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
+from abp_bridge.core.ways import Advice
 from abp_bridge.errors import AbpBridgeError
 
 
@@ -287,8 +288,8 @@ class Locatable(Protocol):
 class Advising(Protocol):
     """Who knows how a person comes to be asked where nobody was."""
 
-    def ways(self, question: Question) -> Sequence[str]:
-        """The ways to have `question` asked that are not switched on yet, in words for a person."""
+    def advise(self, question: Question) -> Advice:
+        """How `question` comes to its person: what they can do in the host, and beside it."""
         ...
 
 

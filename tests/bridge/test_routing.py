@@ -16,6 +16,7 @@ from abp_bridge.core.question import (
     Permission,
     Question,
 )
+from abp_bridge.core.ways import Advice, Way
 from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 
 FORM = SurfaceVariant(Surface.MCP_FORM, "2025-11-25")
@@ -74,7 +75,7 @@ def test_what_a_person_said_ends_it() -> None:
     routing = Routing(asked(), [FORM])
     assert routing.conclude(said(Outcome.DECLINED, AnsweredBy.PERSON))
     assert routing.conclude(said(Outcome.ACCEPTED, AnsweredBy.UNKNOWN))
-    assert routing.fallback is None
+    assert routing.fallback(Advice()) is None
 
 
 def test_a_policys_yes_and_what_is_not_proven_wait_for_the_next_surface() -> None:
@@ -85,7 +86,7 @@ def test_a_policys_yes_and_what_is_not_proven_wait_for_the_next_surface() -> Non
     ):
         routing = Routing(asked(), [FORM])
         assert not routing.conclude(said(outcome, by))
-        assert routing.fallback == said(outcome, by)
+        assert routing.fallback(Advice()) == said(outcome, by)
 
 
 def test_a_host_that_says_no_by_itself_sends_nobody_anywhere() -> None:
@@ -96,7 +97,7 @@ def test_a_host_that_says_no_by_itself_sends_nobody_anywhere() -> None:
         tried.append(attempt.variant.surface)
         assert not routing.conclude(no if len(tried) == 1 else later)
     assert tried == [Surface.MCP_FORM, Surface.TERMINAL]
-    assert routing.fallback is no
+    assert routing.fallback(Advice()) is no
 
 
 def test_when_no_surface_is_left_each_says_why() -> None:
@@ -106,7 +107,7 @@ def test_when_no_surface_is_left_each_says_why() -> None:
     nobody = "the host offers no way to ask its user"
 
     def reason(question: Question, *variants: SurfaceVariant) -> str:
-        return Routing(question, variants).reason().removeprefix("Nobody could be asked: ")
+        return Routing(question, variants).reason(Advice()).removeprefix("Nobody could be asked: ")
 
     assert reason(asked(secret=True), FORM, SAMPLING) == f"{form}; {model}{page}"
     assert reason(asked()) == nobody + page
@@ -114,6 +115,22 @@ def test_when_no_surface_is_left_each_says_why() -> None:
     assert reason(asked(kind=Kind.SAMPLING), FORM) == (
         "mcp-form: a form asks the person, not a model; sampling: not set up (--sampling MODEL)"
     )
+
+
+def test_a_host_whose_person_gives_other_things_is_told_those() -> None:
+    options = {Surface.PAGE: Way("--on page", "you are asked there")}
+    advice = Advice(["in a terminal: it shows forms"], options)
+    routing = Routing(asked(secret=True), [])
+    assert routing.reason(advice).endswith("; page: not set up (--on page)")
+    assert routing.ways(advice) == [*advice.ways, "--on page: you are asked there"]
+    no = said(Outcome.DECLINED, AnsweredBy.HOST_POLICY)
+    approval = replace(asked(), permits=Permission.SAMPLING)
+    for variants, words in (([FORM], "To be asked yourself, set up --on page."), ([PAGE], "")):
+        routing = Routing(approval, variants)
+        assert not routing.conclude(no)
+        found = routing.fallback(advice)
+        assert found is not None
+        assert found.reason.strip() == words
 
 
 def test_a_surface_that_was_tried_in_vain_says_why_first() -> None:
@@ -129,7 +146,7 @@ def test_a_surface_that_was_tried_in_vain_says_why_first() -> None:
         routing.refuse(attempt, SurfaceUnsupportedError("gone", lasting=True))
         page = "" if PAGE in variants else "; page: not set up (--page open)"
         name = attempt.variant.surface.value
-        assert routing.reason() == f"Nobody could be asked: {name}: gone{rest}{page}"
+        assert routing.reason(Advice()) == f"Nobody could be asked: {name}: gone{rest}{page}"
 
 
 def test_where_a_model_says_why_it_does_not_answer_nobody_else_has_to() -> None:
@@ -137,9 +154,9 @@ def test_where_a_model_says_why_it_does_not_answer_nobody_else_has_to() -> None:
     routing = Routing(asked(kind=Kind.SAMPLING), [FORM, agent, PAGE])
     (attempt,) = routing.attempts()
     routing.refuse(attempt, SurfaceUnsupportedError("gone", lasting=True))
-    assert routing.reason() == "Nobody could be asked: sampling: gone"
+    assert routing.reason(Advice()) == "Nobody could be asked: sampling: gone"
     approval = replace(asked(secret=True), permits=Permission.SAMPLING)
     routing = Routing(approval, [agent, SAMPLING, FORM])
     assert not [*routing.attempts()]
-    assert "model, not the person" not in routing.reason()
-    assert "mcp-form: a form passes through" in routing.reason()
+    assert "model, not the person" not in routing.reason(Advice())
+    assert "mcp-form: a form passes through" in routing.reason(Advice())

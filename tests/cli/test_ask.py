@@ -258,9 +258,12 @@ def test_help_teaches_by_examples() -> None:
 def test_no_terminal_is_said_with_what_to_do() -> None:
     ended = ask("confirm", "Go on?", "--on", "terminal")
     assert ended.returncode == 1
-    assert "cannot be opened" in json.loads(ended.stdout)["error"]["message"]
+    why = json.loads(ended.stdout)["error"]["message"]
+    assert "cannot be opened" in why
+    assert "page: not set up (--on page)" in why
     assert b"to be asked: --on page: you are asked" in ended.stderr
-    assert not re.search(rb"--page open|--questions-api", ended.stderr)  # it has no such options
+    told = f"{why} {ended.stderr.decode()}"
+    assert not re.search(r"--page open|--questions-api", told), "it has no such options"
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/nonexistent", "."])

@@ -175,6 +175,7 @@ def test_off_a_terminal_it_runs_through_and_says_who_answered(
         ended.stdout.split()
     )
     assert "\x1b" not in ended.stdout
+    assert "--page" not in ended.stdout, "it has no such option"
     at = 0
     for words in (
         "● demo asks\n  Whose trip is it?\n  Name: Ada Example  [the demo's script]",

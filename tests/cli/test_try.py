@@ -213,9 +213,12 @@ def test_on_the_page_without_a_browser_the_link_stands_here() -> None:
         screen.until("1 question: 1 accepted")
         assert screen.end() == 0
     assert "Open this link:" in screen.shown
+    assert "accept this" not in screen.shown
     assert re.search(r'data +\{"value": "Ada"\}', screen.shown), "what the app got, as it got it"
 
 
+# Of the bridge's: its person gives them to no command of these.
+NOT_ITS_OPTIONS = r"--page open|--tty|--notify|--ask-via-model|--questions-api"
 ASK_SECRET = ["demo", "demo.ask", f"request={json.dumps(SECRET)}"]
 
 
@@ -275,9 +278,35 @@ def test_where_nobody_can_be_asked_it_says_why_and_what_would_do() -> None:
     assert said.partition("── demo.ask")[0].count("be asked") == 1
     assert "this is no terminal, and no browser can be opened" in said
     assert "--answers FILE" in said
-    account = said.partition("The account")[2]  # the app's result stays as it is
-    assert "--on page" in account
-    assert "--page open" not in account
+    returned, _, account = said.partition("The account")
+    for words in (returned.partition("demo.ask returned")[2], account):
+        assert "page: not set up (--on page where a browser can be opened)" in words
+    assert not re.search(NOT_ITS_OPTIONS, said)
+
+
+def test_a_browser_that_does_not_open_is_said_with_what_this_command_takes() -> None:
+    said = " ".join(run(*ASK_SECRET, BROWSER="/bin/false").stdout.split())
+    assert "/bin/false failed" in said
+    assert "be asked at a terminal (abp-bridge try in a terminal)" in said
+    assert not re.search(NOT_ITS_OPTIONS, said)
+
+
+def test_programs_read_the_ways_to_be_asked_that_this_command_has() -> None:
+    [row] = events(run(*ASK_SECRET, "--json"))["account"]["questions"]
+    assert row["ways"] == [
+        "--on page where a browser can be opened: you are asked on a page of the bridge's own",
+        "abp-bridge try in a terminal: you are asked there",
+    ]
+
+
+def test_what_no_entry_answers_is_drawn_with_what_this_command_takes(tmp_path: Path) -> None:
+    written = tmp_path / "answers.json"
+    written.write_text('["x"]')
+    with Screen([*TRY, *ASK_SECRET, "--answers", str(written)], ENV) as screen:
+        screen.until("1 question: 1 unsupported.")
+        assert screen.end() == 0
+    assert "(--on page where a browser can be opened)" in " ".join(screen.shown.split())
+    assert not re.search(NOT_ITS_OPTIONS, screen.shown)
 
 
 def test_input_that_is_piped_is_said_to_be_so() -> None:

@@ -6,9 +6,14 @@ import pytest
 
 from abp_bridge.core.matrix import Surface
 from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
-from abp_bridge.core.ways import MAX_LISTED, WAYS, UnaskedQuestion, describe_unasked, find_ways
-
-EVERY = frozenset(WAYS)
+from abp_bridge.core.ways import (
+    BESIDE,
+    MAX_LISTED,
+    WAYS,
+    UnaskedQuestion,
+    describe_unasked,
+    find_ways,
+)
 
 
 def asked(*, kind: Kind = Kind.INPUT, secret: bool = False) -> Question:
@@ -25,13 +30,14 @@ def asked(*, kind: Kind = Kind.INPUT, secret: bool = False) -> Question:
     ],
 )
 def test_only_a_way_that_leads_somewhere_is_named(question: Question, surfaces: set[str]) -> None:
-    found = set(find_ways(question, (), EVERY))
-    assert found == {str(WAYS[Surface[name]]) for name in surfaces}
+    assert find_ways(question, (), WAYS) == {
+        surface: way for surface, way in WAYS.items() if surface.name in surfaces
+    }
 
 
 def test_what_is_there_already_is_no_way_and_neither_is_what_cannot_be() -> None:
-    found = list(find_ways(asked(), [Surface.PAGE], EVERY - {Surface.MODEL_RELAY}))
-    assert [way.split(" ")[0] for way in found] == ["--tty", "--questions-api"]
+    found = find_ways(asked(), [Surface.PAGE], BESIDE)
+    assert [str(way).split(" ")[0] for way in found.values()] == ["--tty", "--questions-api"]
 
 
 def test_each_question_is_told_with_what_was_tried_and_each_way_once() -> None:

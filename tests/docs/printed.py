@@ -12,7 +12,7 @@ from pathlib import Path
 
 from abp_bridge.bridge import result_store
 from abp_bridge.bridge.saved_index import KEPT_DAYS
-from abp_bridge.core.ways import WAYS
+from abp_bridge.core.ways import BESIDE, WAYS
 from abp_bridge.hosts.profiles import PROFILES
 from abp_bridge.interfaces.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD
 from abp_bridge.settings import TABLE, Settings
@@ -124,7 +124,8 @@ def ways_table() -> Iterable[str]:
     for way in WAYS.values():
         yield f"| any host | `{way.give}` | {way.then} |"
     for row in PROFILES.values():
-        for own in row.ways:
+        beside = () if row.options is BESIDE else row.options.values()
+        for own in (*row.ways, *beside):
             yield f"| {row.name} | {own.give} | {own.then} |"
 
 

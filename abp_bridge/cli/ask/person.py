@@ -22,7 +22,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Outcome, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.ways import WAYS
+from abp_bridge.core.ways import WAYS, Advice, Options, Way
 from abp_bridge.interfaces.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.log import print_message
 from abp_bridge.settings import Settings
@@ -37,10 +37,10 @@ DOTS = "••••••"  # in the place of a secret, however long it is
 SURFACES = ("terminal", "page", "mock")
 # Settings of hosts: where a question of a command's own is asked, --on says.
 OF_HOSTS = ("ABP_ASK_ON", "ABP_QUESTIONS_API")
-# What a way to be asked is for this command, where it is another; empty where there is none.
-_WAYS_HERE = {
-    str(WAYS[Surface.PAGE]): "--on page: you are asked on a page of the bridge's own",
-    str(WAYS[Surface.QUESTIONS_API]): "",
+# What its person gives to be asked elsewhere.
+_OPTIONS: Options = {
+    Surface.PAGE: Way("--on page", "you are asked on a page of the bridge's own"),
+    **{each: WAYS[each] for each in (Surface.TERMINAL, Surface.SAMPLING)},
 }
 
 
@@ -139,7 +139,7 @@ class Person:
         """Ask on the first surface that can (`QuestionListener.ask`)."""
         answer = await self._elicitor.ask(question)
         if answer.unasked:
-            for way in filter(None, (_WAYS_HERE.get(each, each) for each in answer.ways)):
+            for way in answer.ways:
                 print_message(f"nobody was asked; to be asked: {way}")
         return _mask_secrets(question, answer) if self._mask else answer
 
@@ -190,6 +190,9 @@ class _NoHost:
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return ()
+
+    def advise(self, question: Question) -> Advice:
+        return Advice(options=_OPTIONS)
 
     async def ask(
         self,

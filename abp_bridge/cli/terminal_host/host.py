@@ -105,7 +105,6 @@ class Answerer:
         account: For each word that the bridge has for who answered, what the account calls them,
             and says of them.
         sampling: What this host answers in a model's place; None where it has no model.
-        cures: Words in which the bridge names its own flags, and those for this command.
     """
 
     by: str
@@ -117,7 +116,6 @@ class Answerer:
     warning: str = ""
     account: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     sampling: str | None = None
-    cures: Mapping[str, str] = field(default_factory=dict)
 
 
 class CallEnd(NamedTuple):
@@ -375,10 +373,7 @@ class TerminalHost:
                 progress_callback=on_progress,
             )
         ended = CallEnd(bool(result.is_error), _files(result))
-        words = _text(result)
-        if ended.failed:  # what an app returned is shown as it is
-            words = self._own_words(words)
-        self.view.on_result(capability, ended.failed, words, ended.files)
+        self.view.on_result(capability, ended.failed, _text(result), ended.files)
         return ended
 
     @asynccontextmanager
@@ -407,12 +402,6 @@ class TerminalHost:
         rows: list[dict[str, Any]] = (await self.status())["questions"]["open"]
         return rows
 
-    def _own_words(self, words: str) -> str:
-        """The bridge's words with the flags of this command."""
-        for theirs, own in self._answerer.cures.items():
-            words = words.replace(theirs, own)
-        return words
-
     async def status(self) -> dict[str, Any]:
         """What `abp_status` says."""
         status: dict[str, Any] = json.loads(_text(await self.client.call_tool("abp_status", {})))
@@ -430,7 +419,7 @@ class TerminalHost:
         is known here only.
         """
         answerers = self._answerer.account
-        rows = [{**row, "reason": self._own_words(row["reason"])} for row in questions["ended"]]
+        rows = [dict(row) for row in questions["ended"]]
         left = list(self._unanswered)
         for row in rows:
             declined = row["outcome"] == Outcome.DECLINED.value
@@ -452,12 +441,10 @@ class TerminalHost:
     ) -> types.ElicitResult | types.ErrorData:
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
-        from abp_bridge.protocols.mcp.model_messages import OPEN_AND_ACCEPT
         from abp_bridge.protocols.mcp.server_elicitation import decode_form, encode_reply
 
         if self._answerer.links:
-            words = message(params.message).replace(OPEN_AND_ACCEPT, "Open this link:\n")
-            self.view.note(words)
+            self.view.note(message(params.message))
             await anyio.sleep_forever()  # nothing is accepted here: the page has the answer
         number = next(self._numbers)
         id = f"question-{number}"

@@ -48,7 +48,6 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
-from abp_bridge.core.ways import WAYS
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.settings import TABLE, Settings
 from abp_bridge.settings.targets import find_target_problem
@@ -95,9 +94,6 @@ _NOBODY = (
     " $BROWSER nor a display). What it asks is NOT_SUPPORTED. With --answers FILE it is answered"
     " from a file."
 )
-_CURES = {
-    WAYS[Surface.PAGE].give: "--on page where a browser can be opened, or --answers FILE",
-}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +137,6 @@ def run(options: argparse.Namespace) -> int:
     if by == PAGE:
         answerer = _make_page_answerer()
         environ = _page_environment(settings, asks=not answerer.warning)
-    answerer = replace(answerer, cures=_CURES)
     host = partial(
         TerminalHost,
         "try",

@@ -16,6 +16,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.chat import Chat
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.hosts.elicited import decode_elicited, find_machine
@@ -129,9 +130,9 @@ class ClientSurfaces:
         has_chat = not forms and (self.has_come_back or not self._profile.may_leave)
         return [each for each in there if has_chat or each.surface is not Surface.ACP_CHAT]
 
-    def ways(self, question: Question) -> Sequence[str]:
-        """What its person can do in this client to be asked (`Advising.ways`)."""
-        return list(self._profile.find_ways(question, self._off))
+    def advise(self, question: Question) -> Advice:
+        """What its person can do in this client to be asked (`Advising.advise`)."""
+        return self._profile.advise(question, self._off)
 
     async def ask(
         self,

@@ -19,6 +19,7 @@ from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import MESSAGE_LIMIT, label
+from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import (
     AppCapability,
@@ -127,9 +128,9 @@ class AcpSession:
         """The surfaces this client has, whatever the calls (`Host.variants`)."""
         return self._surfaces.variants()
 
-    def ways(self, question: Question) -> Sequence[str]:
-        """What its person can do in this client to be asked (`Advising.ways`)."""
-        return self._surfaces.ways(question)
+    def advise(self, question: Question) -> Advice:
+        """What its person can do in this client to be asked (`Advising.advise`)."""
+        return self._surfaces.advise(question)
 
     async def ask(
         self,

@@ -8,13 +8,14 @@ Which notifications a host wants is kept in `subscriptions.py`, how a call waits
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import Surface
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.question import Question
-from abp_bridge.core.ways import find_ways
+from abp_bridge.core.ways import WAYS, Advice, find_ways
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
@@ -62,10 +63,14 @@ class McpSession(McpSurfaces):
         self._api = begin(self)
         self._toolbox = McpTools(self._api, self._calls, connection.tools)
 
-    def ways(self, question: Question) -> Sequence[str]:
-        """Those in the host, and its model, which can bring an answer (`Advising.ways`)."""
+    def advise(self, question: Question) -> Advice:
+        """Its model too can bring an answer (`Advising.advise`)."""
+        advice = super().advise(question)
+        if not self._find_context(question.calls).profile.has_model:
+            return advice
         there = {variant.surface for variant in self.variants(question.calls)}
-        return (*super().ways(question), *find_ways(question, there, (Surface.MODEL_RELAY,)))
+        relay = find_ways(question, there, {Surface.MODEL_RELAY: WAYS[Surface.MODEL_RELAY]})
+        return replace(advice, ways=(*advice.ways, *map(str, relay.values())))
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         """Log a notice for the host, and tell those who subscribed to the state that it changes

@@ -18,7 +18,7 @@ from abp_bridge.core.json_value import JsonObject, as_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.ways import WAYS
+from abp_bridge.core.ways import WAYS, Advice
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.hosts.elicited import decode_elicited
 from abp_bridge.hosts.mcp.connection import McpConnection
@@ -52,6 +52,10 @@ FORM, URL, ROOTS = "form", "url", "roots"
 _NEEDED = {Surface.MCP_FORM: FORM, Surface.MCP_URL: URL, Surface.MCP_SAMPLING: "sampling"}
 # How a person has themselves asked elsewhere.
 _PAGE, _TERMINAL = WAYS[Surface.PAGE].give, WAYS[Surface.TERMINAL].give
+_ELSEWHERE = {
+    Surface.TERMINAL: "be asked at a terminal",
+    Surface.PAGE: "have a browser opened",
+}
 ROOTS_LIMIT = 5.0  # seconds for a host to say which folders it grants
 
 
@@ -102,9 +106,9 @@ class McpSurfaces:
             if has and _NEEDED.get(variant.surface) not in self._not_supported
         ]
 
-    def ways(self, question: Question) -> Sequence[str]:
-        """What its person can do in this host to be asked (`Advising.ways`)."""
-        return list(self._find_context(question.calls).profile.find_ways(question))
+    def advise(self, question: Question) -> Advice:
+        """What its person can do in this host to be asked (`Advising.advise`)."""
+        return self._find_context(question.calls).profile.advise(question)
 
     async def ask(
         self,
@@ -169,8 +173,13 @@ class McpSurfaces:
         """
         context = self._find_context(question.calls)
         if not context.capabilities.form or FORM in self._not_supported:
-            return await _send_address_through_model(context.parked, question, link)
-        params = model_messages.encode_link(question, link.url, modes=context.capabilities.modes)
+            return await _send_address_through_model(context, question, link)
+        params = model_messages.encode_link(
+            question,
+            link.url,
+            modes=context.capabilities.modes,
+            waits=context.profile.waits_for_page,
+        )
         with context.asking():
             reply = await self._request(context, FORM, "elicitation/create", params)
             response = decode_elicited(reply, question)
@@ -289,13 +298,17 @@ async def _ask_through_model(
 
 
 async def _send_address_through_model(
-    parked: ParkedCall | None, question: Question, link: PageLink
+    context: _HostContext, question: Question, link: PageLink
 ) -> SurfaceResponse:
-    if parked is None or not parked.has_wait:
+    parked, profile = context.parked, context.profile
+    if not profile.has_model or parked is None or not parked.has_wait:
+        given = [
+            f"{words} ({profile.options[surface].give})"
+            for surface, words in _ELSEWHERE.items()
+            if surface in profile.options
+        ]
         raise SurfaceUnsupportedError(
-            f"this host can show no link to the page. Be asked at a terminal ({_TERMINAL}), or have"
-            f" a browser opened ({_PAGE})",
-            lasting=False,
+            f"this host can show no link to the page: {', or '.join(given)}", lasting=False
         )
     if not (place := await link.show_code()):
         raise SurfaceUnsupportedError(

@@ -20,26 +20,20 @@ from abp_bridge.protocols.mcp.versions import V2025_11_25
 ANSWER = "abp_answer"
 
 
-# How a form without fields begins what it says of its link.
-OPEN_AND_ACCEPT = "Open this link, answer there, and then accept this: "
-
-
-def pointer(question: Question, url: str) -> str:
-    """The words that send a person to `url`, a page of the bridge's own."""
-    return (
-        f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own."
-        f" {OPEN_AND_ACCEPT}{url}"
-    )
-
-
-def encode_link(question: Question, url: str, *, modes: bool = True) -> dict[str, Json]:
+def encode_link(
+    question: Question, url: str, *, modes: bool = True, waits: bool = False
+) -> dict[str, Json]:
     """A form without fields that says where the question waits: for hosts that show forms and open
-    no addresses. Accepting it means: done.
+    no addresses. Accepting it means: done; a host that `waits` for the page accepts nothing.
     """
     mode = {"mode": "form"} if modes else {}
+    done = "this link:\n" if waits else "this link, answer there, and then accept this: "
     return {
         **mode,
-        "message": pointer(question, url),
+        "message": (
+            f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own. Open"
+            f" {done}{url}"
+        ),
         "requestedSchema": {"type": "object", "properties": {}},
     }
 

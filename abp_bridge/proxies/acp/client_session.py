@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Question
+from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import Host
 from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
@@ -58,9 +59,9 @@ class ProxiedHost:
         models = [each for each in self._agent.variants(calls) if each.surface in _AGENT_SURFACES]
         return [*self._client.surfaces.variants(), *models]
 
-    def ways(self, question: Question) -> Sequence[str]:
-        """What its person can do in this client to be asked (`Advising.ways`)."""
-        return self._client.surfaces.ways(question)
+    def advise(self, question: Question) -> Advice:
+        """What its person can do in this client to be asked (`Advising.advise`)."""
+        return self._client.surfaces.advise(question)
 
     async def ask(
         self,

@@ -254,7 +254,7 @@ def test_a_browser_that_does_not_open_is_said_with_what_else_there_is(tmp_path: 
     with proxied(tmp_path, env={"BROWSER": "false"}) as host:
         words = host.response(host.begin_call("okta"))["result"]["content"][-1]["text"]
         assert not host.deeds
-    assert "this host can show no link to the page. Be asked at a terminal (--tty DEVICE)" in words
+    assert "this host can show no link to the page: be asked at a terminal (--tty DEVICE)" in words
     assert "No browser could be opened: false failed (exit code 1)" in words
 
 
