@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import re
-import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ class HelpFormatter(argparse.HelpFormatter):
     """
 
     def __init__(self, prog: str, **given: Any) -> None:
-        given.setdefault("width", min(shutil.get_terminal_size().columns, WIDEST) - 2)
+        given.setdefault("width", min(_columns(), WIDEST) - 2)
         super().__init__(prog, **given)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -43,6 +43,19 @@ class HelpFormatter(argparse.HelpFormatter):
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return _wrap(" ".join(text.split()), width, "", "")
+
+
+def _columns() -> int:
+    """Of the terminal, as `shutil.get_terminal_size` has it: argparse asks with each option, and a
+    bridge that starts has no time to import that.
+    """
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
 
 
 def _join_lines(text: str) -> Iterator[str]:

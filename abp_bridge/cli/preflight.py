@@ -1,5 +1,7 @@
 """What can be seen of settings before a session needs them: the files, folders, programs and ports
 that they name. Looking leaves nothing behind.
+
+Most sessions name none: what only a look needs is imported for it.
 """
 
 from __future__ import annotations
@@ -7,12 +9,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import socket
 import stat
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 from abp_bridge.log import print_message
 from abp_bridge.settings import Settings, SettingsError
@@ -55,6 +54,8 @@ def _check_output(settings: Settings) -> Iterator[str]:
 
 def _find_problem(folder: str) -> str:
     """Why no file can be made in this folder; empty where one can."""
+    import tempfile
+
     try:
         if not os.path.isdir(folder):
             return f"{folder} is no folder" if os.path.lexists(folder) else f"there is no {folder}"
@@ -66,7 +67,11 @@ def _find_problem(folder: str) -> str:
 
 
 def _check_chrome(settings: Settings) -> Iterator[str]:
-    if settings.chrome and not shutil.which(settings.chrome):
+    if settings.chrome is None:
+        return
+    import shutil
+
+    if not shutil.which(settings.chrome):
         yield (
             f"there is no program {settings.chrome!r}: set ABP_CHROME to the path of a Chromium or"
             " Chrome, or leave it out and one is looked for"
@@ -76,6 +81,8 @@ def _check_chrome(settings: Settings) -> Iterator[str]:
 def _check_profile(settings: Settings) -> Iterator[str]:
     if settings.profile is None:
         return
+    from pathlib import Path
+
     from abp_bridge.apps.browser.profile import find_problem
 
     if problem := find_problem(Path(settings.profile).expanduser()):
