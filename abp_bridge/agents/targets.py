@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
-from abp_bridge.core.command_line import show_unknown
+from abp_bridge.core.command_line import clean_target, show_unknown
 from abp_bridge.core.model_budget import PRICED_IN, TOKENS, Budget
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
@@ -74,7 +74,11 @@ def find_obstacle(model: str, *, images: bool) -> str:
         from abp_bridge.protocols.cli_agents import DIALECTS
 
         program = DIALECTS[rest].program if scheme == "cli" else shlex.split(rest)[0]
-        return "" if shutil.which(program) else f"there is no program {label(program)} here"
+        return (
+            ""
+            if shutil.which(program)
+            else f"there is no program {label(clean_target(program))} here"
+        )
     from abp_bridge.agents.llm import LlmAgent
 
     agent = make_agent(model, "")
@@ -87,7 +91,7 @@ def _cli(name: str, folder: str, tap: Tap) -> AgentProtocol:
     from abp_bridge.protocols.cli_agents import DIALECTS
 
     if name not in DIALECTS:
-        named = label(" ".join(name.split()[:1]), 40)
+        named = label(show_unknown(" ".join(name.split()[:1])), 40)
         words = f"there is no agent cli:{named}: write cli: and one of {', '.join(DIALECTS)}"
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
     return CliAgent(DIALECTS[name], folder, tap)

@@ -15,6 +15,7 @@ from abp_bridge.core.secret_names import holds_secret
 
 MAX_COMMAND = 80  # characters: more, and the question after it is not read
 MAX_WORD = 40  # characters of one argument
+SHORTEST = 4  # characters: less is no secret, and stands in many words
 
 HIDDEN = "\u2026"
 # A run of letters and digits that nobody would type: a key, a token, a digest.
@@ -37,6 +38,19 @@ def show_command(command: Sequence[str]) -> str:
             break
         kept.add(place)
     return " ".join(_marked(words, kept))
+
+
+def find_secrets(command: Sequence[str]) -> dict[str, str]:
+    """Of the command's words those that `show_command` hides, or the parts of them, each with what
+    is shown in its place: the program may say them again.
+    """
+    found: dict[str, str] = {}
+    for word, shown in zip(command, _shown(command), strict=True):
+        if shown == HIDDEN or (shown != word and "://" in word):
+            found[word] = shown
+        elif shown.endswith(HIDDEN):
+            found[word.removeprefix(shown.removesuffix(HIDDEN))] = HIDDEN
+    return {secret: shown for secret, shown in found.items() if len(secret) >= SHORTEST}
 
 
 def _is_option(words: Sequence[str], place: int) -> bool:

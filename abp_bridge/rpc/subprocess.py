@@ -15,10 +15,12 @@ import subprocess
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 
 import anyio
 from anyio.abc import Process
 
+from abp_bridge.core.command_line import clean_target, find_secrets
 from abp_bridge.core.sanitize import label
 from abp_bridge.rpc.streams import StreamReader, StreamWriter
 
@@ -30,7 +32,9 @@ GUARDIAN = ("/bin/sh", "-c", 'read -r group && { read -r word || kill -s KILL --
 
 
 class Child:
-    """A running child. `last_words` are the last lines of its stderr."""
+    """A running child. `last_words` are the last lines of its stderr, with what is shown in the
+    place of the `secrets` of its command.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class Child:
         source: StreamReader,
         sink: StreamWriter,
         overhear: Callable[[bytes], None],
+        secrets: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.process = process
         self.stdout = source
@@ -45,6 +50,7 @@ class Child:
         self.last_words: deque[str] = deque(maxlen=STDERR_LINES)
         self.heard = anyio.Event()  # its stderr has ended
         self._overhear = overhear
+        self._secrets = secrets
 
     @property
     def exit(self) -> str:
@@ -70,12 +76,16 @@ class Child:
             self._overhear(data)
             *lines, rest = (rest + data).split(b"\n")
             rest = rest[:4_096]  # the beginning of a long line says more than its end
-            self.last_words.extend(
-                line.decode(errors="replace").strip()[:1_000] for line in lines if line.strip()
-            )
+            self.last_words.extend(self._read(line) for line in lines if line.strip())
         if rest.strip():
-            self.last_words.append(rest.decode(errors="replace").strip()[:1_000])
+            self.last_words.append(self._read(rest))
         self.heard.set()
+
+    def _read(self, line: bytes) -> str:
+        words = line.decode(errors="replace").strip()
+        for secret, shown in self._secrets.items():
+            words = words.replace(secret, shown)
+        return words[:1_000]
 
 
 # With it a program answers in the person's place, or acts in their name: no child is given it.
@@ -106,7 +116,8 @@ async def spawn(
     SIGKILL.
     """
     if shutil.which(command[0]) is None:
-        raise FileNotFoundError(f"there is no program {command[0]!r} on this machine's PATH")
+        program = clean_target(command[0])
+        raise FileNotFoundError(f"there is no program {program!r} on this machine's PATH")
     async with _guardian() as tell:
         child = await _start(command, _OURS if env is None else env, cwd, overhear)
         tell(f"{child.process.pid}\n")
@@ -143,7 +154,7 @@ async def _start(
     finally:
         os.close(child_in)
         os.close(child_out)
-    return Child(process, source, sink, overhear)
+    return Child(process, source, sink, overhear, find_secrets(command))
 
 
 @asynccontextmanager

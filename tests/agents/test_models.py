@@ -21,7 +21,7 @@ from support.acp_proxy import ask, opened, proxied
 from support.agents import add_cli
 from support.apps.exotic_server import SAMPLING
 from support.era_host import Host
-from support.harness import PATIENCE, SERVE, environment, hosted, run
+from support.harness import PATIENCE, SERVE, accept, environment, hosted, run
 from support.http_server import Reply, Request, serving
 from support.mcp_proxy import MCP
 from support.paths import APPS, TESTS
@@ -259,6 +259,20 @@ def test_what_is_asked_of_a_model_and_cannot_be_answered_goes_no_further(
         host.shake_hands()
         call = host.begin("tools/call", {"name": "x"})
         assert host.until(lambda message: True)["id"] == call
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "model", ["acp:API_KEY=hunter2 goose acp", "acp:sh -c 'echo $1 >&2' --api-key hunter2"]
+)
+async def test_a_key_in_a_models_command_reaches_neither_app_nor_host(
+    model: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with hosted("--app", "demo", "--sampling", model, answer=accept(decision="send")) as host:
+        await host.ask("sampling/create", task="Sum up")
+        await host.status()
+    assert "hunter2" not in str(host.wire.sent()), "what the bridge sent"
+    assert "hunter2" not in capfd.readouterr().err
 
 
 @pytest.mark.anyio

@@ -7,6 +7,7 @@ import pytest
 from abp_bridge.core.command_line import (
     HIDDEN,
     clean_target,
+    find_secrets,
     show_command,
     show_model,
     show_target,
@@ -132,3 +133,18 @@ def test_a_model_at_an_address_is_shown_with_its_name() -> None:
     assert show_model("acp:agent --token hunter2") == f"acp:agent --token {HIDDEN}"
     assert show_model("acp:/opt/bin/agent") == "acp:agent"
     assert show_model("openai:gpt-5") == "openai:gpt-5"
+
+
+@pytest.mark.parametrize(
+    ("command", "secrets"),
+    [
+        (["server", "--api-key", "hunter2"], {"hunter2": HIDDEN}),
+        (["server", "--api-key=hunter2"], {"hunter2": HIDDEN}),
+        (["API_KEY=hunter2", "server"], {"hunter2": HIDDEN}),
+        (["remote", "https://h.example/?k=1"], {"https://h.example/?k=1": "https://h.example"}),
+        (["server", "--pin", "12"], {}),
+        (["/bin/server", "/a/folder", "-v"], {}),
+    ],
+)
+def test_the_secrets_of_a_command_are_found(command: list[str], secrets: dict[str, str]) -> None:
+    assert find_secrets(command) == secrets

@@ -185,6 +185,20 @@ def _open_files() -> set[str]:
     return set(os.listdir("/dev/fd"))
 
 
+async def test_a_childs_last_words_hold_no_secret_of_its_command() -> None:
+    script = 'echo "bad key: $2" >&2; exit 1'
+    async with spawn(["sh", "-c", script, "server", "--api-key", "hunter2"]) as child:
+        await child.process.wait()
+        await child.heard.wait()
+    assert child.ending == "exit code 1; its last words: bad key: …"
+
+
+async def test_a_secret_where_a_program_belongs_is_not_said() -> None:
+    with pytest.raises(FileNotFoundError, match="there is no program 'API_KEY=…'"):
+        async with spawn(["API_KEY=hunter2", "server"]):
+            pytest.fail("it started")
+
+
 async def test_a_program_that_is_not_there_is_said_at_once() -> None:
     with pytest.raises(
         FileNotFoundError, match="there is no program 'no-such-program' on this machine's PATH"

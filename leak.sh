@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "bad key: $2" >&2; exit 1
