@@ -40,7 +40,9 @@ def lock(descriptor: int, wait: float = 0.0) -> None:
             if time.monotonic() >= until:
                 break
         time.sleep(_PAUSE)
-    users = ", ".join(f"process {each} has it open" for each in _find_users(descriptor))
+    holder = find_holder(descriptor)  # one look, where the others are sought
+    found = _find_users(descriptor) if holder is None else [holder]
+    users = ", ".join(f"process {each} has it open" for each in found)
     who = f"another program keeps it locked ({users or 'which, the system does not say'})"
     raise BlockingIOError(errno.EWOULDBLOCK, f"{who}: end that, or try again")
 

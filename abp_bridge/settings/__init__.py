@@ -214,7 +214,8 @@ def find_former(
 def warn_of_former(environ: Mapping[str, str], options: Mapping[str, object]) -> None:
     """Log each former name that is given, with that of today."""
     for former, current in find_former(environ, options):
-        logger.warning("%s is called %s now: the former name still works", former, current)
+        words = "%s is called %s now: the former name still works, where that is not given too"
+        logger.warning(words, former, current)
 
 
 def usual_settings(command: str) -> Settings:

@@ -19,7 +19,7 @@ from abp_bridge.setup.errors import SetupError
 logger = logging.getLogger(__name__)
 
 LARGEST = 8 * 2**20  # bytes of a file that is read
-_ANOTHER = "Mend that first, or name another file: --file FILE"
+ANOTHER = "Mend that first, or name another file: --file FILE"
 BACKUP = ".before-abp-bridge"  # behind the file's name
 MADE = ".made-by-abp-bridge"  # in a folder that was made for a file: how many were, that the last
 LOCK_LIMIT = 5.0  # seconds for another of us that writes in the same folder
@@ -61,17 +61,17 @@ def read_content(file: Path) -> bytes | None:
     """All of a file; None where there is none. Raises SetupError."""
     try:
         if stat.S_IFMT(file.stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
-            raise SetupError(f"{file} cannot be read: it is a device or a pipe. {_ANOTHER}")
+            raise SetupError(f"{file} cannot be read: it is a device or a pipe. {ANOTHER}")
         with file.open("rb") as opened:
             content = opened.read(LARGEST + 1)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
-        raise SetupError(f"{file} cannot be read: {why}. {_ANOTHER}") from None
+        raise SetupError(f"{file} cannot be read: {why}. {ANOTHER}") from None
     if len(content) > LARGEST:
         raise SetupError(
-            f"{file} has more than {LARGEST // 2**20} MiB: it is left alone. {_ANOTHER}"
+            f"{file} has more than {LARGEST // 2**20} MiB: it is left alone. {ANOTHER}"
         )
     return content
 
@@ -81,9 +81,9 @@ def read(path: Path) -> ConfigFile:
     try:
         target = path.resolve()
     except OSError as problem:
-        raise SetupError(f"{path} cannot be read: {problem.strerror}. {_ANOTHER}") from None
+        raise SetupError(f"{path} cannot be read: {problem.strerror}. {ANOTHER}") from None
     except RuntimeError:
-        raise SetupError(f"{path} is a link that leads back to itself. {_ANOTHER}") from None
+        raise SetupError(f"{path} is a link that leads back to itself. {ANOTHER}") from None
     return ConfigFile(path, target, read_content(target))
 
 

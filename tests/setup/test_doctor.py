@@ -94,6 +94,17 @@ PLANTED = (
         },
         "never answers",
     ),
+    *(
+        Planted("left alone", "cursor", {".cursor/mcp.json": text}, says)
+        for text, says in (
+            ('{"mcpServers": []}', '"mcpServers" is no object'),
+            ('{"mcpServers": null}', '"mcpServers" is no object'),
+            ('{"mcpServers": {"abp": 5}}', '"abp" is no object'),
+            ('{"mcpServers": {"abp": {}, "abp": {}}}', '"abp" twice'),
+            (f'{{"a": [{"0, " * 200_000}0]}}', "more than 200,000 values"),
+            (" " * (8 * 2**20 + 1), "more than 8 MiB"),
+        )
+    ),
     Planted("file", "codex", {CODEX: "[a]\nb = 1\n[a]\n"}, "line 3"),
     Planted("file", "claude", {"here/.mcp.json": '{"mcpServers": {"a": {}},}'}, ".mcp.json"),
     Planted("file", "claude", {"here/.mcp.json": '{"mcpServers": {} // mine\n}'}, ".mcp.json"),
@@ -723,6 +734,18 @@ def test_what_only_reads_files_looks_for_no_app(apps: str, tmp_path: Path) -> No
     assert [each["says"] for each in section["findings"] if each["check"] == "app"] == [
         f"{each} is not connected here." for each in (apps, "ws://127.0.0.1:9", "mcp:no-such")
     ]
+
+
+@pytest.mark.parametrize("text", ['{"mcpServers": []}', '{"mcpServers": {"a": {}}', '{"a": 1} x'])
+def test_what_install_would_refuse_is_not_what_doctor_says_to_do_next(
+    text: str, home: Path
+) -> None:
+    plant(home, {".cursor/mcp.json": text})
+    findings = examine(home, "cursor")["cursor"]
+    assert [each["check"] for each in findings if each["verdict"] == "fails"] in (
+        ["left alone"],
+        ["file"],
+    )
 
 
 def test_a_host_that_writes_its_file_itself_is_to_be_installed_first(tmp_path: Path) -> None:

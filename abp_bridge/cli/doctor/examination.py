@@ -159,12 +159,14 @@ def _needs_browser(app: str) -> bool:
 
 
 def _entries(facts: HostFacts, first: str, *, named: bool) -> Iterator[Finding]:
-    """Where our entries are; else how to get one, and what comes `first`."""
+    """Where our entries are; else how to get one, and what comes `first`. Where a file has to be
+    mended before, the trap says so.
+    """
     for entry in facts.entries:
         what = "agent" if entry.agent else "server"
         words = f'The {what} "{entry.name}" of {entry.file} is abp-bridge.'
         yield Finding("entry", Verdict.WORKS, words)
-    if not facts.entries:
+    if not facts.entries and not any(each.problem or each.obstacle for each in facts.files):
         verdict = Verdict.FAILS if named else Verdict.NOTE
         files = " and ".join(each.path for each in facts.files)
         cure = f"{first}abp-bridge install {facts.host.name}"

@@ -49,7 +49,9 @@ class Place:
         if entry is None:
             return None
         if not isinstance(entry, dict):
-            raise SetupError(f'{self.file.path} has something at "{name}" that is no server')
+            raise SetupError(
+                f'{self.file.path} has something at "{name}" that is no server: take it out first'
+            )
         return read_server(self.layout, name, entry)
 
     def names(self) -> list[str]:

@@ -28,6 +28,7 @@ class SeenFile:
         path: Where.
         value: What it says; None where there is no file, or it is not understood.
         problem: Why it is not understood.
+        obstacle: Why `install` leaves it alone, where a host may read it all the same.
         exists: It is there.
     """
 
@@ -35,6 +36,7 @@ class SeenFile:
     path: str
     value: JsonValue = None
     problem: str = ""
+    obstacle: str = ""
     exists: bool = True
 
 

@@ -15,10 +15,10 @@ from abp_bridge.setup.doctor.facts import Entry, HostFacts, Scope, SeenFile, men
 from abp_bridge.setup.doctor.signs.gemini import ENABLEMENT
 from abp_bridge.setup.entries import Server, find_layout, read_server
 from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import is_there, read_content
+from abp_bridge.setup.file import ANOTHER, is_there, read_content
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import FormatError, find
-from abp_bridge.setup.hosts import HOSTS, Files, FormatName, Layout, SetupHost
+from abp_bridge.setup.formats.text import FormatError, LimitError, find
+from abp_bridge.setup.hosts import HOSTS, NAME, Files, FormatName, Layout, SetupHost
 from abp_bridge.setup.locate import Machine, locate, possible_files, user_files
 
 # host -> its files beside the one with the servers: of this person, and of a project
@@ -61,7 +61,7 @@ def gather(host: SetupHost, machine: Machine) -> HostFacts:
         path = locate(host, scope, machine)
         if path is None or any(each.path == str(path) for each in files):
             continue  # none, or the same: in the person's own folder a project's is theirs
-        seen = _read(path, scope, host.format)
+        seen = _read(path, scope, host.format, host)
         files.append(seen)
         entries += _entries(host, seen, machine)
     above = (folder, *folder.parents)
@@ -78,14 +78,34 @@ def gather(host: SetupHost, machine: Machine) -> HostFacts:
     )
 
 
-def _read(path: Path, scope: Scope, format: FormatName) -> SeenFile:
+def _read(path: Path, scope: Scope, format: FormatName, host: SetupHost | None = None) -> SeenFile:
+    """A file; of the servers of `host`, also whether there is a place for ours."""
     try:
         content = read_content(path)
         if content is None:
             return SeenFile(scope, str(path), exists=False)
-        return SeenFile(scope, str(path), Document(content, format).value)
-    except (SetupError, FormatError) as problem:
-        return SeenFile(scope, str(path), problem=str(problem).removeprefix(f"{path} "))
+        document = Document(content, format)
+    except (SetupError, LimitError) as problem:
+        why = str(problem).removeprefix(f"{path} ").partition(f". {ANOTHER}")[0]
+        return SeenFile(scope, str(path), obstacle=why)
+    except FormatError as problem:
+        return SeenFile(scope, str(path), problem=str(problem))
+    obstacle = _find_obstacle(document, host) if host else ""
+    return SeenFile(scope, str(path), document.value, obstacle=obstacle)
+
+
+def _find_obstacle(document: Document, host: SetupHost) -> str:
+    """Why `install` cannot have our entry there; empty where it can."""
+    layout = find_layout(host, document.value)
+    if layout is None:
+        return ""
+    path = (*layout.key, NAME)
+    try:
+        document.check(path)
+    except FormatError as problem:
+        return str(problem)
+    there = document.find(path)
+    return "" if there is None or isinstance(there, Mapping) else f'"{NAME}" is no object'
 
 
 def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entry]:

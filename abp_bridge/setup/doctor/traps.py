@@ -61,8 +61,17 @@ TRAPS: tuple[Trap, ...] = (
         (),
         _FAILS,
         "The host cannot read its file, and starts nothing that is in it.",
-        "Mend the line that is named: strict JSON has no comments and no comma before a bracket.",
+        "Mend what is named: strict JSON has no comments and no comma before a bracket.",
         anywhere.not_understood,
+    ),
+    Trap(
+        "left alone",
+        (),
+        _FAILS,
+        "Its file cannot be read here, has more than is read of one, or no place for our entry.",
+        "Mend that, then 'abp-bridge install HOST'; or put in by hand what 'abp-bridge install HOST"
+        " --print' shows.",
+        anywhere.left_alone,
     ),
     Trap(
         "another file",

@@ -34,6 +34,13 @@ def not_understood(facts: HostFacts) -> Iterator[str]:
             yield f"{file.path}: {label(file.problem)}: {then}."
 
 
+def left_alone(facts: HostFacts) -> Iterator[str]:
+    """Files that we put nothing into."""
+    for file in facts.files:
+        if file.obstacle:
+            yield f"{file.path} is left alone by abp-bridge: {label(file.obstacle)}."
+
+
 def unread_files(facts: HostFacts) -> Iterator[str]:
     """Files with our server that it does not read."""
     for path, why in facts.unread:
