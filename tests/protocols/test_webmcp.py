@@ -325,6 +325,16 @@ def test_what_is_sent_beside_the_controls_is_said_and_what_is_kept_back() -> Non
     assert form_answer.find_untold(plain, gone, ()) == ["Gone"]
 
 
+def test_what_is_sent_without_a_name_is_told_too() -> None:
+    told = form(sends=[{"name": "", "value": "x"}])
+    assert asked(told).note.endswith('here: "a field without a name" "x".')
+
+
+def test_a_fixed_value_that_has_changed_is_untold() -> None:
+    told, now = (form(control("hidden", "n", value=value, fixed=True)) for value in "12")
+    assert form_answer.find_untold(told, now, ()) == ["n"]
+
+
 def test_of_a_form_only_a_part_is_asked_and_set_and_all_that_is_fixed_is_told() -> None:
     hidden = control("hidden", "h", value="1", fixed=True)
     read = form(control(value="a"), control("password", "p"), hidden)

@@ -89,6 +89,9 @@ function run(work, given) {
     return seen.map((each) => URL.parse(each.src)?.origin ?? '');
   }
 
+  const isFixed = ({ type, readOnly }) =>
+    type === 'hidden' || type === undefined || readOnly === true;
+
   function read(control) {
     const attribute = (name) => control.getAttribute(name) ?? '';
     return {
@@ -108,7 +111,7 @@ function run(work, given) {
       pattern: attribute('pattern'),
       autocomplete: attribute('autocomplete'),
       accept: attribute('accept'),
-      fixed: control.type === 'hidden' || control.type === undefined || control.readOnly === true,
+      fixed: isFixed(control),
       problem: problemOf(control),
       options: control.options
         ? [...control.options].map((each) => ({
@@ -164,7 +167,60 @@ function run(work, given) {
       control.dispatchEvent(new Event(name, { bubbles: true, composed: name === 'input' }));
   }
 
+  const plain = (value) => text(value).replaceAll('\r\n', '\n');
+
+  // What a field that may be filled in holds, as it is sent.
+  function held(control) {
+    if (control.type === 'checkbox' || control.type === 'radio')
+      return control.checked ? [control.value] : [];
+    const chosen = (each) => each.selected && !matches(each, ':disabled');
+    return control.options
+      ? [...control.options].filter(chosen).map((each) => each.value)
+      : [control.value];
+  }
+
+  // What is sent beside what its fields hold, and what of that is not sent.
+  function beside(all) {
+    const sent = all.map(({ name, value, file }) => [name, plain(value ?? file)].join('\0'));
+    const missing = [];
+    const fields = controls().filter((each) => nameOf(each) && each.type !== 'file');
+    for (const field of fields.filter((each) => !isFixed(each)))
+      for (const value of held(field)) {
+        const at = sent.indexOf([field.name, plain(value)].join('\0'));
+        if (at >= 0) sent.splice(at, 1);
+        else if (value !== '') missing.push(field.name);
+      }
+    return JSON.stringify([sent, missing]);
+  }
+
+  // Of each form that sends itself what it may send beside its fields, and what it would have sent
+  // where that is other. A name in this world would be that of an element of the page's first.
+  const guards = (globalThis[Symbol.for('guards')] ??= new WeakMap());
+
+  function guard(known) {
+    guards.get(form)?.end();
+    const now = entries();
+    if (JSON.stringify(known) !== JSON.stringify(now)) return false;
+    const root = Node.prototype.getRootNode.call(form);
+    const allowed = beside(now);
+    const kept = { stopped: null, end: () => root.removeEventListener('submit', look, true) };
+    function look(event) {
+      if (event.target !== form || event.agentInvoked === false) return;
+      kept.end();
+      if (beside(entries()) === allowed) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      kept.stopped = readAll(true);
+    }
+    root.addEventListener('submit', look, true);
+    guards.set(form, kept);
+    return true;
+  }
+
   const WORK = {
+    // `given` is what `read` returned: what is sent beside the fields is that or nothing.
+    guard: () => guard(JSON.parse(given).sends),
+    stopped: () => guards.get(form)?.stopped ?? null,
     read: () => readAll(given === true), // whether it is about to be called
     // `given` is [[place of a control, what it has to hold], ...]
     set: () => {

@@ -17,7 +17,12 @@ from abp_bridge.apps.browser.window import NEXT_STEP
 from abp_bridge.apps.webmcp.call import GONE, pause
 from abp_bridge.apps.webmcp.form_by_hand import CallEndedError, FormByHand, HandNeededError
 from abp_bridge.apps.webmcp.page_form import PageForm
-from abp_bridge.apps.webmcp.tool_session import CANCEL_LIMIT, FORM_GONE, CallRefusedError
+from abp_bridge.apps.webmcp.tool_session import (
+    CANCEL_LIMIT,
+    FORM_GONE,
+    CallRefusedError,
+    PageSilentError,
+)
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Kind, Outcome, Question
@@ -58,11 +63,14 @@ logger = logging.getLogger(__name__)
 MAX_NAMED = 5  # of what a page sends otherwise than it was told
 MAX_ASKED = 3  # times that one form is put to its person
 FILL_LIMIT = 5.0  # seconds for the browser to fill a form in
+OTHER_FORM = "the page has changed its form since it was asked about"
 CHANGED = "The page has changed its form since you accepted it. Please look at it again."
 
 
 class FormCall(FormByHand):
     """A call of a form (`ToolCall`)."""
+
+    _was_stopped = False  # as it would have sent itself
 
     async def _make(self, params: JsonObject) -> CallResult:
         self._form = form = PageForm(self._session, self.tool)
@@ -101,45 +109,75 @@ class FormCall(FormByHand):
 
     async def _leave(self) -> None:
         await super()._leave()
-        filled = self._invocation is not None and self._invocation.id and not self._sent
-        if self._form is not None and filled:
+        invoked = self._invocation is not None and self._invocation.id
+        if self._form is not None and (invoked or self._was_stopped) and not self._sent:
             with anyio.move_on_after(CANCEL_LIMIT), suppress(CallRefusedError):
                 await self._form.reset()
 
     async def _send_at_once(self, params: JsonObject) -> CallResult:
         """A form that the browser sends by itself: what it needs and no call gives is asked first,
-        and what it sends beside its fields is told.
+        and what it sends beside its fields is told. Where it would send other than that once it is
+        filled in, it is kept from it, and asked about again.
 
         Raises:
-            CallEndedError: That was not given.
+            CallEndedError: That was not given, or is another each time.
         """
         assert self._form is not None
-        before = await self._form.read(is_called=True)
-        places = find_missing(before)
-        if places or describe_unasked(before):
-            await self._have_given(self._form, before, places)
-        await self._obstacles.begin()
-        self._sent = True
-        await self._invoke(params)
-        return await self._wait(params)
+        why = ""
+        for _ in range(MAX_ASKED):
+            before = await self._form.read(is_called=True)
+            places = find_missing(before)
+            if places or why or describe_unasked(before):
+                note = f"Nothing was sent yet: {why}." if why else ""
+                await self._have_given(self._form, before, places, note)
+            if not await self._form.guard():
+                raise CallEndedError(unsent(OTHER_FORM))
+            await self._obstacles.begin()
+            self._sent = True
+            await self._invoke(params)
+            result = await self._wait(params)
+            if result.failure is None or (stopped := await self._find_stopped()) is None:
+                return result
+            self._forget_call()
+            named = ", ".join(find_untold(before, stopped, ())[:MAX_NAMED])
+            why = f"its page changes {named or 'what it sends'} as it is filled in"
+        raise CallEndedError(unsent(why))
 
-    async def _have_given(self, form: PageForm, before: Form, places: Sequence[int]) -> None:
+    def _forget_call(self) -> None:
+        """Nothing was sent by it, and it is over."""
+        assert self._invocation is not None
+        self._session.release(self._invocation)
+        self._invocation, self._sent, self._was_stopped = None, False, True
+
+    async def _find_stopped(self) -> Form | None:
+        """The form as it would have been sent, where that is not what had been told."""
+        assert self._form is not None
+        if self._invocation is None or self._invocation.response is None:
+            return None
+        with suppress(CallRefusedError, PageSilentError):
+            return await self._form.read_stopped()
+        return None
+
+    async def _have_given(
+        self, form: PageForm, before: Form, places: Sequence[int], note: str
+    ) -> None:
         """Have the person give what belongs into the controls at `places`.
 
         Raises:
             CallEndedError: They did not, or the form is another by now.
         """
         try:
-            content = await self._accepted(await self._make_question(before, "", places))
+            content = await self._accepted(await self._make_question(before, note, places))
         except HandNeededError as need:  # the call is what sends it: there is nothing to do by hand
             raise CallEndedError(unsent(str(need), "NOT_SUPPORTED")) from None
         now = await form.read(is_called=True)
         fixed = {at: each.state for at, each in enumerate(before.controls) if each.fixed}
         is_same = now.shape == before.shape and not changed_places(now, fixed)
         if not is_same or find_untold(before, now, ()):  # a place may be another's by now
-            raise CallEndedError(unsent("the page has changed its form since it was asked about"))
+            raise CallEndedError(unsent(OTHER_FORM))
         if places:
             await form.set(answered_states(before, content, places), places)
+            await form.read(is_called=True)
 
     async def _until_waiting(self) -> Form:
         """Wait until the browser has filled the form in and waits for its person.

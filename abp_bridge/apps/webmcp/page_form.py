@@ -75,6 +75,24 @@ class PageForm:
         """
         return await self._run("send", self.text) == "sent"
 
+    async def guard(self) -> bool:
+        """Let it send itself with that beside its fields which was read last, and with nothing
+        else. Whether it still is as it was read.
+
+        Raises:
+            CallRefusedError: It is gone.
+        """
+        return await self._run("guard", self.text) is True
+
+    async def read_stopped(self) -> Form | None:
+        """The form as it would have sent itself, where its guard kept it from that.
+
+        Raises:
+            CallRefusedError: It is gone, perhaps because it was sent.
+        """
+        text = await self._run("stopped")
+        return None if text is None else self._decode(text)
+
     async def reset(self) -> None:
         """Have it hold what it held when it was loaded.
 

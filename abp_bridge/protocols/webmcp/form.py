@@ -176,6 +176,12 @@ class Form:
         return found
 
     @property
+    def unasked(self) -> list[Control]:
+        """What it sends that nobody can change."""
+        fixed = [each for each in self.controls if each.fixed and each.type != OWN_MADE]
+        return [*(each for each in fixed if each.name), *self.beyond]
+
+    @property
     def kept_back(self) -> list[str]:
         """What its controls hold and it does not send, by their titles: a script takes it out."""
         if self.sends is None:

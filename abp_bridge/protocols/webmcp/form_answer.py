@@ -118,7 +118,7 @@ def changed_places(form: Form, states: Mapping[int, JsonValue]) -> list[int]:
 
 
 def find_untold(told: Form, now: Form, given: Collection[str]) -> list[str]:
-    """What a form sends, or keeps back, beside its controls and otherwise than it was told.
+    """What a form sends that nobody can change, or keeps back, otherwise than it was told.
 
     Args:
         told: The form as its person was told of it.
@@ -130,7 +130,7 @@ def find_untold(told: Form, now: Form, given: Collection[str]) -> list[str]:
     """
     before, after = (
         Counter(
-            [(each.name, each.value) for each in form.beyond if not _is_given(each, given)]
+            [(each.name, each.value) for each in form.unasked if not _is_given(each, given)]
             + [("", title) for title in form.kept_back]
         )
         for form in (told, now)

@@ -26,7 +26,6 @@ from abp_bridge.protocols.webmcp.form import (
     CHOSEN,
     MARKED,
     NUMBERS,
-    OWN_MADE,
     Control,
     Entry,
     Form,
@@ -121,10 +120,7 @@ def _describe_sending(form: Form, origin: str) -> str:
 
 def describe_unasked(form: Form) -> str:
     """What a form sends, or keeps back, that nobody can change, as sentences; empty for nothing."""
-    known = [each for each in form.controls if each.fixed and each.type != OWN_MADE]
-    fixed = [
-        f"{mention(each.title)} {_fixed(each)}" for each in [*known, *form.beyond] if each.name
-    ]
+    fixed = [f"{mention(each.title)} {_fixed(each)}" for each in form.unasked]
     fixed += [_fixed_button(*form.marked)] if form.marked else []
     more = len(fixed) - MAX_FIELDS
     shown = ", ".join([*fixed[:MAX_FIELDS], *([f"and {more} more"] if more > 0 else [])])

@@ -279,6 +279,102 @@ async def test_a_form_that_sends_itself_is_not_sent_where_it_would_send_other_th
     assert "Nothing was sent: the page has changed its form" in result.failure.message
 
 
+# What a page does as its form is filled in -> what its person is told of it before it is sent.
+FILLED = {
+    "another value": (
+        "<input type=hidden name=n value=1>",
+        "form.n.value = `to ${form.to.value}`",
+        ['here: n "1".', 'here: n "to Ada".'],
+        "n=to Ada",
+    ),
+    "another field": (
+        "",
+        """form.n || form.insertAdjacentHTML('beforeend',
+            made.createHTML('<input type=hidden name=n value=2>'))""",
+        ['here: n "2".'],
+        "n=2",
+    ),
+    "another entry": (
+        "",
+        """form.onformdata = (event) =>
+            event.formData.append('n', event.formData.get('to').length)""",
+        ['here: n "3".'],
+        "n=3",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FILLED)
+async def test_what_a_page_adds_as_its_form_is_filled_in_is_told_before_it_sends_itself(
+    page: Running, what: str
+) -> None:
+    inner, does, told, sent = FILLED[what]
+    await has(
+        page, f"<input name=to>{inner}", f"form.to.addEventListener('input', () => {{ {does} }})"
+    )
+    await sends_itself(page)
+    result = await page.call("odd", as_shown(), to="Ada")
+    assert result.data == ["to=Ada", sent]
+    assert [
+        each.note[-len(end) :] for each, end in zip(page.person.questions, told, strict=True)
+    ] == told
+    assert len(page.person.questions) == len(told)
+    assert page.person.questions[-1].note.startswith(
+        "Nothing was sent yet: its page changes n as it is filled in."
+    )
+
+
+async def test_a_form_that_sends_itself_without_its_empty_fields_is_sent_unasked(
+    page: Running,
+) -> None:
+    await has(
+        page,
+        "<input name=to><input name=note>",
+        """form.addEventListener('formdata', ({ formData }) =>
+            [...formData].forEach(([name, value]) => value || formData.delete(name)))""",
+    )
+    await sends_itself(page)
+    assert (await page.call("odd", as_shown(), to="Ada")).data == ["to=Ada"]
+    assert page.person.questions == []
+
+
+async def test_of_what_a_page_adds_as_it_is_filled_in_nothing_is_sent_without_a_yes(
+    page: Running,
+) -> None:
+    inner, does, _, _ = FILLED["another field"]
+    await has(
+        page, f"<input name=to>{inner}", f"form.to.addEventListener('input', () => {{ {does} }})"
+    )
+    await page.page.evaluate("form.addEventListener('submit', () => window.sent = true)")
+    await sends_itself(page)
+    no = Answer(Outcome.DECLINED, AnsweredBy.PERSON)
+    result = await page.call("odd", lambda question: no, to="Ada")
+    assert result.failure is not None
+    assert result.failure.code == "USER_CANCELLED"
+    assert await page.page.evaluate("[window.sent, form.to.value]") == [None, ""]
+    assert len(page.person.questions) == 1
+
+
+async def test_what_is_added_anew_whenever_a_form_sends_itself_is_not_sent_and_named(
+    page: Running,
+) -> None:
+    await has(
+        page,
+        "<input name=to><input type=hidden name=n value=1>",
+        """() => {
+            const count = () => { form.n.value = Number(form.n.value) + 1; };
+            addEventListener('submit', count, true);
+            form.addEventListener('submit', () => window.sent = true);
+        }""",
+    )
+    await sends_itself(page)
+    result = await page.call("odd", as_shown(), to="Ada")
+    assert result.failure is not None
+    assert result.failure.message.startswith("Nothing was sent")
+    assert "its page changes n" in result.failure.message
+    assert await page.page.evaluate("window.sent === undefined")
+
+
 async def test_a_form_that_is_emptied_while_it_is_looked_at_last_is_not_sent(page: Running) -> None:
     await has(
         page,
