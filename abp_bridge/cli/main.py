@@ -24,10 +24,9 @@ from abp_bridge.cli.runtime import (
     configure_log,
     discard_stdout,
     give_up,
-    take_aliases,
 )
 from abp_bridge.core.near_names import nearest
-from abp_bridge.settings import TABLE, current_name
+from abp_bridge.settings import TABLE
 
 if TYPE_CHECKING:
     import argparse
@@ -172,7 +171,6 @@ def _run(words: list[str], whole: bool) -> int:
         give_up(f"'abp-bridge {words[0]}' runs on Linux and macOS only; on Windows, inside WSL.")
     if not whole and not options.without_stdout:
         give_up("stdout is closed: there is nowhere to answer to")
-    take_aliases(options)
     configure_log(options)
     code = NOBODY_READS
     try:
@@ -205,7 +203,7 @@ def _describe_no_command(words: Sequence[str]) -> str:
         near = _nearest(word, COMMANDS)
         meant = f"is 'abp-bridge {near}' meant?" if near else f"there are {', '.join(COMMANDS)}"
         return f"{word!r} is no command: {meant}"
-    if any(current_name(word) == row.flag for row in TABLE.values()):
+    if any(word == row.flag for row in TABLE.values()):
         return f"a command comes before {word}: is 'abp-bridge serve {word} ...' meant?"
     return _describe_unknown([word], " ".join(GENERAL))
 
@@ -332,17 +330,15 @@ def _describe_unknown(
     known = re.findall(r"(?<!\S)--[a-z-]+", help)
     if "--env" in known and (variable := _variable_of(options[0])):
         return f"a setting of ours is given by --env here: --env {variable}=VALUE"
-    former = [alias for row in TABLE.values() if row.flag in known for alias in row.aliases]
-    near = _nearest(options[0], [*known, *former]) if len(options[0]) > 2 else ""
+    near = _nearest(options[0], known) if len(options[0]) > 2 else ""
     if not near:
         start = f"--{options[0].lstrip('-')}"
         near = " or ".join(dict.fromkeys(each for each in known if each.startswith(start)))
-    return f"{options[0]} is no option{f' (is {current_name(near)} meant?)' if near else ''}"
+    return f"{options[0]} is no option{f' (is {near} meant?)' if near else ''}"
 
 
 def _variable_of(flag: str) -> str:
     """The variable of the setting with this flag; empty where there is none."""
-    flag = current_name(flag)
     return next((row.variable for row in TABLE.values() if row.flag == flag), "")
 
 

@@ -19,7 +19,6 @@ from abp_bridge.settings import (
     Settings,
     read_settings,
     read_values,
-    warn_of_former,
     warn_of_misspelt,
 )
 from abp_bridge.settings.readers import read_duration
@@ -41,8 +40,6 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTE
 
 def add_setting_options(parser: argparse.ArgumentParser, command: str) -> None:
     """Give `parser` the options of the settings that this command takes."""
-    from argparse import SUPPRESS
-
     groups: dict[str, argparse._ActionsContainer] = {"": parser}
     for name, row in TABLE.items():
         if row.flag and command in row.commands:
@@ -52,17 +49,6 @@ def add_setting_options(parser: argparse.ArgumentParser, command: str) -> None:
             group.add_argument(
                 row.flag, dest=name, default=None, help=_help(name, row), **arguments
             )
-            for alias in row.aliases:
-                if alias.startswith("--"):
-                    group.add_argument(alias, dest=alias, help=SUPPRESS, **arguments)
-
-
-def take_aliases(options: argparse.Namespace) -> None:
-    """What was given by the former name of an option is given by that of today, which wins."""
-    for name, row in TABLE.items():
-        for alias in row.aliases:
-            if getattr(options, name, None) is None and hasattr(options, alias):
-                setattr(options, name, getattr(options, alias))
 
 
 def _help(name: str, row: Setting) -> str:
@@ -179,7 +165,6 @@ def configure_log(options: argparse.Namespace) -> None:
     except AbpBridgeError as problem:
         give_up(problem)
     warn_of_misspelt(os.environ)
-    warn_of_former(os.environ, vars(options))
 
 
 def _flags(options: argparse.Namespace) -> dict[str, object]:

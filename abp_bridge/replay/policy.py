@@ -15,7 +15,7 @@ from abp_bridge.core.json_value import JsonValue, as_object, as_text, member_nam
 from abp_bridge.protocols.acp.v1 import prompt_text
 from abp_bridge.replay.placeholders import parts
 from abp_bridge.replay.stand_in import program_name
-from abp_bridge.settings import TABLE, current_name
+from abp_bridge.settings import TABLE
 from abp_bridge.settings.row import Replayable, Setting
 from abp_bridge.trace.format import AGENT, BEHIND, HOST, MODEL, PERSON, SERVER, Head, Recording
 
@@ -70,17 +70,15 @@ _BY_OPTION = {**_BY_VARIABLE, "files": _FILE}
 
 # option -> its row, and what may follow it
 OPTIONS: Mapping[str, tuple[Setting, Rule]] = {
-    flag: (row, _BY_OPTION[row.replayable])
+    row.flag: (row, _BY_OPTION[row.replayable])
     for row in TABLE.values()
-    for flag in (row.flag, *row.aliases)
-    if flag.startswith("--") and row.replayable and {*COMMANDS} & {*row.commands}
+    if row.flag and row.replayable and {*COMMANDS} & {*row.commands}
 }
 # variable -> what it may be
 VARIABLES: Mapping[str, Rule] = {
-    variable: _BY_VARIABLE[row.replayable]
+    row.variable: _BY_VARIABLE[row.replayable]
     for row in TABLE.values()
-    for variable in (row.variable, *row.aliases)
-    if variable.startswith("ABP_") and row.replayable
+    if row.variable and row.replayable
 } | {
     "TERM": _LOCALE,
     "LANG": _LOCALE,
@@ -137,10 +135,10 @@ def model_of(head: Head) -> str:
     """The model that the bridge is started with; empty where there is none."""
     own = head.run[: head.run.index("--")] if "--" in head.run else head.run
     row = TABLE["sampling"]
-    found = next((head.env[name] for name in (row.variable, *row.aliases) if name in head.env), "")
+    found = head.env.get(row.variable, "")
     for place, word in enumerate(own):
         option, given, value = word.partition("=")
-        if current_name(option) == row.flag:
+        if option == row.flag:
             found = value if given else "".join(own[place + 1 : place + 2])
     return found
 

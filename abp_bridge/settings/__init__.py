@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -102,14 +101,6 @@ _ROWS = {**apps.ROWS, **asking.ROWS, **session.ROWS, **logs.ROWS}
 TABLE: Mapping[str, Setting] = MappingProxyType(
     {each.name: _ROWS[each.name] for each in dataclasses.fields(Settings)}
 )
-_CURRENT_NAMES: Mapping[str, str] = {
-    alias: row.current_name(alias) for row in TABLE.values() for alias in row.aliases
-}
-
-
-def current_name(name: str) -> str:
-    """What the flag or variable `name` is called today; itself where that has not changed."""
-    return _CURRENT_NAMES.get(name, name)
 
 
 def read_settings(
@@ -146,23 +137,19 @@ def read_values(
         given: Any = flags.get(name)
         if given is None:
             given = _read_variable(environ, row)
-        if given is not None and row.value_aliases:
-            given = tuple(row.value_aliases.get(word, word) for word in given)
         if given is not None:
             found[name] = given
     return found
 
 
 def _read_variable(environ: Mapping[str, str], row: Setting) -> Any:
-    names = (row.variable, *row.aliases)
-    variable = next((name for name in names if name in environ), "")
-    if not variable:
+    if row.variable not in environ:
         return None
     try:
-        return row.parse(environ[variable], "ms")
+        return row.parse(environ[row.variable], "ms")
     except ValueError as problem:
-        given = "" if row.private else f"={quote(environ[variable])}"
-        raise SettingsError(f"{variable}{given} cannot be used: {problem}") from None
+        given = "" if row.private else f"={quote(environ[row.variable])}"
+        raise SettingsError(f"{row.variable}{given} cannot be used: {problem}") from None
 
 
 def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -174,11 +161,11 @@ def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
         f"ABP_{row.flag[2:].upper().replace('-', '_')}": row.variable or row.flag
         for row in TABLE.values()
         if row.flag
-    } | dict(_CURRENT_NAMES)
+    }
     strange = [
         name
         for name in environ
-        if name.upper().startswith("ABP") and name not in (*known, *_CURRENT_NAMES, *_ELSEWHERE)
+        if name.upper().startswith("ABP") and name not in (*known, *_ELSEWHERE)
     ]
     for name in strange:
         if meant := nearest(name.upper(), [*known, *by_flag], MISSPELT):
@@ -189,33 +176,6 @@ def warn_of_misspelt(environ: Iterable[str]) -> None:
     """Log each name in the environment that looks like a misspelt setting; never a value."""
     for name, meant in misspelt(environ):
         logger.warning("%s in the environment is no setting: is %s meant?", name, meant)
-
-
-def find_former(
-    environ: Mapping[str, str], options: Mapping[str, object]
-) -> Iterator[tuple[str, str]]:
-    """What is given by a former name: (the former name, that of today).
-
-    Args:
-        environ: The environment.
-        options: The values of options by the names of their fields, of aliases by the alias.
-    """
-    for name, row in TABLE.items():
-        for alias in row.aliases:
-            if alias in environ or options.get(alias) is not None:
-                yield alias, row.current_name(alias)
-        given = options.get(name) or environ.get(row.variable, "")
-        words = given if isinstance(given, tuple) else re.findall(r"[\w-]+", str(given))
-        for word, current in row.value_aliases.items():
-            if word in words:
-                yield f"{row.flag} {word}", f"{row.flag} {current}"
-
-
-def warn_of_former(environ: Mapping[str, str], options: Mapping[str, object]) -> None:
-    """Log each former name that is given, with that of today."""
-    for former, current in find_former(environ, options):
-        words = "%s is called %s now: the former name still works, where that is not given too"
-        logger.warning(words, former, current)
 
 
 def usual_settings(command: str) -> Settings:

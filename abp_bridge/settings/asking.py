@@ -121,7 +121,6 @@ ROWS: Mapping[str, Setting] = {
     "ask_via_model": _switch(
         variable="ABP_ASK_VIA_MODEL",
         flag="--ask-via-model",
-        aliases=("--ask-model", "ABP_ASK_MODEL"),
         const=True,
         group=_WHO,
         replayable="plain",
@@ -130,7 +129,6 @@ ROWS: Mapping[str, Setting] = {
     "sampling": Setting(
         variable="ABP_SAMPLING",
         flag="--sampling",
-        aliases=("--model", "ABP_MODEL"),
         commands=(*ASKING, "try"),
         metavar="MODEL",
         group=_WHO,
@@ -144,7 +142,6 @@ ROWS: Mapping[str, Setting] = {
     "sampling_budget": Setting(
         variable="ABP_SAMPLING_BUDGET",
         flag="--sampling-budget",
-        aliases=("--model-budget", "ABP_MODEL_BUDGET"),
         commands=(*ASKING, "try"),
         metavar="AMOUNT",
         group=_WHO,
@@ -155,7 +152,6 @@ ROWS: Mapping[str, Setting] = {
     "ask_on": Setting(
         variable="ABP_ASK_ON",
         flag="--ask-on",
-        value_aliases={"agent": "sampling", "model": "model-relay"},
         read=read_list(", "),
         separator=",",
         metavar="NAMES",

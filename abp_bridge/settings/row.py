@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from abp_bridge.settings.readers import read_duration
@@ -27,8 +27,6 @@ class Setting:
         help: What it does, as `--help` and docs/settings.md say it.
         variable: Its name in the environment.
         flag: The option that gives it, in those of the `commands`.
-        aliases: Former names of the flag and of the variable, which are taken all the same.
-        value_aliases: Former words in its value -> those of today.
         read: The text of a value -> the value. Raises ValueError.
         metavar: What follows the flag, in the help; nothing does where there is a `const`.
         choices: The words that may follow the flag.
@@ -49,8 +47,6 @@ class Setting:
     variable: str = ""
     flag: str = ""
     commands: tuple[str, ...] = BRIDGE
-    aliases: tuple[str, ...] = ()
-    value_aliases: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str], object] = str
     metavar: str | None = None
     choices: tuple[str, ...] | None = None
@@ -68,10 +64,6 @@ class Setting:
     def takes_value(self) -> bool:
         """Whether something may follow the flag."""
         return self.const is None or self.choices is not None
-
-    def current_name(self, alias: str) -> str:
-        """What is called so today: the flag or the variable."""
-        return self.flag if alias.startswith("--") else self.variable
 
     def parse(self, text: str, unit: Literal["ms", "s"]) -> object:
         """The value that `text` stands for; a bare time is in `unit`: seconds after a flag. None at

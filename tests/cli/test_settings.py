@@ -5,7 +5,6 @@ again as it was given.
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +106,7 @@ def test_a_variable_that_is_called_as_an_option_is_named_with_what_is_meant() ->
     [
         (["serve", "--pgae", "link"], "--pgae is no option (is --page meant?)"),
         (["serve", "--confi", "all"], "--confi is no option (is --confirm meant?)"),
-        (["serve", "--modle", "x"], "--modle is no option (is --sampling meant?)"),
+        (["serve", "--samplign", "x"], "--samplign is no option (is --sampling meant?)"),
         (["serve", "more"], "'more' is one word too many"),
         (["matrix", "--zzz"], "--zzz is no option"),
         (["acp", "--confrm=all", "--", "true", "--yes"], "--confrm is no option (is --confirm"),
@@ -160,50 +159,6 @@ def test_a_misspelt_setting_whose_value_is_a_secret_keeps_it(
     asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "1ms")
     assert "ABP_QUESTIONS_PASSWORD meant?" in asked.stderr
     assert "planted" not in asked.stderr
-
-
-FORMER = {
-    "ABP_MODEL": "cli:claude",
-    "ABP_MODEL_BUDGET": "2USD",
-    "ABP_ASK_MODEL": "true",
-    "ABP_ASK_ON": "host,agent,model",
-}
-CURRENT = {
-    "ABP_SAMPLING": "cli:claude",
-    "ABP_SAMPLING_BUDGET": "2USD",
-    "ABP_ASK_VIA_MODEL": "true",
-    "ABP_ASK_ON": "host,sampling,model-relay",
-}
-
-
-def test_former_names_mean_what_those_of_today_do() -> None:
-    made = read_settings(FORMER)
-    assert to_environment(made) == CURRENT
-    assert read_settings({}, ask_on=("mock", "agent"), sampling="x", answers="a").ask_on == (
-        "mock",
-        "sampling",
-    )
-    assert read_settings({"ABP_MODEL": "cli:goose", "ABP_SAMPLING": "cli:claude"}).sampling == (
-        "cli:claude"
-    )
-    assert list(misspelt(FORMER)) == []
-    assert list(misspelt(["ABP_MODEL_BUGET"])) == [("ABP_MODEL_BUGET", "ABP_SAMPLING_BUDGET")]
-
-
-def test_a_former_name_is_said_once_with_that_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ABP_ASK_MODEL", "true")
-    options = ("--model", "cli:claude", "--model-budget", "2EUR", "--ask-on", "agent,model")
-    ended = run("serve", *options)
-    assert ended.returncode == 2
-    assert "a budget in EUR cannot hold" in ended.stderr
-    said = re.findall(r"WARNING \S+: (.*) is called (.*) now", ended.stderr)
-    assert said == [
-        ("ABP_ASK_MODEL", "ABP_ASK_VIA_MODEL"),
-        ("--model", "--sampling"),
-        ("--model-budget", "--sampling-budget"),
-        ("--ask-on agent", "--ask-on sampling"),
-        ("--ask-on model", "--ask-on model-relay"),
-    ]
 
 
 SET: dict[str, Any] = {

@@ -89,8 +89,7 @@ def settings_table() -> Iterable[str]:
         value = getattr(usual, name)
         default = row.shown or ("none" if value in (None, ()) else f"`{row.format(value)}`")
         unit = ", in ms" if row.duration else ""
-        former = f" (formerly {' and '.join(map(code, row.aliases))})" if row.aliases else ""
-        yield f"| {code(row.variable)} | {code(row.flag)} | {default}{unit} | {row.help}{former} |"
+        yield f"| {code(row.variable)} | {code(row.flag)} | {default}{unit} | {row.help} |"
 
 
 def code(words: str) -> str:

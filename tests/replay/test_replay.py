@@ -547,7 +547,6 @@ def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
         ),
         (["mcp", "--sampling", "openai:gpt-5-mini", "--", "{server}"], {}),
         (["serve", "--sampling={app model}#llama3"], {"ABP_SAMPLING": "cli:claude"}),
-        (["serve", "--model={app model}#llama3"], {"ABP_MODEL": "cli:claude"}),
         (
             ["acp", "--record", "{folder}/x", "--", "{agent}", "--anything", "-c", "{ }"],
             {"ABP_ROOTS": "{folder}/a:{folder}/b"},

@@ -427,15 +427,6 @@ def test_a_planted_trap_is_found(row: Planted, home: Path) -> None:
     assert said[row.trap].cure
 
 
-@pytest.mark.parametrize(
-    "how", [{"args": ["serve", "--ask-model"]}, {"args": ["serve"], "env": {"ABP_ASK_MODEL": "1"}}]
-)
-def test_a_former_name_of_a_setting_is_understood(how: dict[str, Any], home: Path) -> None:
-    plant(home, {".codeium/windsurf/mcp_config.json": _servers(**how)})
-    found = {each.check for each in judge(gather(HOSTS["windsurf"], machine(home)))}
-    assert not found & {"nobody asked", "settings"}
-
-
 def test_each_trap_that_can_be_seen_is_planted() -> None:
     assert {each.trap for each in PLANTED} == {each.name for each in TRAPS if each.find is not None}
 

@@ -196,20 +196,6 @@ def test_arguments_that_a_person_added_stay(host: str, bridge: Bridge) -> None:
     assert b'"--page"' not in file.read_bytes()
 
 
-def test_former_names_of_settings_become_those_of_today(bridge: Bridge) -> None:
-    file = file_of("opencode")
-    assert bridge("install", "opencode", "--app", "demo", "--yes")[0] == 0
-    file.write_text(
-        file.read_text().replace('"demo"', '"demo", "--ask-model", "--model=cli:claude"')
-    )
-    assert bridge("install", "opencode", "--env", "ABP_MODEL_BUDGET=2USD", "--yes")[0] == 0
-    written = file.read_text()
-    assert '"--ask-via-model"' in written
-    assert '"--sampling=cli:claude"' in written
-    assert '"ABP_SAMPLING_BUDGET"' in written
-    assert bridge("uninstall", "opencode", "--yes")[0] == 0
-
-
 def test_the_backup_is_of_before_we_came(bridge: Bridge) -> None:
     file = write(file_of("cursor"), '{"a": {}}\n')
     bridge("install", "cursor", "--yes")

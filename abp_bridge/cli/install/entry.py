@@ -16,7 +16,6 @@ from abp_bridge.cli.install.proposal import Proposal
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.sanitize import label
-from abp_bridge.settings import current_name
 from abp_bridge.setup import change
 from abp_bridge.setup.entries import (
     Launch,
@@ -108,15 +107,12 @@ def make_wanted(place: Place, options: argparse.Namespace, server: Server | None
 
 
 def _kept(there: Sequence[str], apps: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """The arguments of ours that is there, by their names of today, without those that are given
-    anew.
-    """
+    """The arguments of ours that is there, without those that are given anew."""
     anew = [*(["--app"] if apps else []), *(["--page"] if "ABP_PAGE" in env else [])]
-    pairs = zip(["", *there], there, strict=False)
     return [
-        current_name(option) + sign + value
-        for before, (option, sign, value) in ((last, word.partition("=")) for last, word in pairs)
-        if before not in anew and option not in anew
+        word
+        for before, word in zip(["", *there], there, strict=False)
+        if before not in anew and word.partition("=")[0] not in anew
     ]
 
 

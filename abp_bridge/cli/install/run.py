@@ -24,7 +24,7 @@ from abp_bridge.cli.runtime import argument_type, complain
 from abp_bridge.core.command_line import HIDDEN
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import print_message
-from abp_bridge.settings import SettingsError, current_name, misspelt, read_values
+from abp_bridge.settings import SettingsError, misspelt, read_values
 from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.hosts import NAME
@@ -158,7 +158,7 @@ def _read_variable(text: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
     if not mark or not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise ValueError(f"{name!r} must be NAME=VALUE, as in ABP_PAGE=open")
-    return current_name(name), value
+    return name, value
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -10,7 +10,6 @@ from typing import Literal
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, walk
 from abp_bridge.core.sanitize import label
-from abp_bridge.settings import current_name
 from abp_bridge.setup.entries import Server
 from abp_bridge.setup.hosts import SetupHost, Shape
 
@@ -116,7 +115,7 @@ class Entry:
 
     def has_option(self, *options: str) -> bool:
         """Whether one of the options is among our own arguments."""
-        return any(current_name(word.partition("=")[0]) in options for word in self.own)
+        return any(word.partition("=")[0] in options for word in self.own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from itertools import combinations
 from abp_bridge.core.json_value import as_number, as_object, as_texts
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.profiles import PROFILES
-from abp_bridge.settings import current_name, misspelt
+from abp_bridge.settings import misspelt
 from abp_bridge.setup.doctor.facts import Entry, HostFacts, is_our_word, mentions_us
 from abp_bridge.setup.entries import wrapped_command
 from abp_bridge.setup.formats.text import find as find_value
@@ -354,8 +354,7 @@ def nobody_asked(facts: HostFacts) -> Iterator[str]:
     for entry in facts.entries if not facts.host.asks else ():
         if entry.agent or entry.own[:1] != ("serve",):
             continue
-        variables = set(map(current_name, entry.env))
-        if not entry.has_option(*_ASKING) and not variables & set(_ASKING_VARIABLES):
+        if not entry.has_option(*_ASKING) and not entry.env.keys() & {*_ASKING_VARIABLES}:
             yield f"{entry.shown}: {facts.host.title} shows its person nothing that a server asks."
 
 
