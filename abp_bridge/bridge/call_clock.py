@@ -34,8 +34,9 @@ class CallClock:
     def __init__(self, limit: float) -> None:
         self.scope = anyio.CancelScope()
         self._limit = limit
-        self._deadline = now() + limit
-        self._end = now() + limit * LONGEST
+        started = now()
+        self._deadline = started + limit
+        self._end = started + limit * LONGEST
         self._paused: tuple[float, float] | None = None  # what is left: of its silence, of all
         self._reported = False
         self._timer: asyncio.TimerHandle | None = None
@@ -67,14 +68,16 @@ class CallClock:
     def pause(self) -> None:
         """A person is asked: the clock stands still until `resume`."""
         if self._paused is None:
-            self._paused = self._deadline - now(), self._end - now()
+            at = now()
+            self._paused = self._deadline - at, self._end - at
 
     def resume(self) -> None:
         """Go on with what was left."""
         if self._paused is not None:
             silence, all_of_it = self._paused
             self._paused = None
-            self._deadline, self._end = now() + silence, now() + all_of_it
+            at = now()
+            self._deadline, self._end = at + silence, at + all_of_it
             if self._timer is None and self._is_running:
                 self._look()
 

@@ -238,7 +238,9 @@ def _checked(question: Question, attempt: Attempt, answer: Answer) -> Answer:
     """
     named = {"notAsked": attempt.left_out, "notChangeable": attempt.kept}
     told: JsonObject = {word: list(names) for word, names in named.items() if names}
-    if told and answer.outcome is Outcome.ACCEPTED and answer_errors(question, answer.content):
+    if not told:
+        return answer
+    if answer.outcome is Outcome.ACCEPTED and answer_errors(question, answer.content):
         raise SurfaceUnsupportedError(_NEEDED, lasting=False)
     return replace(answer, metadata={**answer.metadata, **told})
 

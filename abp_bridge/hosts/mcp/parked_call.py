@@ -8,7 +8,7 @@ is kept that nobody waits for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -124,7 +124,8 @@ class ParkedCall:
         self.abandoned = False  # nobody wants it any more
         self._newest = request
         self._gone: Exception | None = None  # why nobody can be asked any more
-        self._watching: list[asyncio.Future[None]] = []  # who waits for a change
+        # Who waits for a change, and whether one of the open prompts is any to them.
+        self._watching: dict[asyncio.Future[None], bool] = {}
 
     # --- the host ---
 
@@ -232,6 +233,7 @@ class ParkedCall:
         """
         self.model_messages[question] = message = ModelMessage(text, asks)
         with self.ask_person():
+            self.change()
             try:
                 yield message
             finally:
@@ -268,30 +270,38 @@ class ParkedCall:
     @contextmanager
     def ask_person(self) -> Iterator[None]:
         """For as long as this lasts, a question is in front of the person."""
-        self.open_prompts += 1
-        self.change()
+        self._count_prompts(1)
         try:
             yield
         finally:
-            self.open_prompts -= 1
-            self.change()
+            self._count_prompts(-1)
+
+    def _count_prompts(self, more: int) -> None:
+        self.open_prompts += more
+        _wake([each for each, counts_prompts in self._watching.items() if counts_prompts])
 
     def change(self) -> None:
         """Something about this call is not as it was: whoever waits looks again."""
-        watching, self._watching = self._watching, []
-        for each in watching:
-            if not each.done():
-                each.set_result(None)
+        _wake(self._watching)
 
-    async def changed(self, limit: float = float("inf")) -> None:
-        """Wait until something about this call changes, for `limit` seconds at most."""
+    async def changed(self, limit: float = float("inf"), *, counts_prompts: bool) -> None:
+        """Wait until something about this call changes, for `limit` seconds at most;
+        `counts_prompts`, also until a question gets in front of the person, or is there no more.
+        """
         loop = asyncio.get_running_loop()
-        self._watching.append(changed := loop.create_future())
+        self._watching[changed := loop.create_future()] = counts_prompts
         timer = loop.call_later(limit, self.change)  # far cheaper than a scope, in each call
         try:
             await changed
         finally:
             timer.cancel()
+            del self._watching[changed]
+
+
+def _wake(watching: Iterable[asyncio.Future[None]]) -> None:
+    for each in watching:
+        if not each.done():
+            each.set_result(None)
 
 
 # Of these calls, the one that can take a question to the host.

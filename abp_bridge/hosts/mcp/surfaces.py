@@ -95,15 +95,15 @@ class McpSurfaces:
         """
         context = self._find_context(calls)
         declared = {
-            context.variant(Surface.MCP_FORM): context.capabilities.form,
-            context.variant(Surface.MCP_URL): context.capabilities.url,
-            SurfaceVariant(Surface.MCP_SAMPLING): context.capabilities.sampling,
-            SurfaceVariant(Surface.MODEL_RELAY): self._ask_via_model,
+            Surface.MCP_FORM: context.capabilities.form,
+            Surface.MCP_URL: context.capabilities.url,
+            Surface.MCP_SAMPLING: context.capabilities.sampling,
+            Surface.MODEL_RELAY: self._ask_via_model,
         }
         return [
-            variant
-            for variant, has in declared.items()
-            if has and _NEEDED.get(variant.surface) not in self._not_supported
+            context.variant(surface)
+            for surface, has in declared.items()
+            if has and _NEEDED.get(surface) not in self._not_supported
         ]
 
     def advise(self, question: Question) -> Advice:
@@ -253,7 +253,9 @@ class _HostContext:
     profile: Profile
 
     def variant(self, surface: Surface) -> SurfaceVariant:
-        """A form or a link, as this host shows it."""
+        """A form or a link, as this host shows it; or its model."""
+        if surface in (Surface.MCP_SAMPLING, Surface.MODEL_RELAY):
+            return SurfaceVariant(surface)
         profile = self.profile
         return SurfaceVariant(
             surface,

@@ -374,13 +374,14 @@ async def _gather_round(parked: ParkedCall) -> None:
 
 async def _watch(parked: ParkedCall, timeout: ToolTimeout) -> None:
     """Until something happens to the call, or the host's patience is over."""
-    if timeout.paused_while_asking and parked.open_prompts > len(
+    pauses = timeout.paused_while_asking
+    if pauses and parked.open_prompts > len(
         parked.model_messages
     ):  # what only the model was told is no question that stops a clock
-        await parked.changed()
+        await parked.changed(counts_prompts=True)
         return
     started = now()
-    await parked.changed(timeout.left)
+    await parked.changed(timeout.left, counts_prompts=pauses)
     timeout.left -= now() - started
 
 
