@@ -43,7 +43,7 @@ def needs_approval(capability: Capability, chosen: Collection[str]) -> bool:
     return (
         ALL in chosen
         or (capability.destructive and DESTRUCTIVE in chosen)
-        or any(each in chosen for each in (capability.name, tool_name(capability.name)))
+        or any(each in (capability.name, tool_name(capability.name)) for each in chosen)
     )
 
 

@@ -28,6 +28,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.data import UNKNOWN, Extracted
+from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.temporary import make_folder, remove_folder
 
 INLINE_LIMIT = 50_000  # characters of JSON that a result may have before it goes to a file
@@ -314,7 +315,7 @@ class _Fetch:
     def __init__(self, download: Download) -> None:
         self._download = download
         self._left = MAX_DOWNLOADS
-        self._until = anyio.current_time() + FETCH_LIMIT
+        self._until = now() + FETCH_LIMIT
 
     async def get(self, item: abp.Reference) -> AppFile | str:
         """What it refers to, or why it was not fetched."""
