@@ -5,7 +5,8 @@ from __future__ import annotations
 from abp_bridge.core.json_value import as_text, to_text
 from abp_bridge.core.question import Field, FieldType
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import FORMATS, LIMITS, describe_limits
+from abp_bridge.core.schema import LIMITS, describe_limits
+from abp_bridge.core.text_format import FORMATS
 
 LONGEST_SCHEMA = 1_000  # characters of one that is shown
 

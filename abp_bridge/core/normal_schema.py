@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, as_texts
+from abp_bridge.core.pattern import pattern_size
 from abp_bridge.core.schema import (
     ANNOTATIONS,
     BY_NAME,
@@ -23,7 +24,6 @@ from abp_bridge.core.schema import (
     SEVERAL,
     Schema,
     is_valid,
-    pattern_size,
 )
 from abp_bridge.errors import RemoteProtocolError
 

@@ -8,19 +8,16 @@ that nobody believes it was.
 
 from __future__ import annotations
 
-import datetime
-import functools
-import ipaddress
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple, TypeGuard
-from urllib.parse import urlsplit
 
 from abp_bridge.core.counted import plural
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.pattern import find_matcher
+from abp_bridge.core.text_format import FORMATS
 
 Schema = JsonObject
 
@@ -29,7 +26,6 @@ MAX_LEVELS = 100  # levels of the value; the check recurses into each
 MAX_CHECKS = 20_000  # keywords applied in one check, some 10 µs each: a fraction of a second
 MAX_PROBLEMS = 20  # sentences; a person mends no more at once
 
-MAX_PATTERN = 5_000  # characters of a pattern, and of what its repetitions stand for
 _STEPS = 4_000  # characters times size of a pattern that take as long as a keyword does
 _CHARACTERS = 1_000  # of a value that is looked through in the time that a keyword takes
 
@@ -204,7 +200,7 @@ class _Walk:
 
     def matches(self, pattern: str, text: str, path: str) -> bool:
         """Whether it matches, or might: not every pattern can be run."""
-        matcher = _matcher(pattern)
+        matcher = find_matcher(pattern)
         if matcher is None or not self.afford(1 + len(text) * matcher.size // _STEPS, path):
             return True
         return matcher.test(text)
@@ -325,7 +321,7 @@ def _properties(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> N
 def _pattern_properties(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, dict) and isinstance(limit, Mapping):
         for pattern, part in limit.items():
-            for name in value if _matcher(pattern) is not None else ():
+            for name in value if find_matcher(pattern) is not None else ():
                 if walk.left < 0:
                     return
                 if walk.matches(pattern, name, at.path):
@@ -423,146 +419,12 @@ def _pattern(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None
         walk.say(at.path, f"must match the pattern {walk.show(limit)}")
 
 
-class _Matcher(NamedTuple):
-    """A test for a pattern, and how many states of it can be alive at each character."""
-
-    test: Callable[[str], bool]
-    size: int
-
-
-@functools.lru_cache(maxsize=256)
-def _matcher(pattern: str) -> _Matcher | None:
-    """A linear-time test for an app's pattern, or None where the engine cannot run it (look-around,
-    back references) or it is too large.
-
-    Python's own `re` backtracks: a page's pattern and a person's long answer could hold the whole
-    bridge for hours.
-    """
-    from pydantic_core import SchemaError, SchemaValidator, core_schema
-
-    if (size := pattern_size(pattern)) > MAX_PATTERN:
-        return None
-    own = _ESCAPE.sub(lambda found: _ECMA.get(found[0], found[0]), pattern)
-    try:
-        validator = SchemaValidator(core_schema.str_schema(pattern=own, regex_engine="rust-regex"))
-    except SchemaError:
-        return None
-    return _Matcher(lambda value: bool(validator.isinstance_python(value)), size)
-
-
-# What ECMA-262 means by them, where Rust means letters and digits of all languages.
-_ESCAPE = re.compile(r"\\.", re.DOTALL)
-_ECMA = {
-    r"\d": "[0-9]",
-    r"\D": "[^0-9]",
-    r"\w": "[A-Za-z0-9_]",
-    r"\W": "[^A-Za-z0-9_]",
-    r"\s": r"[\t-\r\p{Zs}\x{2028}\x{2029}\x{feff}]",
-    r"\S": r"[^\t-\r\p{Zs}\x{2028}\x{2029}\x{feff}]",
-}
-_TOKEN = re.compile(r"\\[pPxu](?:\{[^{}]*\}|.)|\\.|\{\s*(\d*)\s*,?\s*(\d*)\s*\}|.", re.DOTALL)
-_WIDE = {".": 5, "^": 5}  # many characters take many states: `[^a]` as `.` does
-_WIDEST = 200  # a class by its Unicode name
-
-
-def pattern_size(pattern: str) -> int:
-    """How large an automaton a pattern needs, about; more than `MAX_PATTERN` once it is that."""
-    if len(pattern) > MAX_PATTERN:
-        return len(pattern)
-    outer: list[int] = []
-    total = last = 0
-    for token in _TOKEN.finditer(pattern):
-        if token[1] is not None:
-            times = max(int(token[1][:9] or 0), int(token[2][:9] or 0), 1)
-            total, last = total + last * (times - 1), last * times
-        elif token[0] == "(":
-            outer.append(total)
-            total = 0
-        elif token[0] == ")":
-            last, total = total, total + (outer.pop() if outer else 0)
-        elif token[0] not in "*+?":
-            last = _WIDEST if token[0][:2] in (r"\p", r"\P") else _WIDE.get(token[0], 1)
-            total += last
-        if total + sum(outer) > MAX_PATTERN:
-            return MAX_PATTERN + 1
-    return total + sum(outer)
-
-
 def _format(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, str) and isinstance(limit, str) and limit in FORMATS:
         words, test = FORMATS[limit]
         if walk.afford(len(value) * 5 // _CHARACTERS, at.path) and not test(value):
             walk.say(at.path, f"must be {words}, not {walk.show(value)}")
 
-
-LONGEST_EMAIL = 320  # characters: 64, an @, and 255
-_ATOM = r'[^\s"(),:;<>@[\\\].\x00-\x1f\x7f]+'
-_LABEL = r"[^\W_](?:[\w-]*[^\W_])?"
-_LOCAL = rf'(?:{_ATOM}(?:\.{_ATOM})*|"(?:[^"\\\r\n]|\\.)*")'
-_EMAIL = re.compile(rf"{_LOCAL}@(?:{_LABEL}(?:\.{_LABEL})*|\[(IPv6:)?([^]]*)\])")
-
-
-def _is_email(value: str) -> bool:
-    """As RFC 5321 has it, in the letters of any language."""
-    found = _EMAIL.fullmatch(value) if len(value) <= LONGEST_EMAIL else None
-    if found is None or found[2] is None:
-        return found is not None
-    try:
-        (ipaddress.IPv6Address if found[1] else ipaddress.IPv4Address)(found[2])
-    except ValueError:
-        return False
-    return True
-
-
-def _is_uri(value: str) -> bool:
-    try:
-        return (
-            bool(urlsplit(value).scheme)
-            and re.fullmatch(r"[^:]+:[^\s\x00-\x1f\x7f]+", value) is not None
-        )
-    except ValueError:
-        return False
-
-
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_DATE_TIME = re.compile(_DATE.pattern + r"[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-
-
-def _is_date(value: str) -> bool:
-    return _DATE.fullmatch(value) is not None and _moment(value) is not None
-
-
-def _is_date_time(value: str) -> bool:
-    """As RFC 3339 has it: Python alone would take weeks, missing seconds and missing separators
-    too, and no leap second.
-    """
-    if _DATE_TIME.fullmatch(value) is None:
-        return False
-    leaps = value[17:19] == "60"
-    moment = _moment(f"{value[:17]}59{value[19:]}".upper() if leaps else value.upper())
-    if moment is None or not leaps:
-        return moment is not None
-    minutes = datetime.timedelta(hours=moment.hour, minutes=moment.minute + 1)
-    return (minutes - (moment.utcoffset() or _DAY)) % _DAY == datetime.timedelta()
-
-
-_DAY = datetime.timedelta(days=1)
-
-
-def _moment(text: str) -> datetime.datetime | None:
-    """The time, if there is such a time."""
-    try:
-        return datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
-    "email": ("an e-mail address", _is_email),
-    "uri": ("a full address with its scheme (https://...)", _is_uri),
-    "date": ("a date (YYYY-MM-DD)", _is_date),
-    "date-time": ("a date and time with its offset (2026-07-28T12:00:00Z)", _is_date_time),
-}
 
 # What a keyword asks of a value, before there is one.
 LIMITS = {
@@ -641,9 +503,9 @@ _READABLE: dict[str, Callable[[JsonValue], bool]] = {
     "multipleOf": lambda value: is_number(value) and value > 0,
     "properties": lambda value: isinstance(value, Mapping),
     "patternProperties": lambda value: (
-        isinstance(value, Mapping) and None not in map(_matcher, value)
+        isinstance(value, Mapping) and None not in map(find_matcher, value)
     ),
-    "pattern": lambda value: isinstance(value, str) and _matcher(value) is not None,
+    "pattern": lambda value: isinstance(value, str) and find_matcher(value) is not None,
     "format": lambda value: isinstance(value, str),
     "uniqueItems": lambda value: isinstance(value, bool),
 }

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from support.json_strategies import broken_schemas, json_values
 
-from abp_bridge.core import normal_schema, schema
+from abp_bridge.core import normal_schema, schema, text_format
 from abp_bridge.core.normal_schema import MAX_PIECES, MAX_POINTER, merge, normalize, without_null
 from abp_bridge.errors import RemoteProtocolError
 
@@ -95,7 +95,7 @@ OTHERWISE = {
 }
 BACK = "leads back to itself"
 CLAIMED = [word for word in schema.CHECKED if word != "format"]
-FORMATS = [f"optional/format/{name}" for name in schema.FORMATS]
+FORMATS = [f"optional/format/{name}" for name in text_format.FORMATS]
 
 
 def looked_through(group: Group) -> Json:
