@@ -27,7 +27,7 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.core.ways import Advice, Options, find_ways
-from abp_bridge.interfaces.surface import SurfaceUnsupportedError
+from abp_bridge.interfaces.surface import HostUnattendedError, SurfaceUnsupportedError
 
 # Where a host sends its person, or waits for what they say next.
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
@@ -45,6 +45,7 @@ class Routing:
 
     def __init__(self, question: Question, variants: Sequence[SurfaceVariant]) -> None:
         self._fallback: Answer | None = None
+        self._is_unattended = False  # a host says so
         self._question = question
         self._variants = variants
         self._problems: list[str] = []
@@ -57,11 +58,13 @@ class Routing:
                 self.refuse(attempt, SurfaceUnsupportedError(_TOO_LONG, lasting=False))
                 continue
             # A host without a person has nobody to send anywhere, or to say anything next.
-            if self._fallback is None or attempt.variant.surface not in _NEEDS_A_PERSON:
+            is_alone = self._is_unattended or self._fallback is not None
+            if not is_alone or attempt.variant.surface not in _NEEDS_A_PERSON:
                 yield attempt
 
     def refuse(self, attempt: Attempt, problem: Exception) -> None:
         """The surface cannot ask it after all."""
+        self._is_unattended |= isinstance(problem, HostUnattendedError)
         self._problems.append(f"{attempt.variant.surface.value}: {problem}")
 
     def conclude(self, answer: Answer) -> bool:

@@ -5,7 +5,7 @@ it, or the outcome of a permission, by their own word.
 from __future__ import annotations
 
 from abp_bridge.core.question import AnsweredBy, Question
-from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.interfaces.surface import HostUnattendedError, SurfaceResponse
 from abp_bridge.protocols.host_words import read_answered_by, read_host_words
 from abp_bridge.protocols.mcp.elicitation import OUTCOMES, Action, decode_reply
 from abp_bridge.rpc.connection import Reply
@@ -15,7 +15,7 @@ def decode_elicited(reply: Reply, question: Question) -> SurfaceResponse:
     """What the host answered `question` with, and who did, where it says so.
 
     Raises:
-        SurfaceUnsupportedError: It says itself that nobody answered.
+        HostUnattendedError: It says itself that nobody answered.
         RemoteProtocolError: It is no such result.
     """
     action, content = decode_reply(reply.result, question)
@@ -35,11 +35,11 @@ def find_machine(reply: Reply) -> AnsweredBy | None:
     """Who answered, as the host says itself, where that was no person.
 
     Raises:
-        SurfaceUnsupportedError: It says itself that nobody did.
+        HostUnattendedError: It says itself that nobody did.
     """
     answered_by = read_answered_by(reply.result)
     if answered_by is AnsweredBy.NOBODY:
         words = read_host_words(reply.result)
         why = f": {words}" if words else ""
-        raise SurfaceUnsupportedError(f"the host says that nobody answered{why}", lasting=False)
+        raise HostUnattendedError(f"the host says that nobody answered{why}")
     return answered_by

@@ -70,6 +70,13 @@ class SurfaceUnsupportedError(AbpBridgeError):
         self.lasting = lasting
 
 
+class HostUnattendedError(SurfaceUnsupportedError):
+    """A host says that nobody answered: it has no person to be sent elsewhere either."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, lasting=False)
+
+
 class SurfaceFailedError(AbpBridgeError):
     """A surface took a question, and brought no answer that counts: asked again it may."""
 

@@ -17,7 +17,7 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.core.ways import Advice, Way
-from abp_bridge.interfaces.surface import SurfaceUnsupportedError
+from abp_bridge.interfaces.surface import HostUnattendedError, SurfaceUnsupportedError
 
 FORM = SurfaceVariant(Surface.MCP_FORM, "2025-11-25")
 LINK = SurfaceVariant(Surface.MCP_URL)
@@ -98,6 +98,15 @@ def test_a_host_that_says_no_by_itself_sends_nobody_anywhere() -> None:
         assert not routing.conclude(no if len(tried) == 1 else later)
     assert tried == [Surface.MCP_FORM, Surface.TERMINAL]
     assert routing.fallback(Advice()) is no
+
+
+def test_a_host_that_says_that_nobody_answered_sends_nobody_anywhere() -> None:
+    routing = Routing(asked(), [FORM, LINK, TERMINAL])
+    tried = []
+    for attempt in routing.attempts():
+        tried.append(attempt.variant.surface)
+        routing.refuse(attempt, HostUnattendedError("the host says that nobody answered"))
+    assert tried == [Surface.MCP_FORM, Surface.TERMINAL]
 
 
 def test_when_no_surface_is_left_each_says_why() -> None:

@@ -106,24 +106,42 @@ SECRET = {"method": "elicitation/input", "params": {"prompt": "Key?", "sensitive
 
 
 @pytest.mark.parametrize(
-    ("request_", "outcome", "by"),
+    ("request_", "why"),
     [
-        pytest.param(CONFIRM, "declined", "nobody: no entry answers it", id="a form"),
-        pytest.param(SECRET, "unsupported", "nobody: no entry goes to a page", id="a page"),
+        pytest.param(CONFIRM, "no entry answers it", id="a form"),
+        pytest.param({**CONFIRM, "params": {"message": "Go?"}}, "entry 2 does not", id="a misfit"),
+        pytest.param(SECRET, "no entry goes to a page", id="a page"),
     ],
 )
-def test_what_no_entry_answers_is_not_told_as_its_no(
-    request_: Json, outcome: str, by: str, tmp_path: Path
+def test_what_no_entry_answers_is_nobodys_to_the_app_too_and_asked_once(
+    request_: Json, why: str, tmp_path: Path
 ) -> None:
     written = tmp_path / "answers.json"
-    written.write_text('[{"match": "else", "value": "x"}]')
+    written.write_text('[{"match": "else", "value": "x"}, {"match": "Go", "value": "x"}]')
     asked = ["demo", "demo.ask", f"request={json.dumps(request_)}", "--answers", str(written)]
-    told = events(run(*asked, "--json"))
-    assert (told["answered"]["outcome"], told["answered"]["by"]) == (outcome, by)
+    ended = run(*asked, "--json")
+    told = events(ended)
+    assert ended.stdout.count('{"event": "asked"') == 1
+    assert told["answered"]["outcome"] == "unsupported"
+    assert told["answered"]["by"].startswith(f"nobody: {why}")
     [row] = told["account"]["questions"]
-    assert (row["outcome"], row.get("answerer", row["answeredBy"])) == (outcome, "nobody")
-    metadata = told["result"]["data"]["metadata"]
-    assert metadata["answeredBy"] != "person"
+    assert (row["outcome"], row["answeredBy"]) == ("unsupported", "nobody")
+    heard = told["result"]["data"]
+    assert (heard["error"]["code"], heard["metadata"]["answeredBy"]) == ("NOT_SUPPORTED", "nobody")
+    assert f"the host says that nobody answered: {why}" in heard["error"]["message"]
+
+
+def test_what_an_entry_never_answers_is_nobodys_when_its_time_is_over(tmp_path: Path) -> None:
+    written = tmp_path / "answers.json"
+    written.write_text('[{"action": "silence"}]')
+    request = json.dumps({**CONFIRM, "timeout": 500})
+    asked = ["demo", "demo.ask", f"request={request}", "--answers", str(written)]
+    told = events(run(*asked, "--json"))
+    assert told["answered"]["outcome"] == "withdrawn"
+    assert told["answered"]["by"].startswith("nobody: ")
+    assert told["result"]["data"]["error"]["code"] == "TIMEOUT"
+    [row] = told["account"]["questions"]
+    assert (row["outcome"], row["answeredBy"]) == ("timed_out", "nobody")
 
 
 def test_what_an_app_returns_is_shown_as_it_is_whatever_flags_it_names(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ class ScriptedListener:
         return f"question-{next(self._numbers)}"
 
     async def ask(self, question: Question) -> Answer:
-        """Answer as it is written, or decline (`QuestionListener.ask`)."""
+        """Answer as it is written, or decline where nothing is (`QuestionListener.ask`)."""
         answer = await self._answer(question)
         self._facts.questions.append(
             Asked(question.kind.value, label(question.message), answer.outcome)
@@ -214,7 +214,8 @@ class ScriptedListener:
         content = response.content
         if question.fields and response.outcome is Outcome.ACCEPTED:
             content = validate_answer(question, content)[0]
-        return Answer(response.outcome, response.answered_by or AnsweredBy.SCRIPT, content)
+        by = response.answered_by or AnsweredBy.SCRIPT
+        return Answer(response.outcome, by, content, reason=response.reason)
 
     def can_sample(self) -> bool:
         """Whether something may be written for one (`AppListener.can_sample`)."""

@@ -136,7 +136,7 @@ def _notes(facts: Facts, script: Script | None, *, called: bool) -> Iterator[str
             f" --call {label(facts.capabilities[0].name)} calls one, which may do what it does."
         )
     if script is not None:
-        yield from script.remarks()
+        yield from (*script.misfits, *script.unanswered, *script.unused)
     elif count := len(facts.questions):
         what = "a question, which was" if count == 1 else f"{count} questions, which were"
         asked = "; ".join(f"{each.message} ({each.method})" for each in facts.questions)

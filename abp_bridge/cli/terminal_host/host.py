@@ -26,7 +26,7 @@ import anyio
 from abp_bridge import VERSION
 from abp_bridge.bridge.status import digest_link
 from abp_bridge.cli.runtime import complain, signals_interrupt
-from abp_bridge.cli.terminal_host.script import UNANSWERED, Script
+from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.cli.terminal_host.view import (
     PERSON,
     Account,
@@ -36,7 +36,7 @@ from abp_bridge.cli.terminal_host.view import (
     TextView,
     View,
 )
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import (
     QUOTE,
@@ -48,7 +48,7 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
-from abp_bridge.core.sanitize import MESSAGE_LIMIT, label, message
+from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
 from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.protocols.schema_fields import decode_field
@@ -64,17 +64,17 @@ logger = logging.getLogger(__name__)
 
 START_LIMIT = 30.0  # seconds for an answer of the bridge's
 CONNECT_LIMIT = 120.0  # seconds for the app, which may be a browser's first start
-SCRIPTED_LIMIT = 120.0  # seconds for a call whose questions a script answers
-PERSON_LIMIT = 4 * 3600.0  # seconds for one whose questions a person answers
+CALL_LIMIT = 4 * 3600.0  # seconds for a call and its questions, each of which has its own time
 _OWN_WORDS = "(Capability "  # with which the bridge goes on, in a tool's description
 LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be used
 
 # Settings of a bridge's that say who answers: this host says that itself.
 WHO_ANSWERS = ("ABP_ANSWERS", "ABP_ASK_ON")
 FILE = "the answers file"  # who answers, where it is one
-NO_ENTRY = "nobody: no entry answers it"
-NO_VISITOR = "nobody: no entry goes to a page"
-_UNVISITED = SurfaceResponse(Outcome.UNSUPPORTED, answered_by=AnsweredBy.NOBODY)
+TAKEN_BACK = "nobody: it is not waited for any more"
+_UNVISITED = SurfaceResponse(
+    Outcome.UNSUPPORTED, answered_by=AnsweredBy.NOBODY, reason="no entry goes to a page"
+)
 ONCE_MORE = "Ctrl-C once more ends abp-bridge {}."
 LOOK_INTERVAL = 1.0  # seconds between looks at which questions wait on the page
 
@@ -171,9 +171,12 @@ async def _run(host: Callable[[], TerminalHost], work: Work, words: TextIO) -> i
     return await host().run(work, words)
 
 
-def _encode_answered_by(by: AnsweredBy | None) -> dict[str, Any] | None:
-    """Who answered where that was no person, as a bridge says it to another."""
-    return {"abp": {"answeredBy": by.value}} if by else None
+def _encode_answerer(response: SurfaceResponse) -> dict[str, Any] | None:
+    """Who answered where that was no person, as a bridge says it to another, and why nobody did."""
+    if response.answered_by is None:
+        return None
+    reason = {"reason": response.reason} if response.reason else {}
+    return {"abp": {"answeredBy": response.answered_by.value, **reason}}
 
 
 class TerminalHost:
@@ -218,7 +221,6 @@ class TerminalHost:
         self._client: Client | None = None
         self._began = 0.0
         self._on_page: set[anyio.CancelScope] = set()  # questions whose person went to the page
-        self._unanswered: list[str] = []  # questions that no entry answers
 
     def _end(self, code: int) -> None:
         if self._code is None:
@@ -364,12 +366,11 @@ class TerminalHost:
             self.view.note(self._warning)
             self._warning = ""
         self.view.on_call(capability, about)
-        limit = SCRIPTED_LIMIT if self._script is not None else PERSON_LIMIT
         async with self._telling_what_waits():
             result = await self.client.call_tool(
                 "abp_call",
                 {"capability": capability, **({"params": dict(params)} if params else {})},
-                read_timeout_seconds=limit,
+                read_timeout_seconds=CALL_LIMIT,
                 progress_callback=on_progress,
             )
         ended = CallEnd(bool(result.is_error), _files(result))
@@ -420,18 +421,12 @@ class TerminalHost:
         """
         answerers = self._answerer.account
         rows = [dict(row) for row in questions["ended"]]
-        left = list(self._unanswered)
         for row in rows:
-            declined = row["outcome"] == Outcome.DECLINED.value
-            meant = [each for each in left if declined and each.startswith(row["message"])]
-            if meant:  # a question of the same words may have had its entry
-                left.remove(meant[0])
-                row["answerer"] = "nobody"
-            elif row["answeredBy"] in answerers:
+            if row["answeredBy"] in answerers:
                 row["answerer"] = answerers[row["answeredBy"]][0]
         used = {row.get("answerer") for row in rows}
         who = [f"{name}: {why}" for name, why in answerers.values() if name in used]
-        remarks = [] if self._script is None else self._script.remarks()
+        remarks = [] if self._script is None else self._script.unused
         return Account(rows, questions["endedCount"], seconds, who, remarks)
 
     # --- mcp.Client's callbacks: what the bridge asks and tells ---
@@ -455,9 +450,9 @@ class TerminalHost:
             question = decode_form(form, id=id, origin="the bridge")
         except RemoteProtocolError as problem:
             return ErrorData(code=INVALID_PARAMS, message=str(problem))
-        outcome, content, by = await self._ask(number, question, self.terminal or self._script)
-        reply = encode_reply(question, outcome, content)
-        return ElicitResult.model_validate({**reply, "_meta": _encode_answered_by(by)})
+        response = await self._ask(number, question, self.terminal or self._script)
+        reply = encode_reply(question, response.outcome, response.content)
+        return ElicitResult.model_validate({**reply, "_meta": _encode_answerer(response)})
 
     async def _on_link(
         self, number: int, id: str, params: types.ElicitRequestURLParams
@@ -471,7 +466,8 @@ class TerminalHost:
         asked = _link_question(id, params, _APPS_ADDRESS if is_apps else _OWN_PAGE)
         if self._answerer.by_bridge and not is_apps:
             asked = replace(asked, fields=(_PAGE_OR_HERE,))
-        outcome, content, by = await self._ask(number, asked, self.terminal)
+        response = await self._ask(number, asked, self.terminal)
+        outcome, content = response.outcome, response.content
         if content == {GO: False} and asked.fields == (_PAGE_OR_HERE,):  # the bridge asks here then
             return ErrorData(code=INVALID_PARAMS, message="the person wants it in the terminal")
         if content == {GO: True}:
@@ -481,7 +477,7 @@ class TerminalHost:
             outcome = await self._wait_for_page(next(named, {}))
         dismissed = outcome in (Outcome.CANCELLED, Outcome.UNSUPPORTED)
         action: Literal["cancel", "decline"] = "cancel" if dismissed else "decline"
-        return ElicitResult(action=action, _meta=_encode_answered_by(by))
+        return ElicitResult(action=action, _meta=_encode_answerer(response))
 
     async def _wait_for_page(self, row: Mapping[str, Any]) -> Outcome:
         """Wait for as long as the question is open on the page, which has the answer: the bridge
@@ -499,26 +495,23 @@ class TerminalHost:
 
     async def _ask(
         self, number: int, question: Question, surface: Terminal | Script | None
-    ) -> tuple[Outcome, JsonObject, AnsweredBy | None]:
-        """Ask on `surface` and show it; where there is none, nobody answers. Returns the outcome,
-        the validated content, and who answered where it was no person.
+    ) -> SurfaceResponse:
+        """Ask on `surface` and show it; where there is none, nobody answers. Returns what came
+        back, with validated content.
         """
         question = self._with_origin(question)
-        outcome, content = Outcome.CANCELLED, dict[str, JsonValue]()
-        by = self._by
-        self.view.on_question(number, question, by)
+        response = SurfaceResponse(Outcome.WITHDRAWN)  # where the bridge takes it back
+        by = TAKEN_BACK if self.terminal is None else self._by
+        self.view.on_question(number, question, self._by)
         try:
             response = await surface.ask(question) if surface else _UNVISITED
-            if response is _UNVISITED:
-                by = NO_VISITOR
-            elif response is UNANSWERED:
-                by = NO_ENTRY
-                self._unanswered.append(label(question.message, MESSAGE_LIMIT))
-            outcome, content = response.outcome, validate_answer(question, response.content)[0]
+            response = replace(response, content=validate_answer(question, response.content)[0])
+            nobody = response.answered_by is AnsweredBy.NOBODY
+            by = f"nobody: {response.reason}" if nobody else self._by
         finally:
-            self.view.on_answer(number, question, outcome, content, by)
+            self.view.on_answer(number, question, response.outcome, response.content, by)
         self.check_interrupts()
-        return outcome, content, response.answered_by
+        return response
 
     def check_interrupts(self) -> None:
         """After a prompt: a second Ctrl-C ends the session."""

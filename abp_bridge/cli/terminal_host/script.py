@@ -1,54 +1,60 @@
-"""Written answers in the place of the person at the terminal: a question that they do not answer is
-declined, and the remarks say so.
-"""
+"""Written answers in the place of the person at the terminal: nobody answers what they do not."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from abp_bridge.core.counted import count_of, plural
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.answers_file import AnswersFile, Entry
 
-# By no entry: what is not written down is declined.
-UNANSWERED = SurfaceResponse(Outcome.DECLINED, answered_by=AnsweredBy.SCRIPT)
+NO_ENTRY = "no entry answers it"
 
 
 class Script:
-    """Answers questions with entries, as `AnswersFile` does; what they do not answer is
-    declined.
-    """
+    """Answers questions with entries, as `AnswersFile` does."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._file = AnswersFile(entries)
 
     async def ask(self, question: Question) -> SurfaceResponse:
-        """Answer by the first entry that matches (`AnswersFile.ask`), else decline."""
+        """Answer by the first entry that matches (`AnswersFile.ask`); where none does, or it does
+        not fit, nobody does, and the response says why.
+        """
         try:
             return await self._file.ask(question)
-        except SurfaceUnsupportedError:
-            return UNANSWERED
+        except SurfaceUnsupportedError as refusal:
+            is_misfit = self._file.asked[-1].entry is not None
+            return SurfaceResponse(
+                Outcome.UNSUPPORTED,
+                answered_by=AnsweredBy.NOBODY,
+                reason=str(refusal) if is_misfit else NO_ENTRY,
+            )
 
     @property
     def misfits(self) -> list[str]:
         """The answers that did not answer, a sentence each."""
         return [
-            f"{each.problem[:1].upper()}{each.problem[1:]}. Declined."
+            f"{each.problem[:1].upper()}{each.problem[1:]}."
             for each in self._file.asked
             if each.problem and each.entry is not None
         ]
 
-    def remarks(self) -> list[str]:
-        """What did not go as written, a sentence each."""
-        said = self.misfits
-        if unanswered := [
+    @property
+    def unanswered(self) -> list[str]:
+        """The questions that no entry answered, in a sentence, if there were any."""
+        asked = [
             label(each.message) for each in self._file.asked if each.problem and each.entry is None
-        ]:
-            one = len(unanswered) == 1
-            count = "a question, which was" if one else f"{len(unanswered)} questions, which were"
-            said.append(f"No answer was left for {count} declined: {'; '.join(unanswered)}")
-        if unused := self._file.unused:
-            entries = "entry" if len(unused) == 1 else "entries"
-            said.append(f"No question used the {entries} {', '.join(map(str, unused))}.")
-        return said
+        ]
+        count = count_of(len(asked), "question")
+        return [f"No entry answers {count}: {'; '.join(asked)}"] if asked else []
+
+    @property
+    def unused(self) -> list[str]:
+        """The entries that no question used, in a sentence, if there are any."""
+        numbers = self._file.unused
+        entries = plural(len(numbers), "entry", "entries")
+        listed = ", ".join(map(str, numbers))
+        return [f"No question used the {entries} {listed}."] if numbers else []

@@ -355,11 +355,11 @@ class TextView:
         self._line(
             "\n".join(_table([_cells(*row) for row in enumerate(account.rows, 1)], self._style))
         )
-        notes = [
-            f"{label(row['reason'], 1_000)} ({number})"
-            for number, row in enumerate(account.rows, 1)
-            if row["outcome"] == "unsupported"
-        ]
+        numbers: dict[str, list[str]] = {}
+        for number, row in enumerate(account.rows, 1):
+            if row["outcome"] == "unsupported":
+                numbers.setdefault(label(row["reason"], 1_000), []).append(str(number))
+        notes = [f"{reason} ({', '.join(asked)})" for reason, asked in numbers.items()]
         notes += [*account.answerers, *account.remarks]
         if notes:
             self._line()
