@@ -782,6 +782,31 @@ def test_what_a_host_can_ask_is_what_was_measured_of_it(home: Path) -> None:
     assert any(each.endswith("by its own model.") for each in said)
 
 
+@pytest.mark.parametrize(
+    ("args", "env", "verdict"),
+    [
+        ("'serve', '--page', 'open'", {}, "warning"),
+        ("'serve', '--page', 'open'", {"DISPLAY": ":7"}, "works"),
+        ("'serve', '--page', 'link'", {}, "works"),
+        ("'serve', '--page', 'open', '--tty', '/dev/pts/3'", {}, "works"),
+    ],
+)
+def test_where_no_browser_opens_the_page_is_not_called_good(
+    args: str, env: Mapping[str, str], verdict: str, tmp_path: Path
+) -> None:
+    opener = tmp_path / "xdg-open"
+    opener.write_text("#!/bin/sh\n")
+    opener.chmod(0o755)
+    entry = _CODEX.replace("ABP", "/opt/bin/abp-bridge").replace('"serve"', args)
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / CODEX).write_text(entry + 'env_vars = ["DISPLAY"]\n')
+    ended = doctor(tmp_path, "codex", "--files", "--json", **env, PATH=f"{tmp_path}:/usr/bin:/bin")
+    (section,) = json.loads(ended.stdout)["sections"]
+    (page,) = (each for each in section["findings"] if "on the bridge's page" in each["says"])
+    assert page["verdict"] == verdict
+    assert ("no browser can be opened" in page["says"]) is ("--tty" in page["cure"])
+
+
 def test_in_a_persons_own_folder_their_file_is_no_projects(tmp_path: Path) -> None:
     config = tmp_path / CODEX
     config.parent.mkdir()

@@ -646,8 +646,13 @@ def test_a_server_that_is_there_goes_through_us_and_back(host: str, bridge: Brid
     code, said = bridge("uninstall", host, "--wrap", "mongodb", "--yes")
     assert code == 0, said
     assert file.read_text() == MONGODB[host]
+    told = said[said.index("Done: ") :]
+    assert '"mongodb" does not go through abp-bridge any more, in ' in told
+    for words in ("abp-bridge doctor", *HOSTS[host].traps):  # which are about us
+        assert words not in told
     assert "--wrap" not in bridge("uninstall", host)[1]
-    assert bridge("uninstall", host, "--wrap", "mongodb")[1].startswith("Nothing to do")
+    again = bridge("uninstall", host, "--wrap", "mongodb")[1]
+    assert again.startswith('Nothing to do: "mongodb" does not go through abp-bridge in ')
 
 
 def test_what_wrapping_added_is_named_where_it_stays(bridge: Bridge) -> None:

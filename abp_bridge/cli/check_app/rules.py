@@ -489,9 +489,23 @@ def _tool_problems(tools: Sequence[JsonObject], forms: Sequence[JsonObject]) -> 
         if name and count > 1:
             yield f"{label(name, 80)}: {count} forms have this toolname"
     for each in forms:
-        for word in ("name", "description"):
-            if not as_text(each.get(word)):
-                yield f"{_name(each)}: its form has no tool{word}, and is no tool without"
+        for attribute, instead in _missing(each).items():
+            written = f", but {label(instead, 60)!r}" if instead else ""
+            yield f"{_name(each)}: its form has no {attribute}{written}, and is no tool without"
+
+
+def _missing(form: JsonObject) -> dict[str, str]:
+    """The attributes without which it is no tool, and what is written in place of each."""
+    misspelt = {
+        nearest(each, _ATTRIBUTES, MISSPELT): each
+        for each in as_texts(form.get("attributes"))
+        if each not in _ATTRIBUTES
+    }
+    return {
+        f"tool{word}": misspelt.get(f"tool{word}", "")
+        for word in ("name", "description")
+        if not as_text(form.get(word))
+    }
 
 
 def _frames(facts: Facts) -> Problems | None:
@@ -529,7 +543,8 @@ def _word_problems(tools: Sequence[JsonObject], forms: Sequence[JsonObject]) -> 
             yield f"{where} {label(hint, 60)!r}, which is nothing; {right}"
     for form in forms:
         for each in (form, *map(as_object, as_list(form.get("fields")))):
-            attributes = as_texts(each.get("attributes"))
+            said = _missing(form).values() if each is form else ()  # by another rule
+            attributes = [one for one in as_texts(each.get("attributes")) if one not in said]
             where = f"{_name(form)}: {'its form' if each is form else 'a field'} has"
             yield from find_near(where, attributes, _ATTRIBUTES)
 

@@ -132,7 +132,7 @@ def _notes(facts: Facts, script: Script | None, *, called: bool) -> Iterator[str
     yield from _unread(facts.written or {})
     if facts.capabilities and not called:
         yield (
-            "Nothing was called: what a call asks and answers is not checked."
+            "None of its capabilities was called: what a call asks and answers is not checked."
             f" --call {label(facts.capabilities[0].name)} calls one, which may do what it does."
         )
     if script is not None:
@@ -140,6 +140,9 @@ def _notes(facts: Facts, script: Script | None, *, called: bool) -> Iterator[str
     elif count := len(facts.questions):
         what = "a question, which was" if count == 1 else f"{count} questions, which were"
         asked = "; ".join(f"{each.message} ({each.method})" for each in facts.questions)
+        if not called:
+            yield f"It asked {what} declined, though its capabilities were left alone: {asked}."
+            return
         yield (
             f"The call asked {what} declined: {asked}. What it returns after an answer is not"
             " checked: --answers FILE has it answered."

@@ -86,7 +86,7 @@ class Examination:
                 return
         for host in [self.host] if self.host is not None else find_hosts(machine):
             facts = gather(host, machine)
-            found = what_can_be_asked(facts) if self.target else await self._host(facts, machine)
+            found = self._asked(facts) if self.target else await self._host(facts, machine)
             yield Section(host.name, host.title, tuple(found))
         if self.asks and tasks is not None:
             yield await _ask(tasks)
@@ -119,7 +119,19 @@ class Examination:
         found += await self._apps(facts)
         if self.host is not None:
             found += [finding async for finding in self._browser(facts)]
-        return found + what_can_be_asked(facts) if facts.entries else found
+        return found + self._asked(facts) if facts.entries else found
+
+    def _asked(self, facts: HostFacts) -> list[Finding]:
+        """What its person can be asked, by the environments in which it starts us."""
+        from abp_bridge.surfaces.page.browser import can_open
+
+        machine = self.machine
+        given = [
+            environment(facts.host, each, machine.environ, machine.platform)
+            for each in facts.entries
+            if not _asks_without_browser(each)
+        ]
+        return what_can_be_asked(facts, opens=all(map(can_open, given)))
 
     def _starts(self, entry: Entry) -> bool:
         """Whether what the entry names may be started, and its addresses opened."""
@@ -156,6 +168,12 @@ class Examination:
 
 def _needs_browser(app: str) -> bool:
     return app.lower().startswith(("http:", "https:")) or app == "demo:page" or is_extension(app)
+
+
+def _asks_without_browser(entry: Entry) -> bool:
+    """Whether the page's link is shown, or another terminal is asked."""
+    link = "link" in (*entry.own, entry.env.get("ABP_PAGE"))
+    return link or entry.has_option("--tty") or "ABP_TTY" in entry.env
 
 
 def _entries(facts: HostFacts, first: str, *, named: bool) -> Iterator[Finding]:

@@ -79,6 +79,12 @@ class Proposal:
         return found | find_own_secrets(entries)
 
     @property
+    def is_ours(self) -> bool:
+        """Whether the entry starts us afterwards."""
+        read_own = read_server(self.place.layout, self.name, self.entry).own
+        return self.entry is not None and read_own is not None
+
+    @property
     def leaves_ours(self) -> bool:
         """Whether an entry of ours is in the file afterwards."""
         host = self.place.host
@@ -264,26 +270,29 @@ def _tell(proposal: Proposal, status: Status) -> Iterator[str]:
     elif status == "shown":
         yield "Nothing was changed: this is no terminal to ask at. --yes does it without asking."
     elif status == "nothing to do":
-        there = "is as it should be" if proposal.entry is not None else "is not there"
+        there = "is as it should be" if proposal.is_ours else "does not go through abp-bridge"
+        there = there if proposal.entry is not None else "is not there"
         yield f'Nothing to do: "{proposal.name}" {there} in {path}'
     else:
         yield f"Done: {_done(proposal)}"
     is_new = status == "done" and proposal.entry is not None
-    if is_new:
+    if status == "done":
         yield f"- {place.host.then}."
-    if is_new or (status == "nothing to do" and proposal.entry is not None):
+    if is_new or (status == "nothing to do" and proposal.is_ours):
         theirs = verification(proposal)
         if theirs and place.host.verify_reach == "model":
             theirs += " (it begins a session with your model)"
-        checks = (f"abp-bridge doctor {place.host.name}", theirs)
-        yield f"- Check it: {'; '.join(filter(None, checks))}"
-    for note in (*proposal.notes, *(place.host.traps if is_new else ())):
+        ours = f"abp-bridge doctor {place.host.name}" if proposal.is_ours else ""
+        if checks := "; ".join(filter(None, (ours, theirs))):
+            yield f"- Check it: {checks}"
+    for note in (*proposal.notes, *(place.host.traps if is_new and proposal.is_ours else ())):
         yield f"- {note}"
 
 
 def _done(proposal: Proposal) -> str:
     file, change = proposal.place.file, proposal.change
-    what = f'"{proposal.name}" is {"not " if proposal.entry is None else ""}in {file.path}'
+    where = "is in" if proposal.is_ours else "does not go through abp-bridge any more, in"
+    what = f'"{proposal.name}" {"is not in" if proposal.entry is None else where} {file.path}'
     if proposal.commands:
         return what
     if change.after is None:
@@ -314,8 +323,8 @@ def _describe(proposal: Proposal, status: Status) -> JsonObject:
         "entry": proposal.shown_entry,
         "diff": [*diff(proposal)] if changed and not proposal.commands else [],
         "commands": proposal.shown_commands if changed else [],
-        "notes": [*proposal.notes, *place.host.traps],
-        "then": place.host.then if proposal.entry is not None else "",
+        "notes": [*proposal.notes, *(place.host.traps if proposal.is_ours else ())],
+        "then": place.host.then,
         "verify": verification(proposal),
     }
 

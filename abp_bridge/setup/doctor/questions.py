@@ -23,10 +23,19 @@ _WHERE = {
     Surface.PAGE: "on the bridge's page",
 }
 _PAGE = ("--page",)
+_UNOPENED = (
+    "Start the host where there is a display, or set BROWSER; or add '--tty DEVICE' to the"
+    " arguments of our entry, and you are asked at that terminal ('tty', typed there, names it)."
+)
 
 
-def what_can_be_asked(facts: HostFacts) -> list[Finding]:
-    """A line for each way in which questions reach the host's person, and one for the others."""
+def what_can_be_asked(facts: HostFacts, *, opens: bool = True) -> list[Finding]:
+    """A line for each way in which questions reach the host's person, and one for the others.
+
+    Args:
+        facts: What is known of the host here.
+        opens: Whether a browser can be opened from it.
+    """
     host = facts.host
     agents = bool(facts.entries) and all(each.agent for each in facts.entries)
     known = PROFILES.get(host.name if agents else host.client)
@@ -38,7 +47,11 @@ def what_can_be_asked(facts: HostFacts) -> list[Finding]:
         found = next((each for each in variants if find_cell(shape, each).asks), None)
         groups.setdefault(None if found is None else found.surface, []).append(shape.value)
     measured = known is not None or not host.asks
-    return [_line(host, surface, shapes, measured) for surface, shapes in groups.items()]
+    lines = {surface: _line(host, surface, shapes, measured) for surface, shapes in groups.items()}
+    if not opens and Surface.PAGE in lines:
+        words = f"{lines[Surface.PAGE].says[:-1]}, but no browser can be opened there."
+        lines[Surface.PAGE] = Finding(CHECK, Verdict.WARNING, words, _UNOPENED)
+    return list(lines.values())
 
 
 def _variants(host: SetupHost, known: Profile | None, agents: bool) -> Iterator[SurfaceVariant]:

@@ -89,9 +89,9 @@ def _commands(address: str, environ: Mapping[str, str]) -> Iterator[list[str]]:
             yield [*command, address]
 
 
-def can_open() -> bool:
+def can_open(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether there is a command to try: what it does, nobody knows before."""
-    return any(True for _ in _commands("", os.environ))
+    return any(True for _ in _commands("", environ))
 
 
 def _split(line: str) -> list[str]:
