@@ -8,7 +8,7 @@ import json
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="for the whole turn (in seconds, or as 2min; default: 5min)",
     )
     option("--json", action="store_true", help="one JSON object a line instead of words")
+
+
+def describe_more(words: Sequence[str]) -> str:
+    """What may be meant by words after the model."""
+    return f"is --ask {shlex.quote(' '.join(words))} meant?"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
+MISSING = "name your shell: abp-bridge completion bash"
 HELP = "a script by which your shell completes commands and options"
 DESCRIPTION = """\
 Prints a script for your shell, which then completes commands, options and their words by Tab:

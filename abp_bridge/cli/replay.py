@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import argparse
 
 
+MISSING = "name a fixture or a folder of them: abp-bridge replay fixtures/"
 HELP = "play recorded hosts and apps against a bridge, and compare"
 USAGE = """\
 abp-bridge replay FIXTURE... [OPTION]...

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
 
+MISSING = "name a trace or a fixture: abp-bridge trace session.jsonl"
 HELP = "draw a trace or a fixture as a sequence"
 DESCRIPTION = "Draws who said what to whom."
 

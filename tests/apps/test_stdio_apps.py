@@ -40,6 +40,9 @@ async def test_the_documented_example_works_as_printed(tmp_path: Path) -> None:
         assert text(await host.call("greet")) == "Hello, Ann!"
     async with hosted("--app", program(app), answer=refuse("decline")) as host:
         assert text(await host.call("greet")) == "Hello, whoever you are!"
+    check = [sys.executable, "-m", "abp_bridge", "check", program(app), "--call", "greet"]
+    ended = await anyio.run_process(check, check=False)
+    assert b" 0 failed, 0 to look at, " in ended.stdout
 
 
 async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> None:

@@ -86,6 +86,10 @@ COMMAND_LINES = {
 # Those that no host launches.
 TYPED_LINES = {
     "try": "name the app: abp-bridge try http://localhost:3000.",
+    "agents cli:claude what now": "one word too many: is --ask 'what now' meant?",
+    "trace": "name a trace or a fixture: abp-bridge trace session.jsonl.",
+    "replay": "name a fixture or a folder of them: abp-bridge replay fixtures/.",
+    "completion": "name your shell: abp-bridge completion bash.",
     "check /": "no app: this folder has no manifest.json, as that of a Chrome extension has."
     " A program in it is named by its command: 'stdio:COMMAND'\n",
     "try 127.0.0.1:3000": "Did you mean http://127.0.0.1:3000?",
