@@ -123,6 +123,19 @@ def test_a_file_that_was_not_there_is_gone_again(host: str, bridge: Bridge, home
     assert [*home.iterdir()] == []
 
 
+@pytest.mark.parametrize(
+    "words", [("--app", "stdio:python3 app.py"), ("--name", "x", "--", "python3", "app.py")]
+)
+def test_a_file_that_is_found_from_this_folder_only_is_told(
+    words: tuple[str, ...], bridge: Bridge, home: Path
+) -> None:
+    (home / "app.py").touch()
+    first, *more = words
+    assert f"write {home}/app.py in its place" in bridge("install", "codex", first, *more)[1]
+    whole = [each.replace("app.py", f"{home}/app.py") for each in more]
+    assert "in its place" not in bridge("install", "codex", first, *whole)[1]
+
+
 def test_only_folders_that_install_made_go_with_the_file(bridge: Bridge, home: Path) -> None:
     file = file_of("goose")
     (home / ".config").mkdir()

@@ -16,6 +16,7 @@ from abp_bridge.cli.install.proposal import Proposal
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.sanitize import label
+from abp_bridge.settings.targets import BUILT_IN, is_extension
 from abp_bridge.setup import change
 from abp_bridge.setup.entries import (
     Launch,
@@ -72,8 +73,24 @@ def propose_entry(place: Place, options: argparse.Namespace) -> Proposal:
     notes = [*_notes(place, server)]
     if options.approve and not place.layout.shape.approve:
         notes.append(f"{place.host.title} has no word for --approve in its file: it asks as usual.")
+    if place.scope == "user":
+        notes += _relative(options)
     theirs = server is not None and is_behind_us(server)
     return _propose(place, wanted.path[-1], made, notes, is_theirs=theirs)
+
+
+def _relative(options: argparse.Namespace) -> Iterator[str]:
+    """What stands in this folder and would be looked for in the one where the host starts us."""
+    words = [*(shlex.split(options.agent or "")), *options.server]
+    for app in options.app:
+        if app.lower().startswith(("stdio:", "mcp:", "acp:")):
+            words += shlex.split(app.partition(":")[2])
+        elif app not in BUILT_IN and is_extension(app):
+            words.append(app)
+    for word in dict.fromkeys(words):
+        if os.path.exists(word) and not os.path.isabs(word):
+            path = shlex.quote(os.path.abspath(word))
+            yield f"{label(word)} is found from this folder only: write {path} in its place."
 
 
 def _name(place: Place, options: argparse.Namespace) -> str:
