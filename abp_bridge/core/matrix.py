@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from abp_bridge.core.menu import MAX_RANGE, as_kept, counted, obstacle
-from abp_bridge.core.question import Field, FieldType, Kind, Question
+from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 
 FEW = 4  # options; with more, a select is another shape of question
 
@@ -482,8 +482,11 @@ def _asks(question: Question, field: Field, variant: SurfaceVariant) -> bool:
 
 
 def _can_keep(question: Question, field: Field, variant: SurfaceVariant) -> bool:
-    """Whether keeping what is proposed is an answer there. A preference has its default anyway."""
-    kept = as_kept(field) if question.kind is not Kind.PREFERENCE else None
+    """Whether keeping what is proposed is an answer there. A preference has its default anyway, and
+    a model's answer is asked about only to be changed.
+    """
+    is_idle = question.kind is Kind.PREFERENCE or question.permits is Permission.SAMPLING
+    kept = None if is_idle else as_kept(field)
     return kept is not None and _asks(question, kept, variant)
 
 
