@@ -319,10 +319,10 @@ def test_what_is_sent_beside_the_controls_is_said_and_what_is_kept_back() -> Non
         " stands: Gone."
     )
     plain = form(*controls, submit=button, sends=known)
-    assert form_answer.find_untold(told, plain, {"f"}) == ["own", "x"]
-    assert form_answer.find_untold(told, told, ()) == []
+    assert form_answer.find_changes(told, plain, {"f"}) == ["own", "x"]
+    assert form_answer.find_changes(told, told, ()) == []
     gone = form(*controls, submit=button, sends=[*known, {"name": "gone", "value": "x"}])
-    assert form_answer.find_untold(plain, gone, ()) == ["Gone"]
+    assert form_answer.find_changes(plain, gone, ()) == ["Gone"]
 
 
 def test_what_is_sent_without_a_name_is_told_too() -> None:
@@ -332,7 +332,7 @@ def test_what_is_sent_without_a_name_is_told_too() -> None:
 
 def test_a_fixed_value_that_has_changed_is_untold() -> None:
     told, now = (form(control("hidden", "n", value=value, fixed=True)) for value in "12")
-    assert form_answer.find_untold(told, now, ()) == ["n"]
+    assert form_answer.find_changes(told, now, ()) == ["n"]
 
 
 def test_of_a_form_only_a_part_is_asked_and_set_and_all_that_is_fixed_is_told() -> None:
@@ -647,7 +647,7 @@ def test_controls_of_one_value_are_told_apart() -> None:
     assert len({each.value for each in asked(three).fields[0].choices}) == 3
 
 
-@pytest.mark.parametrize("made", [results.left_by_itself, results.stayed])
+@pytest.mark.parametrize("made", [results.left_by_itself, results.beforeunload_result])
 def test_a_page_that_went_on_by_itself_or_was_not_left_is_no_answer(
     made: Callable[[], CallResult],
 ) -> None:

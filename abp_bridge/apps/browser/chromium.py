@@ -169,7 +169,7 @@ async def attach_chromium(settings: Settings, socket: str) -> AsyncIterator[Brow
                 no_defaults=True,  # its downloads, its colours and its focus stay its own
             )
         except PlaywrightError as problem:
-            why = f"The running browser cannot be attached: {_first_line(problem)}."
+            why = f"The running browser cannot be attached: {error_summary(problem)}."
             raise BrowserError(why) from None
         yield ending.browser
 
@@ -188,7 +188,7 @@ async def _driver(
             f" {settings.browser_timeout:g} s."
         ) from None
     except PlaywrightError as problem:
-        raise BrowserError(f"Playwright cannot be started: {_first_line(problem)}") from None
+        raise BrowserError(f"Playwright cannot be started: {error_summary(problem)}") from None
     try:
         yield driver, ending
     finally:
@@ -375,7 +375,7 @@ def _why(said: str, path: str, settings: Settings, folder: str) -> str:
             f" ABP_HEADLESS=1 ({_WHERE})."
         )
     return (
-        f"{path} does not start: {_first_line(said)}. Set ABP_CHROME to the path of another"
+        f"{path} does not start: {error_summary(said)}. Set ABP_CHROME to the path of another"
         f" Chromium or Chrome ({_WHERE})."
     )
 
@@ -400,7 +400,8 @@ def _bundled_path(driver: Playwright) -> str:
     return path
 
 
-def _first_line(problem: object) -> str:
+def error_summary(problem: object) -> str:
+    """What Playwright or a browser says, without its log of what it tried."""
     return label(str(problem).strip().split("\n", 1)[0]).rstrip(".")
 
 

@@ -32,10 +32,11 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.apps.browser.call_files import WINDOW
+from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.console import Console, SecretListener
 from abp_bridge.apps.browser.dialogs import Dialogs
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, site, split
-from abp_bridge.apps.browser.page_files import PageFiles, first_line
+from abp_bridge.apps.browser.page_files import PageFiles
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
@@ -272,7 +273,9 @@ class AppPage:
             if self._unreachable is not None and _GATE_FAILURE in str(problem):
                 raise self._unreachable.with_message(f"{failed}: {self._unreachable}") from None
             if "interrupted by another navigation" not in str(problem):
-                raise AppError(f"{failed}: {shown}: {self.lost or first_line(problem)}") from None
+                raise AppError(
+                    f"{failed}: {shown}: {self.lost or error_summary(problem)}"
+                ) from None
         with suppress(PlaywrightError):
             await self._page.wait_for_load_state("load", timeout=patience * 1000)
 
@@ -440,7 +443,7 @@ class AppPage:
         if not self.lost:
             with anyio.move_on_after(REASON_LIMIT):
                 await self._left.wait()
-        return self.lost or first_line(problem)
+        return self.lost or error_summary(problem)
 
     async def _watch(self, script: JSHandle) -> None:
         """Whatever ends the page ends this, even what no event tells of."""

@@ -17,6 +17,7 @@ from playwright.async_api import Download, Page
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.call_files import CallFiles
+from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.console import Console
 from abp_bridge.core.capability import AppFile
 from abp_bridge.core.file import guess_type
@@ -30,7 +31,7 @@ DOWNLOAD_END = 2.0  # seconds to give one up, and to take its file away
 MAX_DOWNLOADS_KNOWN = 1_000  # whose frame is remembered
 
 
-class GivingPage(Protocol):
+class FilesPage(Protocol):
     """What a page is to the files that it gives (`page.AppPage`)."""
 
     main_frame_id: str
@@ -48,7 +49,7 @@ class GivingPage(Protocol):
 class PageFiles:
     """The files of one page."""
 
-    def __init__(self, page: GivingPage) -> None:
+    def __init__(self, page: FilesPage) -> None:
         self._page = page
         self._calls: list[CallFiles] = []  # of those that run
         self._downloads: dict[str, tuple[Download, CallFiles]] = {}  # by address
@@ -99,7 +100,7 @@ class PageFiles:
             given = AppFile(printed, "application/pdf", f"{title or 'page'}.pdf", "window.print()")
             problem = ""
         except PlaywrightError as failed:
-            problem = f"its print() failed: {first_line(failed)}"
+            problem = f"its print() failed: {error_summary(failed)}"
         finally:
             files.end(given, problem)
 
@@ -139,7 +140,7 @@ class PageFiles:
                 kind = "" if kind == UNKNOWN else kind
                 given, problem = AppFile(content, kind, name, "a download"), ""
         except PlaywrightError as failed_so:
-            problem = f"its download {name} failed: {first_line(failed_so)}"
+            problem = f"its download {name} failed: {error_summary(failed_so)}"
         finally:
             files.end(given, problem)
             self._downloads.pop(download.url, None)
@@ -192,8 +193,3 @@ class PageFiles:
 async def _cancel(download: Download) -> None:
     with suppress(PlaywrightError):
         await download.cancel()
-
-
-def first_line(problem: PlaywrightError) -> str:
-    """What Playwright says, without its log of what it tried."""
-    return label(str(problem).split("\n", 1)[0])

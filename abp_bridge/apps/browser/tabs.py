@@ -20,9 +20,8 @@ import anyio
 from playwright.async_api import Browser, BrowserContext, ProxySettings
 from playwright.async_api import Error as PlaywrightError
 
-from abp_bridge.apps.browser.chromium import BrowserError, run_chromium, run_profile
+from abp_bridge.apps.browser.chromium import BrowserError, error_summary, run_chromium, run_profile
 from abp_bridge.apps.browser.page import Tab
-from abp_bridge.apps.browser.page_files import first_line
 from abp_bridge.apps.browser.profile import use_profile
 from abp_bridge.interfaces.app import QuestionListener
 from abp_bridge.settings import Settings
@@ -163,4 +162,4 @@ def browser_errors() -> Iterator[None]:
     try:
         yield
     except PlaywrightError as problem:
-        raise BrowserError(f"The browser failed: {first_line(problem)}") from None
+        raise BrowserError(f"The browser failed: {error_summary(problem)}") from None

@@ -34,9 +34,9 @@ from abp_bridge.protocols.webmcp.form_answer import (
     answered_states,
     changed_places,
     files_wanted,
+    find_changes,
     find_left_out,
     find_missing,
-    find_untold,
     make_arguments,
     read_file,
     show_sent,
@@ -49,10 +49,10 @@ from abp_bridge.protocols.webmcp.form_question import (
 )
 from abp_bridge.protocols.webmcp.hand import find_need, needs_window
 from abp_bridge.protocols.webmcp.results import (
+    beforeunload_result,
     decode_response,
     left_by_itself,
     refused,
-    stayed,
     unsent,
     was_ended,
 )
@@ -104,7 +104,7 @@ class FormCall(FormByHand):
     def _nobody_knows(self, why: str, sent: JsonObject) -> CallResult:
         if self._invocation is not None and self._invocation.has_stayed:
             self._sent = False
-            return stayed()
+            return beforeunload_result()
         return super()._nobody_knows(why, sent)
 
     async def _leave(self) -> None:
@@ -139,7 +139,7 @@ class FormCall(FormByHand):
             if result.failure is None or (stopped := await self._find_stopped()) is None:
                 return result
             self._forget_call()
-            named = ", ".join(find_untold(before, stopped, ())[:MAX_NAMED])
+            named = ", ".join(find_changes(before, stopped, ())[:MAX_NAMED])
             why = f"its page changes {named or 'what it sends'} as it is filled in"
         raise CallEndedError(unsent(why))
 
@@ -173,7 +173,7 @@ class FormCall(FormByHand):
         now = await form.read(is_called=True)
         fixed = {at: each.state for at, each in enumerate(before.controls) if each.fixed}
         is_same = now.shape == before.shape and not changed_places(now, fixed)
-        if not is_same or find_untold(before, now, ()):  # a place may be another's by now
+        if not is_same or find_changes(before, now, ()):  # a place may be another's by now
             raise CallEndedError(unsent(OTHER_FORM))
         if places:
             await form.set(answered_states(before, content, places), places)
@@ -316,7 +316,7 @@ class FormCall(FormByHand):
         """Why the form cannot be sent as it is; empty where it can. `given` are files' names."""
         if filled.shape != accepted.shape or changed_places(filled, states):
             return CHANGED
-        if extra := find_untold(accepted, filled, given):
+        if extra := find_changes(accepted, filled, given):
             named = ", ".join(extra[:MAX_NAMED])
             return f"{CHANGED} It would send another {named}."
         if filled.problems:

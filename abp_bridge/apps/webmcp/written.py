@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 from playwright.async_api import Error as PlaywrightError
 
+from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.page import AppPage
-from abp_bridge.apps.browser.page_files import first_line
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import JsonObject, as_object
 
@@ -46,7 +46,7 @@ class WrittenTools:
             try:
                 said = _decode(await self._page.shown.evaluate(f"({self._script})(true)"))
             except PlaywrightError as problem:
-                said = {"why": first_line(problem)}
+                said = {"why": error_summary(problem)}
         self._page.overhear("tools", {**said, "barred": list(barred)}, False)
 
 

@@ -26,7 +26,7 @@ from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import Settings
 from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, read_answers
-from abp_bridge.surfaces.terminal.rendering import beside
+from abp_bridge.surfaces.terminal.rendering import hanging_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -182,29 +182,31 @@ def _members(
 def _lines(
     target: str, facts: Facts, findings: Sequence[Finding], notes: Sequence[str]
 ) -> Iterator[str]:
-    yield from (*beside("", f"{target}, {facts.kind.value}", 0), "")
+    yield from (*hanging_lines("", f"{target}, {facts.kind.value}", 0), "")
     unseen = [each for each in findings if _is_folded(each, facts)]
     for each in findings:
         if each in unseen:
             continue
         failed = each.status is Status.FAILED
         word = each.status.value.upper() if failed else each.status.value
-        yield from beside(word.ljust(_COLUMN), f"{each.rule.says} ({each.rule.reference})", _COLUMN)
+        yield from hanging_lines(
+            word.ljust(_COLUMN), f"{each.rule.says} ({each.rule.reference})", _COLUMN
+        )
         for problem in each.problems:
-            yield from beside(_INDENT, f"- {problem}", _COLUMN)
+            yield from hanging_lines(_INDENT, f"- {problem}", _COLUMN)
         if each.cure:
-            yield from beside(_INDENT, f"Cure: {each.cure}", _COLUMN)
+            yield from hanging_lines(_INDENT, f"Cure: {each.cure}", _COLUMN)
     if unseen:
         rules = count_of(len(unseen), "rule")
         words = f"{rules} for other kinds of apps: {', '.join(each.rule.name for each in unseen)}"
         if facts.step is not Step.DONE:
             words = f"{rules}, until that is mended (--json names them)"
-        yield from beside(Status.NOT_CHECKED.value.ljust(_COLUMN), words, _COLUMN)
+        yield from hanging_lines(Status.NOT_CHECKED.value.ljust(_COLUMN), words, _COLUMN)
     for note in notes:
-        yield from ("", *beside("", note, 0))
+        yield from ("", *hanging_lines("", note, 0))
     counts = Counter(each.status for each in findings)
     summary = ", ".join(f"{counts[each]} {_COUNTED[each]}" for each in Status)
-    yield from ("", *beside("", f"{summary}.", 0))
+    yield from ("", *hanging_lines("", f"{summary}.", 0))
 
 
 def _is_folded(finding: Finding, facts: Facts) -> bool:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import reveal
 from abp_bridge.setup.doctor.finding import Section, Verdict
-from abp_bridge.surfaces.terminal.rendering import Style, beside
+from abp_bridge.surfaces.terminal.rendering import Style, hanging_lines
 
 COLUMN = 13  # characters of a verdict
 _STYLES = {
@@ -38,9 +38,9 @@ def lines(section: Section, paint: Style) -> Iterator[str]:
         verdict = each.verdict
         shown = verdict.word.upper() if verdict.fails else verdict.word
         style = "bad" if verdict.fails else _STYLES[verdict]
-        yield from beside(paint(style, shown.ljust(COLUMN)), _shown(each.says), COLUMN)
+        yield from hanging_lines(paint(style, shown.ljust(COLUMN)), _shown(each.says), COLUMN)
         if each.cure:
-            yield from beside(" " * COLUMN, f"Next: {_shown(each.cure)}", COLUMN)
+            yield from hanging_lines(" " * COLUMN, f"Next: {_shown(each.cure)}", COLUMN)
 
 
 def _shown(words: str) -> str:

@@ -182,7 +182,7 @@ class Form:
         return [*(each for each in fixed if each.name), *self.beyond]
 
     @property
-    def kept_back(self) -> list[str]:
+    def omissions(self) -> list[str]:
         """What its controls hold and it does not send, by their titles: a script takes it out."""
         if self.sends is None:
             return []

@@ -117,11 +117,11 @@ def changed_places(form: Form, states: Mapping[int, JsonValue]) -> list[int]:
     ]
 
 
-def find_untold(told: Form, now: Form, given: Collection[str]) -> list[str]:
+def find_changes(shown: Form, now: Form, given: Collection[str]) -> list[str]:
     """What a form sends that nobody can change, or keeps back, otherwise than it was told.
 
     Args:
-        told: The form as its person was told of it.
+        shown: The form as its person was told of it.
         now: The same as it would be sent.
         given: What files are sent as that were given since.
 
@@ -131,9 +131,9 @@ def find_untold(told: Form, now: Form, given: Collection[str]) -> list[str]:
     before, after = (
         Counter(
             [(each.name, each.value) for each in form.unasked if not _is_given(each, given)]
-            + [("", title) for title in form.kept_back]
+            + [("", title) for title in form.omissions]
         )
-        for form in (told, now)
+        for form in (shown, now)
     )
     changed = (before - after) + (after - before)
     return sorted({mention(sanitize.label(name or value, MAX_NAME)) for name, value in changed})

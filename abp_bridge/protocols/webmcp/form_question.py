@@ -124,7 +124,7 @@ def describe_unasked(form: Form) -> str:
     fixed += [_fixed_button(*form.marked)] if form.marked else []
     more = len(fixed) - MAX_FIELDS
     shown = ", ".join([*fixed[:MAX_FIELDS], *([f"and {more} more"] if more > 0 else [])])
-    omitted = ", ".join(map(mention, form.kept_back[:MAX_FIELDS]))
+    omitted = ", ".join(map(mention, form.omissions[:MAX_FIELDS]))
     told = [
         f"It also sends what cannot be changed here: {shown}." if fixed else "",
         f"Its page does not send as it stands: {omitted}." if omitted else "",

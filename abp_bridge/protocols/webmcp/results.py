@@ -82,7 +82,7 @@ def left_by_itself() -> CallResult:
     return CallResult(failure=Failure(UNKNOWN, f"{words}: what came of it is not known. {_LOOK}"))
 
 
-def stayed() -> CallResult:
+def beforeunload_result() -> CallResult:
     """How a call ends whose form the browser did not send after all, as its page asked whether it
     may be left, and was not: perhaps a script of the page's sent it.
     """

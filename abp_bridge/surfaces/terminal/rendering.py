@@ -98,7 +98,7 @@ def wrapped(
     return lines
 
 
-def beside(first: str, words: str, column: int) -> list[str]:
+def hanging_lines(first: str, words: str, column: int) -> list[str]:
     """`words` beside a column: a terminal's lines are filled, those of a pipe stay whole.
 
     Args:
