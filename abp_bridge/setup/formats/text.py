@@ -48,8 +48,8 @@ class Edit:
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """`text` with edits that do not overlap."""
-    for each in sorted(edits, key=lambda edit: edit.start, reverse=True):
+    """`text` with edits that do not overlap; what is put in where another begins comes before it."""
+    for each in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
         text = text[: each.start] + each.text + text[each.end :]
     return text
 
