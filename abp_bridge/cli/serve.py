@@ -166,6 +166,8 @@ class ProtocolDetector:
 
     async def close(self) -> None:
         """End every session, together."""
+        if isinstance(self._server, McpServer):
+            self._server.close()
         async with anyio.create_task_group() as closing:
             for bridge in self.bridges:
                 closing.start_soon(bridge.close, "the host ended the session")

@@ -40,10 +40,13 @@ def lock(descriptor: int, wait: float = 0.0) -> None:
             if time.monotonic() >= until:
                 break
         time.sleep(_PAUSE)
-    holder = find_holder(descriptor)  # one look, where the others are sought
-    found = _find_users(descriptor) if holder is None else [holder]
-    users = ", ".join(f"process {each} has it open" for each in found)
-    who = f"another program keeps it locked ({users or 'which, the system does not say'})"
+    if (holder := find_holder(descriptor)) is not None:  # one look, where the others are sought
+        which = f"process {holder}"
+    elif users := " or ".join(_find_users(descriptor)):
+        which = f"one of those that have it open: process {users}"
+    else:
+        which = "which, the system does not say"
+    who = f"another program keeps it locked ({which})"
     raise BlockingIOError(errno.EWOULDBLOCK, f"{who}: end that, or try again")
 
 

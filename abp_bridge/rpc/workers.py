@@ -23,7 +23,8 @@ class Workers:
     """What `TaskGroup.start_soon` does, in tasks of that group that are used again.
 
     A job is cancelled with the group, and one that fails ends it, as a task's. Each sees the
-    context in which this was made, so it leaves none of its own behind.
+    context in which this was made, and what is left there by jobs before it: each resets what it
+    sets.
 
     Args:
         tasks: Where the workers live. It ends by its cancellation, or after `close`.
@@ -57,5 +58,6 @@ class Workers:
             await job()
             if self._closed or len(self._idle) >= MAX_IDLE:
                 return
+            job = None  # what it was given is not kept until the next one comes
             self._idle.append(waiting := loop.create_future())
             job = await waiting

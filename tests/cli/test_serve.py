@@ -31,6 +31,11 @@ from support.harness import (
     text,
 )
 
+from abp_bridge.cli.compose import Composition
+from abp_bridge.cli.serve import Hosts
+from abp_bridge.rpc.connection import ByteReader
+from abp_bridge.settings import read_settings
+
 Json = Any
 
 # "exit within two seconds" (design.md), as the bound of a wait.
@@ -987,3 +992,37 @@ def test_a_project_in_whose_folder_it_runs_gives_it_no_modules(tmp_path: Path) -
             "isError"
         ]
         assert host.end() == 0
+
+
+@pytest.mark.anyio
+async def test_nothing_runs_on_for_a_host_that_left() -> None:
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:  # it waits for what runs in it
+            composition = Composition(read_settings({}), "serve", tasks)
+            host = LeavingHost()
+            await Hosts(composition, tasks).attend(host, host)
+
+
+class LeavingHost(ByteReader):
+    """An MCP host that calls a tool, and leaves with the result."""
+
+    def __init__(self) -> None:
+        call: Json = {"name": "abp_status", "arguments": {}}
+        message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}
+        self._said = json.dumps(message).encode() + b"\n"
+        self._answered = anyio.Event()
+
+    async def receive(self) -> bytes:
+        said, self._said = self._said, b""
+        if not said:
+            await self._answered.wait()
+        return said
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        assert json.loads(bytes(data))["id"] == 7
+        self._answered.set()
+        return len(data)
+
+    async def writable(self) -> None: ...
+
+    def close(self) -> None: ...

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 
@@ -139,6 +141,23 @@ async def test_a_job_that_comes_when_idle_tasks_are_cancelled_begins_too(
         then(workers)
         workers.start_soon(job)
     assert began == [True, True]
+
+
+async def test_a_task_that_waits_keeps_nothing_of_its_last_job() -> None:
+    class Given:
+        """What a job is given."""
+
+    async def job(given: Given) -> None: ...
+
+    async with anyio.create_task_group() as tasks:
+        workers = Workers(tasks)
+        workers.start_soon(job, given := Given())
+        seen = weakref.ref(given)
+        del given
+        await anyio.wait_all_tasks_blocked()
+        gc.collect()
+        assert seen() is None
+        workers.close()
 
 
 async def test_a_job_that_fails_ends_the_group() -> None:

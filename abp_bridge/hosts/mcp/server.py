@@ -93,6 +93,10 @@ class McpServer:
         self._running: dict[Id, ToolRequest] = {}
         self._workers = Workers(connection.tasks)
 
+    def close(self) -> None:
+        """The host is gone: let the tasks end that wait for its next call."""
+        self._workers.close()
+
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: what takes time runs as a task of the session."""
         params = message.params if isinstance(message.params, dict) else {}

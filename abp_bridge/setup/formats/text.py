@@ -48,7 +48,7 @@ class Edit:
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """`text` with edits that do not overlap; what is put in where another begins comes before it."""
+    """`text` with edits that do not overlap; an insertion where another begins comes first."""
     for each in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
         text = text[: each.start] + each.text + text[each.end :]
     return text
