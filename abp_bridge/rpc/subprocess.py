@@ -15,15 +15,14 @@ import subprocess
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from types import MappingProxyType
 
 import anyio
 from anyio.abc import Process
 
-from abp_bridge.core.command_line import clean_target, find_secrets
 from abp_bridge.core.sanitize import label
 from abp_bridge.rpc.streams import StreamReader, StreamWriter
 
+MAX_LINE = 4_096  # bytes that are kept of a line
 STDERR_LINES = 20  # the last ones, in the error of a child that ended: more no one reads
 GRACE = 0.3  # seconds to leave in after stdin closed, and again after SIGTERM
 # It reads the group, and then a line for as long as the pipe's other end lives: where none comes,
@@ -32,9 +31,7 @@ GUARDIAN = ("/bin/sh", "-c", 'read -r group && { read -r word || kill -s KILL --
 
 
 class Child:
-    """A running child. `last_words` are the last lines of its stderr, with what is shown in the
-    place of the `secrets` of its command.
-    """
+    """A running child of a `command`."""
 
     def __init__(
         self,
@@ -42,15 +39,15 @@ class Child:
         source: StreamReader,
         sink: StreamWriter,
         overhear: Callable[[bytes], None],
-        secrets: Mapping[str, str] = MappingProxyType({}),
+        command: Sequence[str] = (),
     ) -> None:
         self.process = process
         self.stdout = source
         self.stdin = sink
-        self.last_words: deque[str] = deque(maxlen=STDERR_LINES)
+        self._said: deque[bytes] = deque(maxlen=STDERR_LINES)
         self.heard = anyio.Event()  # its stderr has ended
         self._overhear = overhear
-        self._secrets = secrets
+        self._command = command
 
     @property
     def exit(self) -> str:
@@ -63,29 +60,35 @@ class Child:
     @property
     def ending(self) -> str:
         """How it ended and what it said last, for an error message."""
-        last = f"; its last words: {label(self.last_words[-1], 300)}" if self.last_words else ""
+        words = self.last_words
+        last = f"; its last words: {label(words[-1], 300)}" if words else ""
         return f"{self.exit}{last}"
 
-    async def listen(self) -> None:
-        """Drain its stderr, so that it never blocks on it; only the last lines are kept, each cut
-        at 1,000 characters.
+    @property
+    def last_words(self) -> list[str]:
+        """The last lines of its stderr, without what is secret in its command, each cut at 1,000
+        characters.
         """
+        from abp_bridge.core.command_line import find_secrets
+
+        secrets = find_secrets(self._command)
+        lines = [line.decode(errors="replace").strip() for line in self._said]
+        for secret, shown in secrets.items():
+            lines = [line.replace(secret, shown) for line in lines]
+        return [line[:1_000] for line in lines]
+
+    async def listen(self) -> None:
+        """Drain its stderr, so that it never blocks on it; only the last lines are kept."""
         assert self.process.stderr is not None
         rest = b""
         async for data in self.process.stderr:
             self._overhear(data)
             *lines, rest = (rest + data).split(b"\n")
-            rest = rest[:4_096]  # the beginning of a long line says more than its end
-            self.last_words.extend(self._read(line) for line in lines if line.strip())
+            rest = rest[:MAX_LINE]  # the beginning of a long line says more than its end
+            self._said.extend(line[:MAX_LINE] for line in lines if line.strip())
         if rest.strip():
-            self.last_words.append(self._read(rest))
+            self._said.append(rest)
         self.heard.set()
-
-    def _read(self, line: bytes) -> str:
-        words = line.decode(errors="replace").strip()
-        for secret, shown in self._secrets.items():
-            words = words.replace(secret, shown)
-        return words[:1_000]
 
 
 # With it a program answers in the person's place, or acts in their name: no child is given it.
@@ -116,6 +119,8 @@ async def spawn(
     SIGKILL.
     """
     if shutil.which(command[0]) is None:
+        from abp_bridge.core.command_line import clean_target
+
         program = clean_target(command[0])
         raise FileNotFoundError(f"there is no program {program!r} on this machine's PATH")
     async with _guardian() as tell:
@@ -154,7 +159,7 @@ async def _start(
     finally:
         os.close(child_in)
         os.close(child_out)
-    return Child(process, source, sink, overhear, find_secrets(command))
+    return Child(process, source, sink, overhear, command)
 
 
 @asynccontextmanager
