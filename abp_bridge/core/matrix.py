@@ -335,7 +335,7 @@ def shape(question: Question) -> QuestionShape:
 
 
 def _field_shape(field: Field) -> QuestionShape:
-    if field.choices and field.type is not FieldType.CHOICES:
+    if field.type is FieldType.CHOICE:
         return QuestionShape.SELECT_FEW if len(field.choices) <= FEW else QuestionShape.SELECT_MANY
     if field.type is FieldType.TEXT and ("format" in field.schema or "pattern" in field.schema):
         return QuestionShape.FORMATTED_TEXT
@@ -515,9 +515,9 @@ def _named(words: str, fields: Sequence[Field]) -> list[str]:
 
 
 def refusals(question: Question, variants: Iterable[SurfaceVariant]) -> list[str]:
-    """Each of the surfaces that cannot ask `question`, with its reason."""
+    """Each of the surfaces that cannot ask `question`, nor a part of it, with its reason."""
     return [
-        f"{variant.surface.value}: {cell.how}"
+        f"{variant.surface.value}: {question_cell(question, variant).how}"
         for variant in variants
-        if not (cell := question_cell(question, variant)).asks
+        if not can_ask(question, [variant])
     ]

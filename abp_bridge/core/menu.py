@@ -80,7 +80,7 @@ def obstacle(question: Question) -> str:
         if each.columns:  # asked entry by entry
             if problem := obstacle(replace(question, fields=each.columns)):
                 return problem
-        elif not (each.type in _LISTED or each.choices) and counted(each) is None:
+        elif each.type not in _LISTED and counted(each) is None:
             return (
                 f"{sanitize.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons"
                 " cannot say that"
@@ -98,7 +98,8 @@ def as_kept(asked: Field) -> Field | None:
     words = to_text(proposed)
     if not words or sanitize.label(words, sanitize.LABEL_LIMIT - len(_KEEP)) != words:
         return None
-    return replace(asked, choices=(Choice(proposed, words, words),))
+    kept = Choice(proposed, words, f"{_KEEP}{words}")
+    return replace(asked, type=FieldType.CHOICE, default=MISSING, choices=(kept,))
 
 
 class Menu:
@@ -398,7 +399,7 @@ _YES_NO = (Choice(True, "true", "Yes"), Choice(False, "false", "No"))
 def _choices(asked: Field) -> Sequence[Choice]:
     if asked.type is FieldType.BOOLEAN:
         return _YES_NO
-    if asked.type is FieldType.INTEGER and not asked.choices:
+    if asked.type is FieldType.INTEGER:
         return [Choice(number, str(number), str(number)) for number in counted(asked) or ()]
     return asked.choices
 
@@ -423,8 +424,6 @@ def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
 
 
 def _marked(asked: Field, choice: Choice) -> str:
-    if asked.type in _TYPED and asked.choices:
-        return f"{_KEEP}{choice.label}"
     return f"{choice.label} (default)" if is_default(asked, choice) else choice.label
 
 

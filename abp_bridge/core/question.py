@@ -98,8 +98,6 @@ class Field:
     it. `title` and `description` are safe to show. `accept` are the MIME types of a file
     (`image/png`, `image/*`); none means any. `empty` is the answer when nothing is filled in: null,
     where the app wants that rather than no member. `columns` are what each entry of a list holds.
-    A text or a number that has `choices` is asked where nothing can be typed: they are what is
-    proposed, and may be kept.
     """
 
     name: str

@@ -476,6 +476,8 @@ def test_each_surface_that_cannot_ask_says_why() -> None:
         "acp-permission: name is free text, and buttons cannot say that"
     ]
     assert refusals(asked(TEXT), [NEW]) == []
+    for partly in (replace(TEXT, required=False), replace(TEXT, default="Ulm")):
+        assert refusals(asked(YES, partly), [PERMISSION]) == []
     assert refusals(asked(kind=Kind.SAMPLING), [NEW]) == [
         "mcp-form: a form asks the person, not a model"
     ]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from abp_bridge.core.matrix import Surface, SurfaceVariant, candidate_attempts, limit
 from abp_bridge.core.menu import MIN_STEPS, Menu, MenuResult, Step, as_kept, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
@@ -400,29 +401,29 @@ def test_a_remark_of_the_bridges_is_in_the_text_of_each_step_and_in_no_title() -
         press(menu, button)
 
 
-def kept(question: Question) -> Question:
-    """With what is proposed for each field as a choice, where buttons cannot say the field."""
-    fields = (as_kept(each) or each for each in question.fields)
-    return replace(question, fields=tuple(fields))
+def by_buttons(question: Question) -> Question:
+    """What of it is asked where there are only buttons."""
+    [attempt] = candidate_attempts(question, [SurfaceVariant(Surface.ACP_PERMISSION)])
+    return limit(question, attempt)
 
 
 def test_a_proposed_text_is_kept_left_empty_or_declined() -> None:
     proposed = {"name": {"type": "string", "default": "Ann"}, "n": {"type": "number", "default": 9}}
-    menu = Menu(kept(form(proposed, "n")))
+    menu = Menu(by_buttons(form(proposed, "n")))
     assert labels(menu.step) == ["Keep: Ann", "Leave empty"]
     press(menu, "Keep: Ann")
     assert labels(menu.step) == ["Keep: 9", "Skip"]
     press(menu, "Keep: 9")
-    assert menu.step.text == "name: Ann\nn: 9"
+    assert menu.step.text.splitlines()[:2] == ["name: Keep: Ann", "n: Keep: 9"]
     press(menu, "Change")
-    press(menu, "name: Ann")
+    press(menu, "name: Keep: Ann")
     press(menu, "Leave empty")
     assert press(menu, "Send") == MenuResult(Outcome.ACCEPTED, {"n": 9})
 
 
 def test_with_two_buttons_the_title_says_what_is_kept() -> None:
     proposed = {"type": "integer", "default": 1900}
-    menu = Menu(kept(asked("elicitation/input", prompt="Since?", schema=proposed)), 2)
+    menu = Menu(by_buttons(asked("elicitation/input", prompt="Since?", schema=proposed)), 2)
     assert menu.step.title == "Since? — Keep: 1900?"
     assert say_yes_to(menu, "Keep: 1900") == MenuResult(Outcome.ACCEPTED, {"value": 1900})
 

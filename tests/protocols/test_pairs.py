@@ -111,7 +111,7 @@ def by_buttons(question: Question, meant: Json, version: str) -> Json:
 
 
 def _plain(label: str) -> str:
-    return label.lstrip("☐☑ ").removeprefix("Keep: ")
+    return label.lstrip("☐☑ ")
 
 
 def by_model(question: Question, meant: Json, version: str) -> Json:
