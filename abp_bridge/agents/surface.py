@@ -27,6 +27,7 @@ from abp_bridge.core.agent_turn import (
 )
 from abp_bridge.core.command_line import HIDDEN, show_model
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import as_text, well_formed
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.model_approval import APPROVERS, Decision, Review
@@ -71,6 +72,7 @@ _FREE = (
 # Which the person has to mend first, or which is the model's last word: again would be the same.
 _FINAL = (*_LASTING, AgentErrorCode.REFUSED, AgentErrorCode.NO_IMAGES)
 _NO_PERSON = "no person approved what it would be sent"
+_BEFORE = Verdict(AnsweredBy.PERSON, "")  # who approves all of an app is not asked again
 _NOT_SENT = "The user did not let it be sent to a model."
 _LEFT_ALONE = (
     f"its person did not let the last {MAX_NOES} requests of this app be sent, and is not asked for"
@@ -179,10 +181,10 @@ class AgentSurface:
         async with self._rooms.setdefault(app, anyio.Semaphore(MAX_OPEN)):
             if self._noes.get(app, 0) >= MAX_NOES:
                 raise SurfaceUnsupportedError(_LEFT_ALONE, lasting=False)
-            decision, by = await self._approve(question, request)
-            self._noes[app] = self._count_noes(app, decision, by)
+            decision, verdict = await self._approve(question, request)
+            self._noes[app] = self._count_noes(app, decision, verdict.answered_by)
         if decision is Decision.REFUSE:
-            return SurfaceResponse(Outcome.DECLINED, answered_by=by, reason=_NOT_SENT)
+            return SurfaceResponse(Outcome.DECLINED, verdict=verdict, reason=_NOT_SENT)
         wait_for(f"{self._model} was busy with other questions, and did not answer")
         async with self._turns:
             self._check_budget()
@@ -191,9 +193,9 @@ class AgentSurface:
         text, edited = as_text(response.content), False
         if decision is Decision.REVIEW:
             wait_for(f"{self._model} has answered, and nobody said whether that may leave")
-            reviewed, by = await self._review(question, text)
+            reviewed, verdict = await self._review(question, text)
             if reviewed is None:
-                return SurfaceResponse(Outcome.DECLINED, answered_by=by, reason=_KEPT_BACK)
+                return SurfaceResponse(Outcome.DECLINED, verdict=verdict, reason=_KEPT_BACK)
             text, edited = reviewed, reviewed != text
         cost = response.usage.cost if response.usage else None
         ignored = (*request.ignored, *response.ignored)
@@ -207,13 +209,11 @@ class AgentSurface:
 
     # --- the person ---
 
-    async def _approve(
-        self, question: Question, request: ModelRequest
-    ) -> tuple[Decision, AnsweredBy]:
+    async def _approve(self, question: Question, request: ModelRequest) -> tuple[Decision, Verdict]:
         """What was decided, and by whom."""
         app = question.origin, question.connection
         if app in self._allowed:
-            return Decision.SEND, AnsweredBy.PERSON
+            return Decision.SEND, _BEFORE
         asked = model_approval.make_approval(
             self._name(question, "approval"), question, self._model, request.words
         )
@@ -225,20 +225,20 @@ class AgentSurface:
         finally:
             others.discard(scope)
         if answer is None:  # cancelled by the answer to another: all of this app's is approved
-            return Decision.SEND, AnsweredBy.PERSON
+            return Decision.SEND, _BEFORE
         decision = model_approval.read_decision(answer)
         if decision is Decision.SEND_ALL:
             self._allowed.add(app)
             for other in others:
                 other.cancel()
-        return decision, answer.answered_by
+        return decision, _verdict(answer)
 
     def _count_noes(self, app: tuple[str, str], decision: Decision, by: AnsweredBy) -> int:
         """The noes in a row, this decision among them; what was written down counts for nothing."""
         is_no = decision is Decision.REFUSE
         return self._noes.get(app, 0) + (by is AnsweredBy.PERSON) if is_no else 0
 
-    async def _review(self, question: Question, text: str) -> tuple[str | None, AnsweredBy]:
+    async def _review(self, question: Question, text: str) -> tuple[str | None, Verdict]:
         """What goes to the app, None where it is kept back, and who said so."""
         editable = True
         while True:
@@ -248,14 +248,14 @@ class AgentSurface:
             answer = self._proven(await self._ask_person(asked))
             review = model_approval.read_review(answer)
             if review is not Review.EDIT:
-                return (text if review is Review.PASS else None), answer.answered_by
+                return (text if review is Review.PASS else None), _verdict(answer)
             edit = model_approval.make_edit(self._name(question, "edit"), question, text)
             answer = await self._ask_person(edit)
             if (
                 answer.outcome is Outcome.ACCEPTED
                 and answer.answered_by in model_approval.APPROVERS
             ):
-                return str(answer.content[model_approval.ANSWER]), answer.answered_by
+                return str(answer.content[model_approval.ANSWER]), _verdict(answer)
             editable = answer.outcome is not Outcome.UNSUPPORTED
 
     def _proven(self, answer: Answer) -> Answer:
@@ -398,3 +398,7 @@ class AgentSurface:
             return ended
         assert ended is not None, "a turn that is cancelled does not come here"
         raise ended
+
+
+def _verdict(answer: Answer) -> Verdict:
+    return Verdict(answer.answered_by, answer.evidence)

@@ -15,6 +15,7 @@ from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.near_names import MISSPELT, nearest
 from abp_bridge.core.parameters import describe
 from abp_bridge.core.question import (
+    ANSWERERS,
     Answer,
     AnsweredBy,
     Field,
@@ -123,8 +124,8 @@ def refusal(capability: str, answer: Answer, asked_by: str = "--confirm") -> Cal
 
 _NOBODY = ("PERMISSION_REQUIRED", "no person gave it", False)
 _REFUSALS: Mapping[tuple[AnsweredBy, Outcome], tuple[str, str, bool]] = {
-    (who, outcome): ("USER_CANCELLED", f"{name} {did}", False)
-    for who, name in ((AnsweredBy.PERSON, "the person"), (AnsweredBy.SCRIPT, "the answers file"))
+    (who, outcome): ("USER_CANCELLED", f"{ANSWERERS[who]} {did}", False)
+    for who in (AnsweredBy.PERSON, AnsweredBy.SCRIPT)
     for outcome, did in (
         (Outcome.ACCEPTED, "said no"),
         (Outcome.DECLINED, "said no"),

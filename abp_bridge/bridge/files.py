@@ -71,14 +71,14 @@ class FileRequest:
             return answer
         if answer.content[CONFIRMED] is not True:
             return replace(
-                answer, outcome=Outcome.DECLINED, content={}, reason="The user did not allow it."
+                answer, outcome=Outcome.DECLINED, content={}, reason="That was not allowed."
             )
         try:
             with anyio.fail_after(READ_LIMIT):
                 content = await anyio.to_thread.run_sync(_read, self.named, abandon_on_cancel=True)
         except (OSError, FileRefusedError) as problem:  # a TimeoutError is an OSError
             reason = (
-                f"The user allowed it, but {self.named.path} cannot be read:"
+                f"It was allowed, but {self.named.path} cannot be read:"
                 f" {problem or 'it took too long'}"
             )
             return replace(

@@ -32,6 +32,7 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
     answer_errors,
+    describe_refusal,
     field_errors,
     validate_answer,
 )
@@ -40,10 +41,6 @@ from abp_bridge.rpc.arrival import now
 
 MAX_REPEATS = 2  # times that an answer which does not fit is asked for again
 
-_REASONS = {
-    Outcome.DECLINED: "declined to answer.",
-    Outcome.CANCELLED: "dismissed the question.",
-}
 _MACHINES = {
     Surface.MODEL_RELAY: AnsweredBy.MODEL,
     Surface.MOCK: AnsweredBy.SCRIPT,
@@ -69,6 +66,8 @@ class AnswerAttribution:
         """Who gave `response` to `question` on `variant`, which was `asked` then (seconds of the
         loop's clock).
         """
+        if response.verdict is not None:
+            return response.verdict
         by_hand = response.seconds is None
         preset = is_preset(
             question,
@@ -78,8 +77,8 @@ class AnswerAttribution:
         )
         seen = Observation(response.seconds or 0.0, preset, response.exact)
         machine = _MACHINES.get(variant.surface)
-        if machine is None and question.kind is Kind.SAMPLING:
-            machine = response.answered_by if _is_refused(variant, response) else AnsweredBy.MODEL
+        if question.kind is Kind.SAMPLING and response.outcome is Outcome.ACCEPTED:
+            machine = machine or AnsweredBy.MODEL
         before = tuple(self._before)
         if machine is None and not by_hand:
             if asked < self._answered:  # shown together: each waited for the same first answer
@@ -108,11 +107,6 @@ class AnswerAttribution:
         """
         believed = variant.surface is Surface.MOCK or not self._shortest_reading
         return believed and verdict.answered_by is AnsweredBy.SCRIPT
-
-
-def _is_refused(variant: SurfaceVariant, response: SurfaceResponse) -> bool:
-    """Whether an agent was not asked, or its answer was kept back."""
-    return variant.surface is Surface.SAMPLING and response.outcome is not Outcome.ACCEPTED
 
 
 async def ask_on(
@@ -167,9 +161,7 @@ async def ask_on(
 def _reason(response: SurfaceResponse, verdict: Verdict) -> str:
     """Why it ended so: ours, and what the host says of it itself, marked as its own."""
     ours = response.reason or verdict.reason
-    if not ours and (did := _REASONS.get(response.outcome)):
-        who = "The answers file" if verdict.answered_by is AnsweredBy.SCRIPT else "The user"
-        ours = f"{who} {did}"
+    ours = ours or describe_refusal(response.outcome, verdict.answered_by)
     theirs = response.host_words
     said = f'The host says: "{theirs}".' if theirs and theirs not in ours else ""
     return " ".join(filter(None, (ours, said)))

@@ -115,6 +115,12 @@ _ROWS = (
     _Row(
         "host-says",
         None,
+        lambda given: given.said is AnsweredBy.UNKNOWN,
+        "The host does not say that a person answered.",
+    ),
+    _Row(
+        "host-says",
+        None,
         lambda given: given.said,
         "The host itself says that no person answered.",
     ),
@@ -161,7 +167,7 @@ _ROWS = (
     _Row("reading-time", AnsweredBy.PERSON, lambda given: True),
 )
 
-EVIDENCE = tuple(row.evidence for row in _ROWS)
+EVIDENCE = tuple(dict.fromkeys(row.evidence for row in _ROWS))
 
 
 def judge(given: Evidence) -> Verdict:

@@ -280,6 +280,28 @@ class AnsweredBy(enum.Enum):
     NOBODY = "nobody"
 
 
+# Who that is, in a sentence. What nobody knows who did, the host did in any case.
+ANSWERERS: Mapping[AnsweredBy, str] = {
+    AnsweredBy.PERSON: "the user",
+    AnsweredBy.HOST_POLICY: "the host",
+    AnsweredBy.UNKNOWN: "the host",
+    AnsweredBy.MODEL: "a model",
+    AnsweredBy.SCRIPT: "an answers file",
+    AnsweredBy.DEFAULT: "the app's default",
+    AnsweredBy.NOBODY: "nobody",
+}
+_REFUSALS = {
+    Outcome.DECLINED: "declined to answer",
+    Outcome.CANCELLED: "dismissed the question",
+}
+
+
+def describe_refusal(outcome: Outcome, by: AnsweredBy) -> str:
+    """Who declined or dismissed a question, as a sentence; empty for another `outcome`."""
+    did, who = _REFUSALS.get(outcome), ANSWERERS[by]
+    return f"{who[:1].upper()}{who[1:]} {did}." if did else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """How a question ended, with the validated content if it was accepted.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
@@ -31,6 +32,7 @@ class SurfaceResponse:
         exact: Whether `seconds` measures this answer alone (`evidence.Observation`).
         variant: Of the host, where it answered what was asked on another surface.
         answered_by: Who answered, as the host itself says, where that was no person.
+        verdict: Who did, where the surface had them asked and knows.
         metadata: What the surface has to say of the answer, for who asked.
         reason: Why there is none, where the surface can say more than the outcome does.
         host_words: Why, in the host's own words, where it gave any; safe to show.
@@ -42,6 +44,7 @@ class SurfaceResponse:
     exact: bool = True
     variant: SurfaceVariant | None = None
     answered_by: AnsweredBy | None = None
+    verdict: Verdict | None = None
     metadata: JsonObject = field(default_factory=dict)
     reason: str = ""
     host_words: str = ""

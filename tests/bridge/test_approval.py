@@ -122,9 +122,9 @@ async def test_a_person_chooses_what_they_are_asked_about(
 
 
 NOS = {
-    "a no": (accept(confirmed=False), "the person said no"),
-    "declined": (refuse("decline"), "the person said no"),
-    "dismissed": (refuse("cancel"), "the person dismissed the question"),
+    "a no": (accept(confirmed=False), "the user said no"),
+    "declined": (refuse("decline"), "the user said no"),
+    "dismissed": (refuse("cancel"), "the user dismissed the question"),
 }
 
 
@@ -228,7 +228,7 @@ async def test_a_no_that_was_written_down_is_the_files(desk: Desk, tmp_path: Pat
     async with hosted(*options) as host:
         result = text(await host.call("save"))
     assert result.startswith("USER_CANCELLED: save was not called.")
-    assert result.endswith("and the answers file said no.")
+    assert result.endswith("and an answers file said no.")
 
 
 def test_a_host_that_gives_the_call_up_takes_the_question_with_it(desk: Desk) -> None:

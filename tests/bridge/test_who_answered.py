@@ -20,6 +20,8 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 FLOOR = {"ABP_PERSON_FLOOR": "400"}  # milliseconds, as it is when nobody says anything
+LOW_FLOOR = {"ABP_PERSON_FLOOR": "0.001"}  # which no answer is faster than
+FLOOR_OF_NOBODY = {"ABP_PERSON_FLOOR": "0"}  # whatever comes is a person's
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
@@ -79,10 +81,11 @@ async def test_what_a_policy_answered_is_asked_on_the_next_surface(tmp_path: Pat
     assert response["metadata"]["answeredBy"] == "script"
 
 
-def said_by(who: str, **content: Json) -> Any:
+def said_by(who: str, action: str = "accept", **content: Json) -> Any:
     """A host's answer that names who gave it, as another bridge does."""
-    return lambda params: types.ElicitResult(
-        action="accept", content=content, _meta={"abp": {"answeredBy": who}}
+    meta = {"abp": {"answeredBy": who}}
+    return lambda params: types.ElicitResult.model_validate(
+        {"action": action, "content": content or None, "_meta": meta}
     )
 
 
@@ -93,14 +96,43 @@ async def test_whom_a_host_names_is_who_answered() -> None:
     assert (metadata["answeredBy"], metadata["evidence"]) == ("script", "host-says")
 
 
+@pytest.mark.parametrize("who", ["unknown", "human", "a ghost"])
+async def test_a_host_that_names_nobody_who_is_known_is_not_said_to_have_denied_a_person(
+    who: str,
+) -> None:
+    async with hosted("--app", "demo", answer=said_by(who, "decline")) as host:
+        response = await host.ask("elicitation/input", prompt="Your name?")
+    assert response["metadata"]["answeredBy"] == "unknown"
+    assert response["error"]["message"] == "The host does not say that a person answered."
+
+
+async def test_a_file_that_no_person_refused_was_not_refused_by_the_user(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    answer = said_by("model", confirmed=False)
+    async with hosted("--app", "demo", "--root", str(tmp_path), answer=answer) as host:
+        response = await host.ask("elicitation/resource", uri=str(tmp_path / "notes.txt"))
+    assert response["metadata"]["answeredBy"] == "model"
+    assert "user" not in response["error"]["message"]
+
+
+async def test_a_model_that_is_not_sent_its_task_was_refused_by_a_person() -> None:
+    arguments = ["--app", "demo", "--sampling", "acp:true"]
+    async with hosted(*arguments, answer=accept(decision="refuse"), env=FLOOR_OF_NOBODY) as host:
+        response = await host.ask("sampling/create", task="Sum it up.")
+    assert response["error"]["message"] == "The user did not let it be sent to a model."
+    metadata = response["metadata"]
+    assert (metadata["answeredBy"], metadata["evidence"]) == ("person", "not-measured")
+
+
 async def test_a_yes_of_a_hosts_script_deletes_nothing() -> None:
+    """Even one that took longer than anybody reads."""
     request: Json = {"message": "Delete it?", "destructive": True}
-    async with hosted(
-        "--app", "demo", answer=said_by("script", confirmed="yes"), env=FLOOR
-    ) as host:
+    answer = said_by("script", confirmed="yes")
+    async with hosted("--app", "demo", answer=answer, env=LOW_FLOOR) as host:
         response = await host.ask("elicitation/confirm", **request)
-    assert not response["success"]
-    assert response["metadata"]["answeredBy"] != "person"
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    metadata = response["metadata"]
+    assert (metadata["answeredBy"], metadata["evidence"]) == ("script", "host-says")
 
 
 async def test_a_yes_that_does_not_count_is_no_bridges_no_behind_it() -> None:

@@ -151,7 +151,13 @@ def test_where_nobody_measures_a_host_is_taken_at_its_word() -> None:
     assert verdict == (PERSON, "not-measured", "")
 
 
-@pytest.mark.parametrize("said", [AnsweredBy.MODEL, AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN])
+def test_a_host_that_names_nobody_who_is_known_has_not_said_that_it_was_no_person() -> None:
+    verdict = judge(Evidence(SLOW, said=UNKNOWN, interactive=True))
+    assert (verdict.answered_by, verdict.evidence) == (UNKNOWN, "host-says")
+    assert verdict.reason == "The host does not say that a person answered."
+
+
+@pytest.mark.parametrize("said", [AnsweredBy.MODEL, AnsweredBy.HOST_POLICY])
 def test_a_host_that_says_that_no_person_answered_is_believed(said: AnsweredBy) -> None:
     verdict = judge(Evidence(SLOW, said=said, interactive=True))
     assert (verdict.answered_by, verdict.evidence) == (said, "host-says")

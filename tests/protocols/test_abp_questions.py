@@ -991,8 +991,9 @@ def test_a_question_without_an_answer_says_why_in_the_most_explicit_form(
         "details": {"reason": row["message"]},
     }
     cancelled = {"cancelled": True} if row.get("cancelled") else {}
-    metadata = {"answeredBy": "nobody", "route": "", "latencyMs": 0.0, "outcome": outcome.value}
-    assert encode_answer(decoded("elicitation/input"), Answer(outcome, AnsweredBy.NOBODY)) == {
+    by = AnsweredBy.PERSON if row["code"] == "USER_CANCELLED" else AnsweredBy.NOBODY
+    metadata = {"answeredBy": by.value, "route": "", "latencyMs": 0.0, "outcome": outcome.value}
+    assert encode_answer(decoded("elicitation/input"), Answer(outcome, by)) == {
         "success": False,
         **cancelled,
         "error": error,

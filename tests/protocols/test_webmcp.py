@@ -496,9 +496,15 @@ def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
             assert failure is not None
             assert failure.message.startswith("Nothing was sent: ")
             assert failure.message.endswith(" R.")
-    failure = results.refused(Answer(Outcome.DECLINED, AnsweredBy.PERSON)).failure
-    assert failure is not None
-    assert failure.message == "Nothing was sent: the person said no."
+    for who, words in {
+        AnsweredBy.PERSON: "the user said no",
+        AnsweredBy.UNKNOWN: "the host said no",
+        AnsweredBy.SCRIPT: "an answers file said no",
+        AnsweredBy.MODEL: "a model said no",
+    }.items():
+        failure = results.refused(Answer(Outcome.DECLINED, who)).failure
+        assert failure is not None
+        assert failure.message == f"Nothing was sent: {words}."
     unsent = results.unsent("a", retryable=True).failure
     assert unsent is not None
     assert unsent.retryable
@@ -567,6 +573,7 @@ def test_a_hand_that_did_not_finish_ends_the_call_and_promises_nothing() -> None
         ended = hand.end_hand(Answer(outcome, who)).failure
         assert ended is not None
         assert (ended.code, ended.retryable) == (code, False), outcome
+        assert "erson dropped" not in ended.message, "nobody knows whose no it is"
     nowhere = hand.needs_window("it has a frame", "Start it with --headful").failure
     assert nowhere is not None
     assert nowhere.code == "NOT_SUPPORTED"

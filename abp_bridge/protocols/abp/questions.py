@@ -24,6 +24,7 @@ from abp_bridge.core.question import (
     Missing,
     Outcome,
     Question,
+    describe_refusal,
 )
 from abp_bridge.core.schema import Schema
 from abp_bridge.errors import RemoteProtocolError
@@ -111,6 +112,7 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
         data = _data(question, answer.content)
         return {"success": True, "data": data, "metadata": {**answer.metadata, **metadata}}
     code, retryable, cancelled, words = _FAILURES[answer.outcome]
+    words = describe_refusal(answer.outcome, answer.answered_by) or words
     return {
         "success": False,
         **({"cancelled": True} if cancelled else {}),
@@ -164,10 +166,10 @@ _DEFAULTED = {
 }
 
 _FAILURES: dict[Outcome, tuple[str, bool, bool, str]] = {
-    # outcome: (code, retryable, cancelled, words)
+    # outcome: (code, retryable, cancelled, words where no more is known)
     # X8, X9
-    Outcome.DECLINED: ("USER_CANCELLED", False, True, "The user declined to answer."),
-    Outcome.CANCELLED: ("USER_CANCELLED", False, True, "The user dismissed the question."),
+    Outcome.DECLINED: ("USER_CANCELLED", False, True, ""),
+    Outcome.CANCELLED: ("USER_CANCELLED", False, True, ""),
     Outcome.TIMED_OUT: ("TIMEOUT", True, False, "Nobody answered in time."),
     Outcome.UNSUPPORTED: (
         "NOT_SUPPORTED",

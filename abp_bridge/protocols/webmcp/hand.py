@@ -8,11 +8,10 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Failure, failed
 from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
 from abp_bridge.protocols.webmcp.form import Form
-from abp_bridge.protocols.webmcp.results import UNKNOWN, refused
+from abp_bridge.protocols.webmcp.results import LOOK, UNKNOWN, refused
 
 DONE = "done"
 MAX_NAMED = 5  # frames and fields
-_LOOK = "Do not call it again before you know: it may be done twice."
 
 
 def find_need(form: Form) -> str:
@@ -86,13 +85,13 @@ def end_hand(answer: Answer) -> CallResult:
         return refused(answer)
     if answer.outcome in (Outcome.TIMED_OUT, Outcome.INVALID):
         return unknown_after_hand("nobody said within the time whether it is done")
-    words = "The person dropped it; what the page or they had done by then is done."
+    words = "It was dropped; what the page or its person had done by then is done."
     return failed("USER_CANCELLED", words, cancelled=True)
 
 
 def unknown_after_hand(why: str) -> CallResult:
     """How a call ends that was in its person's hands, and of which nobody knows what came."""
-    words = f"Its person had the page in hand, and what came of it is not known: {why}. {_LOOK}"
+    words = f"Its person had the page in hand, and what came of it is not known: {why}. {LOOK}"
     return CallResult(failure=Failure(UNKNOWN, words))
 
 

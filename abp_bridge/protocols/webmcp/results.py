@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from abp_bridge.core.capability import CallResult, Failure, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome
+from abp_bridge.core.question import ANSWERERS, Answer, AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.mcp import server
 
@@ -22,7 +22,7 @@ _CODES = {
 }
 # The page's script stopped the sending and did not say what it did in its place.
 _SILENT = "preventDefault"
-_LOOK = "Do not call it again before you know: it may be done twice."
+LOOK = "Do not call it again before you know: it may be done twice."
 
 
 def decode_response(raw: JsonValue) -> CallResult:
@@ -70,7 +70,7 @@ def unknown_outcome(why: str, sent: Mapping[str, JsonValue]) -> CallResult:
         why: Why nobody knows, as the rest of a sentence.
         sent: What was sent, without secrets.
     """
-    words = f"It was sent, and what came of it is not known: {why}. {_LOOK}"
+    words = f"It was sent, and what came of it is not known: {why}. {LOOK}"
     return CallResult(failure=Failure(UNKNOWN, words, details={"sent": dict(sent)}))
 
 
@@ -79,7 +79,7 @@ def left_by_itself() -> CallResult:
     the page itself.
     """
     words = "The page went on to another by itself, before its form was sent from here"
-    return CallResult(failure=Failure(UNKNOWN, f"{words}: what came of it is not known. {_LOOK}"))
+    return CallResult(failure=Failure(UNKNOWN, f"{words}: what came of it is not known. {LOOK}"))
 
 
 def beforeunload_result() -> CallResult:
@@ -88,7 +88,7 @@ def beforeunload_result() -> CallResult:
     """
     words = "The browser did not send the form: its page asked whether it may be left, and was not"
     more = "What a script of the page's own did with it is not known."
-    return CallResult(failure=Failure(UNKNOWN, f"{words}. {more} {_LOOK}"))
+    return CallResult(failure=Failure(UNKNOWN, f"{words}. {more} {LOOK}"))
 
 
 # How a call ends that nobody let go on: (code, why, retryable, cancelled); {} is who answered.
@@ -108,9 +108,8 @@ def refused(answer: Answer) -> CallResult:
     code, why, retryable, cancelled = _REFUSALS[answer.outcome]
     if answer.answered_by is AnsweredBy.HOST_POLICY:
         code, why, cancelled = "PERMISSION_REQUIRED", "no person answered", False
-    who = "the answers file" if answer.answered_by is AnsweredBy.SCRIPT else "the person"
     reason = f" {answer.reason}" if answer.reason else ""
-    words = f"Nothing was sent: {why.format(who)}.{reason}"
+    words = f"Nothing was sent: {why.format(ANSWERERS[answer.answered_by])}.{reason}"
     return failed(code, words, retryable=retryable, cancelled=cancelled)
 
 

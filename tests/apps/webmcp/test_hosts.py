@@ -363,7 +363,7 @@ ROWS = {
         {"sent": {**BOOKED, "name": "Eve", "guests": "4", "room": "out"}},
         ALL_OF_IT,
     ),
-    "refused": Row("book", {"name": "Ann"}, say("decline"), "the person said no", ALL_OF_IT),
+    "refused": Row("book", {"name": "Ann"}, say("decline"), "the user said no", ALL_OF_IT),
     "dismissed": Row("book", {"name": "Ann"}, say("cancel"), "Nothing was sent", ALL_OF_IT),
     "what no form takes": Row("book", {"guests": "many"}, None, "INVALID_PARAMS"),
     "nothing to edit": Row(
@@ -458,7 +458,7 @@ async def test_an_acp_client_with_buttons_alone_has_a_form_sent_by_them(site: We
 def test_a_call_that_the_host_gives_up_leaves_the_form_as_it_was(shared: Desk) -> None:
     shared.cancel("book", name="Ann", guests=5)
     again = shared.call("book", say("decline"))
-    assert "the person said no" in again
+    assert "the user said no" in again
     [shown] = shared.person.seen
     assert "default" not in shown.fields["name"]
     assert shown.fields["guests"]["default"] == 2

@@ -330,8 +330,20 @@ def test_who_says_that_no_person_answered_is_believed(who: str) -> None:
         agent.answer(agent.question(), **yes)
         got = agent.response(call)["result"]["data"]
         assert got["error"]["code"] == "NOT_SUPPORTED"
-        assert "no person answered" in got["error"]["message"]
+        assert "person answered" in got["error"]["message"]
         assert got["metadata"]["answeredBy"] == who
+
+
+def test_who_does_not_let_its_model_be_asked_is_no_model() -> None:
+    with json_rpc(env={"ABP_PERSON_FLOOR": "0"}) as agent:
+        agent.open()
+        call = agent.ask("sampling/create", task="Sum it up.")
+        no = {"code": "USER_CANCELLED", "message": "Not now"}
+        agent.answer(agent.question(), success=False, error=no)
+        got = agent.response(call)["result"]["data"]
+        metadata = got["metadata"]
+        assert (metadata["answeredBy"], metadata["evidence"]) == ("person", "not-measured")
+        assert got["error"]["message"] == 'The user declined to answer. The host says: "Not now".'
 
 
 def test_that_a_person_answered_is_not_taken_on_an_agents_word() -> None:
