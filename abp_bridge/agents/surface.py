@@ -9,7 +9,6 @@ import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import count
 from typing import Protocol
 
@@ -144,9 +143,7 @@ class AgentSurface:
 
     async def look(self) -> None:
         """Say in the log that the model cannot be had, where that is seen before it is asked."""
-        find = partial(self._find_obstacle, self._word, images=False)
-        if why := await anyio.to_thread.run_sync(find):
-            self._obstacle = why
+        if why := await anyio.to_thread.run_sync(self._look, False):
             logger.warning(
                 "%s cannot be asked: %s. Apps that ask for a model are refused; abp-bridge agents"
                 " lists which models there are for --sampling",
@@ -169,11 +166,7 @@ class AgentSurface:
         (`InputProvider.ask`).
         """
         request = decode_request(question)
-        has_images = bool(images_of(request.messages))
-        why = self._find_obstacle(self._word, images=has_images)  # before anybody is asked
-        if not has_images:
-            self._obstacle = why
-        if why:
+        if why := self._look(bool(images_of(request.messages))):  # before anybody is asked
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
         self._check_budget()
         app = question.origin, question.connection
@@ -206,6 +199,15 @@ class AgentSurface:
             | ({"edited": True} if edited else {})
             | ({"hiddenCharacters": hidden} if hidden else {}),
         )
+
+    def _look(self, has_images: bool) -> str:
+        """Why the model cannot be had now. It is kept for `place`, but not where only images may be
+        what it cannot be sent.
+        """
+        why = self._find_obstacle(self._word, images=has_images)
+        if not has_images:
+            self._obstacle = why
+        return why
 
     # --- the person ---
 

@@ -140,9 +140,8 @@ class ToolCall:
         """How it ends where nobody knows whether the page began with it."""
         return self._nobody_knows(why, {} if self._given_secrets else params)
 
-    async def _invoke(self, params: JsonObject) -> Invocation:
+    async def _invoke(self, params: JsonObject) -> None:
         self._invocation = await self._session.invoke(self.tool, params, self._limit)
-        return self._invocation
 
     # --- waiting ---
 
