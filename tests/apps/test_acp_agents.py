@@ -145,7 +145,7 @@ async def test_a_permission_goes_back_by_the_id_of_the_option_that_was_chosen(
     async with hosted("--app", app, answer=person, version=version) as host:
         for id in ids:
             result = await host.call("agent.prompt", prompt=steps(permit("edit")))
-            assert json.loads(said(result)) == selected(id)
+            assert json.loads(said(result))["outcome"] == selected(id)["outcome"]
     assert len(asked) == len(ids)
     for form in asked:
         assert "sdk_agent.py heard asks: " in form.message
@@ -163,14 +163,14 @@ async def test_no_choice_is_a_cancel_and_never_an_option(heard: Heard) -> None:
     async with hosted("--app", target("sdk", heard.log), answer=person) as host:
         for _ in range(2):
             result = await host.call("agent.prompt", prompt=steps(permit()))
-            assert json.loads(said(result)) == CANCELLED
+            assert json.loads(said(result))["outcome"] == CANCELLED["outcome"]
     assert [*actions] == []
 
 
 async def test_nobody_to_ask_is_a_cancel_and_is_told(heard: Heard) -> None:
     async with hosted("--app", target("sdk", heard.log)) as host:
         result = await host.call("agent.prompt", prompt=steps(permit()))
-        assert json.loads(said(result)) == CANCELLED
+        assert json.loads(said(result))["outcome"] == CANCELLED["outcome"]
         assert "this agent asked its user something, nobody answered" in str(result.content)
 
 
@@ -185,7 +185,7 @@ async def test_what_may_destroy_stands_on_the_option_that_rejects(heard: Heard) 
     async with hosted("--app", target("sdk", heard.log), answer=person) as host:
         for kind in safe:
             result = await host.call("agent.prompt", prompt=steps(permit(kind)))
-            assert json.loads(said(result)) == selected("r-2")
+            assert json.loads(said(result))["outcome"] == selected("r-2")["outcome"]
     stands = [each.requested_schema["properties"]["answer"].get("default") for each in asked]
     assert stands == [*safe.values()]
 
@@ -208,7 +208,7 @@ async def test_a_person_sees_what_the_agent_wants_to_do_whole(heard: Heard) -> N
     wanted = {"permit": {"toolCall": call, "options": OPTIONS[:1]}}
     async with hosted("--app", target("sdk", heard.log), answer=person) as host:
         result = await host.call("agent.prompt", prompt=steps({"update": first}, wanted))
-        assert json.loads(said(result)) == selected("a-1")
+        assert json.loads(said(result))["outcome"] == selected("a-1")["outcome"]
     [words] = asked
     for part in ("Tidy up", "It is full.", "/etc/x:", "- a", "- b", "+ c", "In /etc/x"):
         assert part in words
@@ -538,7 +538,7 @@ async def test_what_is_asked_after_the_cancel_is_cancelled(tmp_path: Path) -> No
         assert text(late).startswith("TIMEOUT")
         assert said(await host.call("agent.prompt", prompt="look")) == "look done"
     [answer] = [json.loads(each) for each in log.read_text().splitlines() if '"late"' in each]
-    assert answer["result"] == CANCELLED
+    assert answer["result"]["outcome"] == CANCELLED["outcome"]
 
 
 async def test_an_agent_that_dies_says_how(heard: Heard) -> None:
@@ -579,7 +579,7 @@ def test_at_the_end_what_is_asked_is_cancelled_before_the_agent_hears_of_it(
         assert host.end() == 0
     *_, answer, cancel, end = [json.loads(each) for each in log.read_text().splitlines()]
     assert answer["id"] == "q"
-    assert answer["result"] == CANCELLED
+    assert answer["result"]["outcome"] == CANCELLED["outcome"]
     assert cancel["method"] == "session/cancel"
     assert end == {"end": True}
 
