@@ -4,13 +4,14 @@ answered.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.core import matrix
-from abp_bridge.core.json_value import JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.ledger import Ledger
+from abp_bridge.core.question import Question
+from abp_bridge.core.sanitize import label
 
 
 def describe_surfaces(providers: Providers) -> list[JsonValue]:
@@ -23,17 +24,10 @@ def describe_surfaces(providers: Providers) -> list[JsonValue]:
     ]
 
 
-def digest_link(link: str) -> str:
-    """The address that an app wants opened, to be recognized by who has it: a model reads this, and
-    the address is its person's alone.
-    """
-    return hashlib.sha256(link.encode(errors="replace")).hexdigest()
-
-
 def describe_questions(ledger: Ledger, left: Callable[[str], float]) -> dict[str, JsonValue]:
     """`{open, ended, endedCount, lateCount}`: the open questions with the seconds that they have
-    `left`, by their id, the last that ended, how many ended, and how many answers came after their
-    question had.
+    `left`, by their id, and what the host knows an address by; the last that ended, how many ended,
+    and how many answers came after their question had.
     """
     return {
         "open": [
@@ -43,7 +37,7 @@ def describe_questions(ledger: Ledger, left: Callable[[str], float]) -> dict[str
                 "message": each.question.summary,
                 "route": each.route,
                 "secondsLeft": round(left(each.question.id)),
-                **({"linkDigest": digest_link(link)} if (link := each.question.link) else {}),
+                **_name_link(each.question),
             }
             for each in ledger.open
         ],
@@ -66,3 +60,8 @@ def describe_questions(ledger: Ledger, left: Callable[[str], float]) -> dict[str
         "endedCount": ledger.ended_count,
         "lateCount": ledger.late_count,
     }
+
+
+def _name_link(question: Question) -> JsonObject:
+    """What an address is known by: a model reads this, and the address is its person's alone."""
+    return {"elicitationId": label(question.elicitation_id)} if question.link else {}

@@ -18,7 +18,7 @@ from typing import Final
 from abp_bridge.core import file as files
 from abp_bridge.core import json_text, sanitize
 from abp_bridge.core import schema as schemas
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.schema import Schema
 
 # Said with a question by what has no other mark for it; MCP's forms are known again by it.
@@ -219,6 +219,11 @@ class Question:
     def secret(self) -> bool:
         """Whether any of its fields asks for a secret, or its link is one."""
         return bool(self.link) or any(each.secret for each in self.fields)
+
+    @property
+    def elicitation_id(self) -> str:
+        """What a host knows its link by: the app's own name of it, else the bridge's."""
+        return as_text(self.request.get("elicitationId")) or f"abp-{self.id}"
 
     @property
     def warning(self) -> str:

@@ -186,8 +186,11 @@ async def test_an_address_is_opened_by_the_person(exotic: tuple[str, Path]) -> N
         assert isinstance(params, types.ElicitRequestURLParams)
         assert params.url == "https://e.x/"
         status = await host.status()  # which a model may read
-        assert "linkDigest" in status["questions"]["open"][0]
+        [asked] = status["questions"]["open"]
+        assert asked["elicitationId"] == params.elicitation_id
         assert "e.x" not in str(status["questions"])
+        found = [each for each in asked.values() if re.fullmatch("[0-9a-f]{64}", str(each))]
+        assert not found, "a short code in an address is found by trying them all"
         return types.ElicitResult(action="accept")
 
     async with hosted("--app", exotic[0], answer=person) as host:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 import anyio
 
 from abp_bridge import VERSION
-from abp_bridge.bridge.status import digest_link
 from abp_bridge.cli.runtime import complain, signals_interrupt
 from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.cli.terminal_host.view import (
@@ -461,8 +460,8 @@ class TerminalHost:
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
         rows = await self._open_questions()
-        digest = digest_link(params.url)
-        is_apps = any(row.get("linkDigest") == digest for row in rows)
+        named = label(params.elicitation_id)
+        is_apps = any(row.get("elicitationId") == named for row in rows)
         asked = _link_question(id, params, _APPS_ADDRESS if is_apps else _OWN_PAGE)
         if self._answerer.by_bridge and not is_apps:
             asked = replace(asked, fields=(_PAGE_OR_HERE,))
@@ -473,8 +472,8 @@ class TerminalHost:
         if content == {GO: True}:
             if is_apps:
                 return ElicitResult(action="accept")
-            named = (row for row in rows if f"abp-{row['id']}" == params.elicitation_id)
-            outcome = await self._wait_for_page(next(named, {}))
+            own = (row for row in rows if f"abp-{row['id']}" == params.elicitation_id)
+            outcome = await self._wait_for_page(next(own, {}))
         dismissed = outcome in (Outcome.CANCELLED, Outcome.UNSUPPORTED)
         action: Literal["cancel", "decline"] = "cancel" if dismissed else "decline"
         return ElicitResult(action=action, _meta=_encode_answerer(response))

@@ -14,7 +14,7 @@ from functools import partial
 import anyio
 
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import JsonObject, as_text
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
@@ -138,8 +138,7 @@ class McpSurfaces:
         """By the address that the question itself has; by one of our page for any other."""
         if not question.link:
             return await self._ask_on_page(context, question)
-        named = as_text(question.request.get("elicitationId")) or f"abp-{question.id}"
-        params = elicitation.encode_url(question, question.link, named)
+        params = elicitation.encode_url(question, question.link, question.elicitation_id)
         reply = await self._request(context, URL, "elicitation/create", params)
         response = decode_elicited(reply, question)
         return replace(response, content={field.name: True for field in question.fields})
