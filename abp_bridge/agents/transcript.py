@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
-from abp_bridge.rpc.tap import LONGEST, Tap
+from abp_bridge.rpc.tap import MAX_HEARD_LINE, Tap
 
 # bytes of an event, and of an answer that has none: more than a tap keeps of a line, which so knows
 # that it has not all of it
-MAX_LINE = LONGEST + 64
+MAX_LINE = MAX_HEARD_LINE + 64
 RETRY_AFTER = "retry-after"
 _DATA = b"data:"
 

@@ -16,7 +16,7 @@ from abp_bridge.rpc.arrival import now
 
 # A call that goes on telling how far it is may take so many times its limit: an app that reports
 # in a loop must end some time too.
-LONGEST = 10
+MAX_LIMITS = 10
 
 
 class CallClock:
@@ -36,7 +36,7 @@ class CallClock:
         self._limit = limit
         started = now()
         self._deadline = started + limit
-        self._end = started + limit * LONGEST
+        self._end = started + limit * MAX_LIMITS
         self._paused: tuple[float, float] | None = None  # what is left: of its silence, of all
         self._reported = False
         self._timer: asyncio.TimerHandle | None = None
@@ -96,4 +96,4 @@ class CallClock:
             return f"took longer than {self._limit:g} s"
         if self._deadline < self._end:
             return f"has not said for {self._limit:g} s how far it is"
-        return f"took longer than {self._limit * LONGEST:g} s, and still says how far it is"
+        return f"took longer than {self._limit * MAX_LIMITS:g} s, and still says how far it is"

@@ -26,7 +26,7 @@ from abp_bridge.core.event import (
 )
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.ledger import Entry, Ledger, LedgerEvent
-from abp_bridge.core.matrix import Attempt, limit
+from abp_bridge.core.matrix import Attempt, narrow
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, answer_errors
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
@@ -181,7 +181,7 @@ class Elicitor:
             try:
                 answer = await ask_on(
                     self._providers,
-                    limit(question, attempt),
+                    narrow(question, attempt),
                     attempt,
                     self._attribution,
                     self._observe,

@@ -23,7 +23,7 @@ from abp_bridge.core.sanitize import escape, label
 from abp_bridge.errors import AbpBridgeError
 
 READ_LIMIT = 10.0  # seconds for one file
-LONGEST_URI = 4_096  # characters; the longest path that Linux opens
+MAX_URI = 4_096  # characters; the longest path that Linux opens
 MAX_ROOTS = 100  # folders of a host that are looked at: each costs a call of the file system
 FILE, CONFIRMED = "file", "confirmed"
 
@@ -123,8 +123,8 @@ class FileAccess:
         uri = question.request.get("uri")
         if not isinstance(uri, str) or not uri.strip():
             return None
-        if len(uri) > LONGEST_URI:
-            raise FileRefusedError(f"it is longer than {LONGEST_URI} characters")
+        if len(uri) > MAX_URI:
+            raise FileRefusedError(f"it is longer than {MAX_URI} characters")
         path = _local(uri)
         roots = await self._roots(question)
         accept = question.fields[0].accept

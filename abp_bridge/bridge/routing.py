@@ -17,7 +17,7 @@ from abp_bridge.core.matrix import (
     refusals,
 )
 from abp_bridge.core.question import (
-    LONGEST_MESSAGE,
+    MAX_MESSAGE,
     UNASKED,
     Answer,
     AnsweredBy,
@@ -53,7 +53,7 @@ class Routing:
     def attempts(self) -> Iterator[Attempt]:
         """Where to ask, one after the other, as long as none of them ends it."""
         for attempt in candidate_attempts(self._question, self._variants):
-            room = LONGEST_MESSAGE if attempt.variant.surface in _LONG else 0
+            room = MAX_MESSAGE if attempt.variant.surface in _LONG else 0
             if len(self._question.uncut) > room:
                 self.refuse(attempt, SurfaceUnsupportedError(_TOO_LONG, lasting=False))
                 continue

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-WIDEST = 100  # columns: longer lines are hard to read
+MAX_COLUMNS = 100  # columns: longer lines are hard to read
 HANGING = 6  # columns before what is left of a term that needs several lines
 
 Row = tuple[str, str]  # a term, and what it means
@@ -27,7 +27,7 @@ class HelpFormatter(argparse.HelpFormatter):
     """
 
     def __init__(self, prog: str, **given: Any) -> None:
-        given.setdefault("width", min(_columns(), WIDEST) - 2)
+        given.setdefault("width", min(_columns(), MAX_COLUMNS) - 2)
         super().__init__(prog, **given)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:

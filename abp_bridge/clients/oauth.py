@@ -41,7 +41,7 @@ from abp_bridge.core.json_value import JsonValue, as_number, as_object
 logger = logging.getLogger(__name__)
 
 SIGN_IN_LIMIT = 300.0  # seconds for the person to come back from the browser
-LONGEST_REQUEST = 16 * 2**10  # bytes of what the browser brings
+MAX_REQUEST = 16 * 2**10  # bytes of what the browser brings
 EARLY = 30.0  # seconds before its end a token counts as over: it has a way to go
 SERVICE = "abp-bridge"  # in the keyring
 
@@ -217,7 +217,7 @@ class _Callback:
         self._state = parse_qs(urlsplit(url).query)["state"][0]
         try:
             self._server = await asyncio.start_server(
-                self._on_browser, "127.0.0.1", self._port, limit=LONGEST_REQUEST
+                self._on_browser, "127.0.0.1", self._port, limit=MAX_REQUEST
             )
         except OSError as problem:
             raise OAuthFlowError(

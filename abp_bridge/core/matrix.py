@@ -12,7 +12,7 @@ import enum
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from abp_bridge.core.menu import MAX_RANGE, as_kept, counted, obstacle
+from abp_bridge.core.menu import MAX_RANGE, as_kept, obstacle, whole_numbers
 from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 
 FEW = 4  # options; with more, a select is another shape of question
@@ -339,7 +339,7 @@ def _field_shape(field: Field) -> QuestionShape:
         return QuestionShape.SELECT_FEW if len(field.choices) <= FEW else QuestionShape.SELECT_MANY
     if field.type is FieldType.TEXT and ("format" in field.schema or "pattern" in field.schema):
         return QuestionShape.FORMATTED_TEXT
-    if counted(field) is not None:
+    if whole_numbers(field) is not None:
         return QuestionShape.RANGE
     return _BY_FIELD[field.type]
 
@@ -468,7 +468,7 @@ def _part(question: Question, variant: SurfaceVariant) -> Attempt | None:
     if question.link or not (kept or left_out) or len(left_out) == len(question.fields):
         return None
     rest = Attempt(variant, NATIVE, tuple(left_out), tuple(kept))
-    cell = question_cell(limit(question, rest), variant)
+    cell = question_cell(narrow(question, rest), variant)
     if kept and cell.asks:
         cell = replace(cell, how=f"{cell.how}, {_KEPT}")
     return replace(rest, cell=cell) if cell.asks else None
@@ -490,7 +490,7 @@ def _can_keep(question: Question, field: Field, variant: SurfaceVariant) -> bool
     return kept is not None and _asks(question, kept, variant)
 
 
-def limit(question: Question, attempt: Attempt) -> Question:
+def narrow(question: Question, attempt: Attempt) -> Question:
     """What of `question` is asked there, with a remark on what is not."""
     if not (attempt.left_out or attempt.kept):
         return question

@@ -80,7 +80,7 @@ def obstacle(question: Question) -> str:
         if each.columns:  # asked entry by entry
             if problem := obstacle(replace(question, fields=each.columns)):
                 return problem
-        elif each.type not in _LISTED and counted(each) is None:
+        elif each.type not in _LISTED and whole_numbers(each) is None:
             return (
                 f"{sanitize.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons"
                 " cannot say that"
@@ -400,11 +400,11 @@ def _choices(asked: Field) -> Sequence[Choice]:
     if asked.type is FieldType.BOOLEAN:
         return _YES_NO
     if asked.type is FieldType.INTEGER:
-        return [Choice(number, str(number), str(number)) for number in counted(asked) or ()]
+        return [Choice(number, str(number), str(number)) for number in whole_numbers(asked) or ()]
     return asked.choices
 
 
-def counted(asked: Field) -> Sequence[int] | None:
+def whole_numbers(asked: Field) -> Sequence[int] | None:
     """The whole numbers that a field accepts, when they are few."""
     low, high = asked.schema.get("minimum"), asked.schema.get("maximum")
     if (

@@ -10,7 +10,7 @@ from abp_bridge.core.counted import count_of
 
 TOKENS = "tokens"
 PRICED_IN = "USD"  # by tables of prices and command lines; over ACP an agent names its own
-MOST = 1e12  # of tokens, or of money in any currency: who speaks of more does not count
+MAX_AMOUNT = 1e12  # of tokens, or of money in any currency: who speaks of more does not count
 _UNIT = re.compile("[A-Z]{3}|turn")
 _BUDGET = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
@@ -36,7 +36,7 @@ def parse_budget(text: str) -> Budget:
     unit = (found[2] if found else "") or PRICED_IN
     unit = unit.lower() if unit.lower() == TOKENS else unit.upper()
     amount = float(found[1]) if found else 0.0
-    if not (0 < amount <= MOST and (unit == TOKENS or len(unit) == 3)):
+    if not (0 < amount <= MAX_AMOUNT and (unit == TOKENS or len(unit) == 3)):
         raise ValueError("it must be an amount of money or of tokens: 2USD, 100000tokens")
     return Budget(amount, unit)
 
@@ -115,4 +115,4 @@ def known_cost(cost: Cost | None) -> Cost | None:
 
 def _is_amount(value: float | None) -> bool:
     """Whether it is something that can have been spent."""
-    return value is not None and 0 <= value <= MOST
+    return value is not None and 0 <= value <= MAX_AMOUNT

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.question import LONGEST_MESSAGE
+from abp_bridge.core.question import MAX_MESSAGE
 from abp_bridge.core.sanitize import escape, reveal
 from abp_bridge.core.secret_names import holds_secret
 
@@ -21,7 +21,7 @@ def describe(params: JsonObject) -> str:
     many as anybody could be shown.
     """
     lines: list[str] = []
-    room = LONGEST_MESSAGE
+    room = MAX_MESSAGE
     for name, value in params.items():
         lines.append(f"{_plain(name)}: {_show(name, value)}")
         room -= len(lines[-1])
@@ -41,7 +41,7 @@ def _plain(words: str) -> str:
     """One line in which nothing is there and not seen. What is longer than any message is not
     shown at all, so that its end does not matter.
     """
-    return escape(reveal(words[: LONGEST_MESSAGE + 1]))
+    return escape(reveal(words[: MAX_MESSAGE + 1]))
 
 
 def _without_secrets(value: JsonValue) -> JsonValue:

@@ -28,9 +28,9 @@ PRESUMED = "Nothing says that this can be undone."
 
 BRIDGE = "abp-bridge"  # who asks what no app does
 QUOTE = "> "  # begins each line of others' words, where the bridge's own stand beside them
-LONGEST_MESSAGE = 100_000  # characters that somebody can be shown; nobody reads as many
+MAX_MESSAGE = 100_000  # characters that somebody can be shown; nobody reads as many
 UNASKED = "Nobody could be asked: "  # begins the reason of a question that no surface asks
-LONGEST_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
+MAX_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
 
 
 class Missing(enum.Enum):
@@ -416,7 +416,7 @@ def _is_text(value: JsonValue) -> bool:
 
 
 def _shown(problems: list[str]) -> list[str]:
-    return [sanitize.label(problem, LONGEST_PROBLEM) for problem in problems]
+    return [sanitize.label(problem, MAX_PROBLEM) for problem in problems]
 
 
 def _without_values(problems: list[str], secret: Field) -> list[str]:

@@ -11,7 +11,7 @@ from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.sanitize import reveal
 
 MAX_NAMES = 1_000  # texts that are known again, the newest
-LONGEST_NAME = 4_000  # characters of such a text: longer ones are no names and no options
+MAX_NAME = 4_000  # characters of such a text: longer ones are no names and no options
 
 
 class Revealed:
@@ -30,7 +30,7 @@ class Revealed:
 
     def _show(self, text: str) -> str:
         shown = reveal(text)
-        if shown != text and len(shown) <= LONGEST_NAME:
+        if shown != text and len(shown) <= MAX_NAME:
             self._written.pop(shown, None)
             self._written[shown] = text
             if len(self._written) > MAX_NAMES:

@@ -104,7 +104,7 @@ _ACCENTS = re.compile("[\u0300-\u036f]")
 # but the vowels of Hindi and Thai are no borders
 _BORDERS = re.compile(r"(?:_|[^\w\u0900-\u097f\u0e00-\u0e7f])+")
 _JOINTS = re.compile("[_'\u2019-]")
-LONGEST_NAME = 200  # characters, from the end, that are searched: time grows with the length
+MAX_NAME = 200  # characters, from the end, that are searched: time grows with the length
 
 
 def declared_secret(schema: Schema) -> bool | None:
@@ -158,7 +158,7 @@ def holds_secret(name: str) -> bool:
     """Whether what stands under a name is a secret: `apiKey`, `X-Vault-Token`, `login[password]`,
     `PGPASSWORD`, `db_pass`, `contraseña`.
     """
-    words = _BORDERS.sub(" ", _fold(_without_unseen(name)[-LONGEST_NAME:])).strip()
+    words = _BORDERS.sub(" ", _fold(_without_unseen(name)[-MAX_NAME:])).strip()
     if _HOLDS.search(words) is not None:
         return _COUNTED.search(words) is None
     return _VARIABLE.match(name) is not None

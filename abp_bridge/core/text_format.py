@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-LONGEST_EMAIL = 320  # characters: 64, an @, and 255
+MAX_EMAIL = 320  # characters: 64, an @, and 255
 _ATOM = r'[^\s"(),:;<>@[\\\].\x00-\x1f\x7f]+'
 _LABEL = r"[^\W_](?:[\w-]*[^\W_])?"
 _LOCAL = rf'(?:{_ATOM}(?:\.{_ATOM})*|"(?:[^"\\\r\n]|\\.)*")'
@@ -19,7 +19,7 @@ _EMAIL = re.compile(rf"{_LOCAL}@(?:{_LABEL}(?:\.{_LABEL})*|\[(IPv6:)?([^]]*)\])"
 
 def _is_email(value: str) -> bool:
     """As RFC 5321 has it, in the letters of any language."""
-    found = _EMAIL.fullmatch(value) if len(value) <= LONGEST_EMAIL else None
+    found = _EMAIL.fullmatch(value) if len(value) <= MAX_EMAIL else None
     if found is None or found[2] is None:
         return found is not None
     try:

@@ -12,7 +12,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.question import AnsweredBy
 from abp_bridge.core.sanitize import label
 
-LONGEST = 300  # characters: a reason, not a log
+MAX_HOST_WORDS = 300  # characters: a reason, not a log
 _MACHINES = (AnsweredBy.HOST_POLICY, AnsweredBy.MODEL, AnsweredBy.SCRIPT)
 # By what is said; for any other word it is UNKNOWN. That a person answered is no proof.
 _ANSWERED_BY: Mapping[str | None, AnsweredBy | None] = {
@@ -48,7 +48,7 @@ def read_host_words(result: JsonValue) -> str:
         if words:
             code = said.get("code")
             known = isinstance(code, (int, str)) and not isinstance(code, bool)
-            return label(f"{words} ({code})" if known else words, LONGEST)
+            return label(f"{words} ({code})" if known else words, MAX_HOST_WORDS)
     return ""
 
 

@@ -16,7 +16,7 @@ from collections.abc import Container, Iterator, Sequence
 from abp_bridge.core.json_value import JsonValue
 
 MAX_DIGITS = 4_000  # of a whole number that is read; Python refuses some more
-LONGEST = 64 * 2**20  # bytes: of a longer line nothing is looked at
+MAX_LINE = 64 * 2**20  # bytes: of a longer line nothing is looked at
 
 _WHITE = " \t\r\n\ufeff"
 _DECODER = json.JSONDecoder()
@@ -29,7 +29,7 @@ class Cutter:
     What is longer than `longest` bytes passes in parts, so that memory stays bounded.
     """
 
-    def __init__(self, longest: int = LONGEST) -> None:
+    def __init__(self, longest: int = MAX_LINE) -> None:
         self._longest = longest
         self._begun: list[bytes] = []  # the beginning of a line
         self._size = 0

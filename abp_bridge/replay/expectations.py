@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from abp_bridge.core.json_value import JsonValue, as_object, as_text
-from abp_bridge.replay.match import MOST, Choice, Match, excerpt, match
+from abp_bridge.replay.match import MAX_DIFFERENCES, Choice, Match, excerpt, match
 from abp_bridge.replay.meaning import Kind, kind_of
 from abp_bridge.replay.mismatch import MAX_SHOWN, ReplayMismatchError
 from abp_bridge.replay.placeholders import ANY, ID, UnknownPlaceholderError, fill
@@ -142,7 +142,7 @@ class Expectations:
                 return self._mismatch(entry, message.value, self._compare(entry, message))
         instead = [
             f"{_name(message)} came instead: {excerpt(message.value, MAX_SHOWN)}"
-            for message in self._early[:MOST]
+            for message in self._early[:MAX_DIFFERENCES]
         ]
         problem = f"{reason}: {_name(entry)} was expected"
         return ReplayMismatchError(problem, entry.line, instead, expected=entry.value)
@@ -328,8 +328,8 @@ class Expectations:
         return False
 
     def _mismatch(self, entry: Entry, got: JsonValue, found: Match) -> ReplayMismatchError:
-        details = [str(each) for each in found.differences[:MOST]]
-        if (more := len(found.differences) - MOST) > 0:
+        details = [str(each) for each in found.differences[:MAX_DIFFERENCES]]
+        if (more := len(found.differences) - MAX_DIFFERENCES) > 0:
             details.append(f"and {more} differences more")
         problem = f"{_name(entry)} is not as it should be"
         return ReplayMismatchError(problem, entry.line, details, entry.value, got)

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.json_value import JsonValue, map_texts
 from abp_bridge.replay.mismatch import ReplayMismatchError
-from abp_bridge.trace.format import DEEPEST, PERSON
+from abp_bridge.trace.format import MAX_MESSAGE_LEVELS, PERSON
 
 MAX_BYTES = 32 * 2**20  # of all that a bridge says in one fixture, to whomever
 MAX_LINES = 50_000  # of the same
-MAX_LEVELS = DEEPEST + 50  # a bridge may wrap what a fixture's line has
+MAX_LEVELS = MAX_MESSAGE_LEVELS + 50  # a bridge may wrap what a fixture's line has
 
 Receive = Callable[[], Awaitable[bytes]]
 ReplacePaths = Callable[[str], str]  # a text with other words for the paths of this machine

@@ -47,8 +47,8 @@ Choice = tuple[str, str, JsonValue]  # the kind of a name, the party, what the n
 
 MORE = "..."  # with [any]: an object may have more members
 _OPTIONS = ("oneOf", "anyOf", "enum", "options", "choices", "enumNames")
-MOST = 8  # differences of one message that are shown
-LONGEST = 160  # characters of a value in a complaint
+MAX_DIFFERENCES = 8  # differences of one message that are shown
+MAX_EXCERPT = 160  # characters of a value in a complaint
 MAX_TRIALS = 2_000  # members of a message that are looked at to find those that the bridge named
 
 
@@ -215,7 +215,7 @@ def match(
     return found
 
 
-def excerpt(value: JsonValue, longest: int = LONGEST) -> str:
+def excerpt(value: JsonValue, longest: int = MAX_EXCERPT) -> str:
     """A value as JSON in one line of at most `longest` characters, and how many more there are."""
     words = json.dumps(value, ensure_ascii=False, default=str)
     more = len(words) - longest
@@ -292,7 +292,7 @@ def _word_end(
 
 def _describe(expected: JsonValue, got: JsonValue) -> str:
     """Long texts are shown from where they part."""
-    if isinstance(expected, str) and isinstance(got, str) and len(expected) > LONGEST:
+    if isinstance(expected, str) and isinstance(got, str) and len(expected) > MAX_EXCERPT:
         pairs = zip(f"{expected}\0", got, strict=False)
         same = (place for place, (one, other) in enumerate(pairs) if one != other)
         start = max(0, next(same, len(got)) - 20)

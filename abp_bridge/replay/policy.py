@@ -25,7 +25,7 @@ Rule = tuple[Callable[[str], object], str]
 STANDS = re.compile(r"\{([^{}]*)\}")
 TERMINAL, PORT, FOLDER = "{tty}", "{port}", "{folder}"
 CONNECT = "abp_connect"
-MOST_WORDS = 100  # words in brackets in one text
+MAX_WORDS = 100  # words in brackets in one text
 
 _ADDRESS = re.compile(r"\s*https?:", re.IGNORECASE)
 _MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._:/-]*"
@@ -98,8 +98,8 @@ def refusal(fixture: Recording) -> tuple[str, int] | None:
     for entry in fixture.entries:
         values = (*walk(entry.value), *member_names(entry.value))
         texts = (each for each in values if isinstance(each, str))
-        if any(len(parts(text)) > 2 * MOST_WORDS for text in texts):
-            return f"there are more than {MOST_WORDS} words in brackets in one text", entry.line
+        if any(len(parts(text)) > 2 * MAX_WORDS for text in texts):
+            return f"there are more than {MAX_WORDS} words in brackets in one text", entry.line
     return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, WrappedReader
 
-LONGEST = 16 * 2**20  # bytes: of a longer line only the beginning is heard
+MAX_HEARD_LINE = 16 * 2**20  # bytes: of a longer line only the beginning is heard
 
 # (line, size): a line without its end and how long it was; None for the end of the stream
 LineListener = Callable[[bytes | None, int], None]
@@ -48,8 +48,8 @@ class _Lines:
         self._keep(rest)
 
     def _keep(self, part: bytes) -> None:
-        if self._size < LONGEST:
-            self._begun.append(part[: LONGEST - self._size])
+        if self._size < MAX_HEARD_LINE:
+            self._begun.append(part[: MAX_HEARD_LINE - self._size])
         self._size += len(part)
 
     def end(self) -> None:

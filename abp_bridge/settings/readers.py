@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-LONGEST = 86_400.0  # seconds, a day: the longest time that can be set
+MAX_SECONDS = 86_400.0  # seconds, a day: the longest time that can be set
 OFF = "off"
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -38,8 +38,8 @@ def read_duration(text: str, unit: Literal["ms", "s"], *, positive: bool = False
         raise ValueError(f"it must be a number of {name}, or have a unit: 500ms, 30s, 2min")
     if positive and seconds == 0:
         raise ValueError("it must be more than 0")
-    if not 0 <= seconds <= LONGEST:
-        raise ValueError(f"it must be from 0 to {LONGEST / _UNITS[unit]:.0f} {name} (a day)")
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise ValueError(f"it must be from 0 to {MAX_SECONDS / _UNITS[unit]:.0f} {name} (a day)")
     return seconds
 
 

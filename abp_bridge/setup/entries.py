@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, as_texts
-from abp_bridge.setup.formats.text import find, holding, merged
+from abp_bridge.setup.formats.text import find, holding, merge
 from abp_bridge.setup.hosts import DISPLAY_VARIABLES, Layout, SetupHost, Shape
 
 _PROGRAMS = ("abp-bridge", "abp-bridge.exe")
@@ -154,7 +154,7 @@ class Wanted:
     @property
     def entry(self) -> JsonValue:
         """All of it, as it is where nothing was."""
-        return merged(self.set, self.filled)
+        return merge(self.set, self.filled)
 
 
 def write_launch(shape: Shape, launch: Launch) -> JsonObject:

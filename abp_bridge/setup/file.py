@@ -18,7 +18,7 @@ from abp_bridge.setup.errors import SetupError
 
 logger = logging.getLogger(__name__)
 
-LARGEST = 8 * 2**20  # bytes of a file that is read
+MAX_FILE = 8 * 2**20  # bytes of a file that is read
 ANOTHER = "Mend that first, or name another file: --file FILE"
 BACKUP = ".before-abp-bridge"  # behind the file's name
 MADE = ".made-by-abp-bridge"  # in a folder that was made for a file: how many were, that the last
@@ -63,15 +63,15 @@ def read_content(file: Path) -> bytes | None:
         if stat.S_IFMT(file.stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
             raise SetupError(f"{file} cannot be read: it is a device or a pipe. {ANOTHER}")
         with file.open("rb") as opened:
-            content = opened.read(LARGEST + 1)
+            content = opened.read(MAX_FILE + 1)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise SetupError(f"{file} cannot be read: {why}. {ANOTHER}") from None
-    if len(content) > LARGEST:
+    if len(content) > MAX_FILE:
         raise SetupError(
-            f"{file} has more than {LARGEST // 2**20} MiB: it is left alone. {ANOTHER}"
+            f"{file} has more than {MAX_FILE // 2**20} MiB: it is left alone. {ANOTHER}"
         )
     return content
 

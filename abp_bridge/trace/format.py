@@ -32,7 +32,7 @@ BEHIND = {"acp": AGENT, "mcp": SERVER}
 TOOLS = "tools"
 MODEL = "app model"  # the person's own
 
-DEEPEST = 200  # levels of a message: what nests more is cut in a trace, and refused in a file
+MAX_MESSAGE_LEVELS = 200  # what nests more is cut in a trace, and refused in a file
 MAX_PATIENCE = 60  # seconds that a fixture may wait: a test must end
 
 _APPS = r"app(?: [A-Za-z0-9][A-Za-z0-9._-]{0,39})?"
@@ -151,8 +151,8 @@ def read(text: str) -> list[Recording]:
             ) from None
         if not isinstance(value, Mapping):
             raise TraceError("this must be a JSON object", number)
-        if is_deeper(value, DEEPEST + 1):  # the line around it is one too
-            raise TraceError(f"this is nested more than {DEEPEST} levels deep", number)
+        if is_deeper(value, MAX_MESSAGE_LEVELS + 1):  # the line around it is one too
+            raise TraceError(f"this is nested more than {MAX_MESSAGE_LEVELS} levels deep", number)
         if TRACE in value or FIXTURE in value:
             found.append((_head(value, number), []))
         elif not found:

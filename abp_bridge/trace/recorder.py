@@ -45,7 +45,7 @@ from abp_bridge.settings import TABLE, Settings, to_environment, usual_settings
 from abp_bridge.trace.format import (
     BEHIND,
     BRIDGE,
-    DEEPEST,
+    MAX_MESSAGE_LEVELS,
     MODEL,
     TOOLS,
     Entry,
@@ -163,7 +163,7 @@ class Recorder:
             message = parse(line) if size == len(line) else None
         except ValueError:
             message = None
-        if message is not None and not is_deeper(message, DEEPEST):
+        if message is not None and not is_deeper(message, MAX_MESSAGE_LEVELS):
             self.message(sender, to, message)
         else:
             raw = Entry("raw", line.decode(errors="replace"), sender, to)

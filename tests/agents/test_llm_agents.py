@@ -44,7 +44,7 @@ from abp_bridge.replay import model_api
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.streams import accept
-from abp_bridge.rpc.tap import LONGEST, observe_stream
+from abp_bridge.rpc.tap import MAX_HEARD_LINE, observe_stream
 from abp_bridge.settings import misspelt
 
 Json = Any
@@ -488,10 +488,10 @@ async def test_an_event_that_a_tap_cannot_keep_is_not_taken_for_whole() -> None:
 
     transcript = Transcript(partial(observe_stream, read=read, written=read), "", "")
     await transcript.on_response(200, {}, events=True)
-    for piece in (b"data: ", bytes(LONGEST), b"more", b"\n"):
+    for piece in (b"data: ", bytes(MAX_HEARD_LINE), b"more", b"\n"):
         await transcript.hear(piece)
     kept, size = sizes[-1]
-    assert kept == LONGEST < size
+    assert kept == MAX_HEARD_LINE < size
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from abp_bridge.apps.browser.console import (
     BURST,
     CUT_SECRET,
     FULL,
-    MOST_LOOKED_AT,
+    MAX_LOOKED_AT,
     RATE,
     Console,
     show_place,
@@ -70,6 +70,6 @@ def test_where_a_line_was_cut_no_beginning_of_a_secret_stands() -> None:
             shown, cut = console.replace_secrets(beginning, 2)
             assert shown.strip("x") == ""
             assert len(shown) + cut == len(beginning) + 2
-    long = f"hunter{'x' * 2 * MOST_LOOKED_AT}"
-    assert console.replace_secrets(long)[1] == len(long) - (MOST_LOOKED_AT - CUT_SECRET)
+    long = f"hunter{'x' * 2 * MAX_LOOKED_AT}"
+    assert console.replace_secrets(long)[1] == len(long) - (MAX_LOOKED_AT - CUT_SECRET)
     assert said_by(console, told, "PIN 271828.") == "its page's console has an error: PIN [secret]."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from abp_bridge.bridge.routing import Routing
-from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant, limit
+from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant, narrow
 from abp_bridge.core.question import (
     Answer,
     AnsweredBy,
@@ -59,12 +59,12 @@ def test_one_field_that_may_stay_empty_refuses_no_form() -> None:
         (PAGE, ()),
         (form, ("key", "proof")),
     ]
-    asked_there = limit(question, found[1])
+    asked_there = narrow(question, found[1])
     assert asked_there.fields == (name,)
     assert asked_there.note == "(Not all of it can be asked here. What stays empty: key, A proof)"
-    assert limit(question, found[0]) is question
+    assert narrow(question, found[0]) is question
     buttons = Attempt(BUTTONS, found[1].cell, ("key",))
-    assert limit(question, buttons).note == "(Here there are only buttons. What stays empty: key)"
+    assert narrow(question, buttons).note == "(Here there are only buttons. What stays empty: key)"
     nothing_else = replace(question, fields=(key, file))
     assert [*Routing(nothing_else, [form]).attempts()] == []
     needed = replace(question, fields=(name, replace(key, required=True)))

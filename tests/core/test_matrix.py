@@ -18,8 +18,8 @@ from abp_bridge.core.matrix import (
     can_ask,
     candidate_attempts,
     find_cell,
-    limit,
     missing_surface,
+    narrow,
     order_of,
     refusals,
     shape,
@@ -440,8 +440,8 @@ def test_the_ladder_of_a_question(
 def test_what_is_left_out_is_no_part_of_what_is_asked_there() -> None:
     question = asked(YES, replace(TEXT, required=False))
     in_words, by_buttons = candidate_attempts(question, [PERMISSION, SAID])
-    assert limit(question, in_words) is question
-    rest = limit(question, by_buttons)
+    assert narrow(question, in_words) is question
+    rest = narrow(question, by_buttons)
     assert (rest.fields, rest.note) == (
         (YES,),
         "(Here there are only buttons. What stays empty: name)",
@@ -453,7 +453,7 @@ def test_what_can_only_be_kept_is_asked_and_said() -> None:
     question = replace(asked(YES, town, replace(TEXT, required=False)), wrapped=False)
     [by_buttons] = candidate_attempts(question, [PERMISSION])
     assert (by_buttons.left_out, by_buttons.kept) == (("name",), ("town",))
-    there = limit(question, by_buttons)
+    there = narrow(question, by_buttons)
     assert [each.name for each in there.fields] == ["news", "town"]
     assert [each.value for each in there.fields[1].choices] == ["Ulm"]
     assert there.note == (
@@ -461,7 +461,7 @@ def test_what_can_only_be_kept_is_asked_and_said() -> None:
     )
     alone = replace(asked(town), wrapped=True)
     [only] = candidate_attempts(alone, [PERMISSION])
-    assert limit(alone, only).note == (
+    assert narrow(alone, only).note == (
         "(Here there are only buttons. What is proposed can only be kept)"
     )
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.matrix import Surface, SurfaceVariant, candidate_attempts, limit
+from abp_bridge.core.matrix import Surface, SurfaceVariant, candidate_attempts, narrow
 from abp_bridge.core.menu import MIN_STEPS, Menu, MenuResult, Step, as_kept, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
@@ -404,7 +404,7 @@ def test_a_remark_of_the_bridges_is_in_the_text_of_each_step_and_in_no_title() -
 def by_buttons(question: Question) -> Question:
     """What of it is asked where there are only buttons."""
     [attempt] = candidate_attempts(question, [SurfaceVariant(Surface.ACP_PERMISSION)])
-    return limit(question, attempt)
+    return narrow(question, attempt)
 
 
 def test_a_proposed_text_is_kept_left_empty_or_declined() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.core import parameters
-from abp_bridge.core.question import LONGEST_MESSAGE
+from abp_bridge.core.question import MAX_MESSAGE
 
 Json = Any
 
@@ -32,4 +32,4 @@ def test_each_parameter_stands_on_a_line_whole_without_secrets(params: Json, wor
 
 def test_no_more_is_said_than_anybody_could_be_shown() -> None:
     params = {f"p{number}": "x" * 60_000 for number in range(100)}
-    assert len(parameters.describe(params)) < 4 * LONGEST_MESSAGE
+    assert len(parameters.describe(params)) < 4 * MAX_MESSAGE

@@ -8,7 +8,7 @@ from hypothesis import given
 from support.json_strategies import json_values
 
 from abp_bridge.core.json_value import JsonValue, member_names, walk
-from abp_bridge.core.revealed import LONGEST_NAME, MAX_NAMES, Revealed
+from abp_bridge.core.revealed import MAX_NAME, MAX_NAMES, Revealed
 
 HIDDEN = "pay\u202elater"
 SHOWN = "pay\\u202elater"
@@ -30,7 +30,7 @@ def test_two_names_that_look_alike_are_both_there() -> None:
 
 def test_only_the_newest_and_short_texts_are_known_again() -> None:
     conversation = Revealed()
-    long = "\x1b" * LONGEST_NAME
+    long = "\x1b" * MAX_NAME
     texts = [f"{number}\x1b" for number in range(MAX_NAMES + 1)]
     shown = conversation.outward([long, *texts])
     assert isinstance(shown, list)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.question import AnsweredBy
-from abp_bridge.protocols.host_words import LONGEST, read_answered_by, read_host_words
+from abp_bridge.protocols.host_words import MAX_HOST_WORDS, read_answered_by, read_host_words
 
 Json = Any
 
@@ -34,7 +34,7 @@ def test_the_words_of_a_host(result: Json, words: str) -> None:
 
 def test_they_are_bounded() -> None:
     said = read_host_words({"reason": "x" * 10_000})
-    assert said == "x" * LONGEST + " … [9700 more characters not shown]"
+    assert said == "x" * MAX_HOST_WORDS + " … [9700 more characters not shown]"
 
 
 @pytest.mark.parametrize(

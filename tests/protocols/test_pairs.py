@@ -18,7 +18,7 @@ from abp_bridge.core.matrix import (
     Surface,
     SurfaceVariant,
     candidate_attempts,
-    limit,
+    narrow,
 )
 from abp_bridge.core.menu import Menu, MenuResult, yes_or_no
 from abp_bridge.core.question import (
@@ -90,7 +90,7 @@ def on_agent(question: Question, meant: Json, version: str) -> Json:
 def by_buttons(question: Question, meant: Json, version: str) -> Json:
     """Whatever is meant is pressed, or what leads to it."""
     [attempt] = candidate_attempts(question, [SurfaceVariant(Surface.ACP_PERMISSION)])
-    question = limit(question, attempt)
+    question = narrow(question, attempt)
     menu, left = Menu(question), list[str]()
     for field in question.fields:
         value = meant[field.name]

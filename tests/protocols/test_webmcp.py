@@ -492,7 +492,7 @@ def test_a_site_that_stops_the_sending_and_says_nothing_may_have_acted() -> None
 def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
     for outcome in Outcome:
         for who in (AnsweredBy.PERSON, AnsweredBy.HOST_POLICY):
-            failure = results.refused(Answer(outcome, who, reason="R.")).failure
+            failure = results.refusal_result(Answer(outcome, who, reason="R.")).failure
             assert failure is not None
             assert failure.message.startswith("Nothing was sent: ")
             assert failure.message.endswith(" R.")
@@ -502,10 +502,10 @@ def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
         AnsweredBy.SCRIPT: "an answers file said no",
         AnsweredBy.MODEL: "a model said no",
     }.items():
-        failure = results.refused(Answer(Outcome.DECLINED, who)).failure
+        failure = results.refusal_result(Answer(Outcome.DECLINED, who)).failure
         assert failure is not None
         assert failure.message == f"Nothing was sent: {words}."
-    unsent = results.unsent("a", retryable=True).failure
+    unsent = results.unsent_result("a", retryable=True).failure
     assert unsent is not None
     assert unsent.retryable
 

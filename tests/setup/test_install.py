@@ -307,8 +307,9 @@ def test_a_file_that_cannot_take_it_is_left_alone(case: str, bridge: Bridge) -> 
 def test_doctor_and_the_list_of_hosts_look_at_any_file(
     case: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for format in ("jsonc", "toml", "yaml"):  # that are reached sooner
-        monkeypatch.setattr(f"abp_bridge.setup.formats.{format}.MOST", 2_000)
+    limits = ("jsonc.MAX_VALUES", "toml.MAX_VALUES", "yaml.MAX_YAML_VALUES")
+    for limit in limits:  # that are reached sooner
+        monkeypatch.setattr(f"abp_bridge.setup.formats.{limit}", 2_000)
     host, content, _ = REFUSED[case]
     file = write(file_of(host), content)
     before = file.read_bytes()

@@ -30,7 +30,7 @@ from abp_bridge.settings import Settings, SettingsError, read_settings
 GRACE = 0.6  # seconds to close in, before what is left is killed
 KEEPING_GRACE = 1.2  # ... where it writes down what is kept
 KILLED = 0.25  # seconds for the killed to be gone
-LONGEST_PATH = 55  # of that folder; a socket's path has at most 103 bytes on some systems
+MAX_PATH = 55  # of that folder; a socket's path has at most 103 bytes on some systems
 SWEEPS = (0, 0.01, 0.05, 0.2)  # seconds before each attempt to take their files away
 
 # Else a page's STUN goes around every proxy. The second is the flag's name in older versions.
@@ -302,7 +302,7 @@ def _folder() -> str:
     makes in it.
     """
     folder = make_folder()
-    if len(os.fsencode(folder)) > LONGEST_PATH:
+    if len(os.fsencode(folder)) > MAX_PATH:
         remove_folder(folder)
         folder = make_folder("/tmp")  # noqa: S108 - the folder in it is our own
     return folder

@@ -33,12 +33,12 @@ logger = logging.getLogger(__name__)
 
 NAME = f"notifications/{NoticeKind.CONSOLE.value}"
 LAST = 5  # lines in the error of a page that cannot be connected
-LONGEST = 600  # characters of a line
+MAX_LINE = 600  # characters of a line
 FULL = "it has more than is told at once: what follows is counted"
 BURST, RATE = 50.0, 2.0  # lines that are told at once, and more of them in a second
-LONGEST_ADDRESS = 300  # characters of one in a line
-LONGEST_SECRET = 64 * 1024  # characters that are looked for of one; a longer one is a file
-MOST_LOOKED_AT = 64 * 1024  # characters of a line, in which secrets are looked for
+MAX_ADDRESS = 300  # characters of one in a line
+MAX_SECRET = 64 * 1024  # characters that are looked for of one; a longer one is a file
+MAX_LOOKED_AT = 64 * 1024  # characters of a line, in which secrets are looked for
 CUT_SECRET = 64 * PIECE  # characters that the beginning of a secret takes, however it is spelled
 
 
@@ -100,7 +100,7 @@ class Console:
         shown, beyond = self.replace_secrets(words, cut)
         data: dict[str, JsonValue] = {
             "level": level,
-            "message": label(shown, LONGEST, beyond=beyond),
+            "message": label(shown, MAX_LINE, beyond=beyond),
             **({"at": self.show_place(at)} if at else {}),
             **({"lost": self._lost} if self._lost else {}),
         }
@@ -118,7 +118,7 @@ class Console:
         for each in leaves(value):
             whole = isinstance(each, float) and each.is_integer()
             for text in {str(each), str(int(each)) if whole else str(each)}:
-                self._secrets.add(text[:LONGEST_SECRET], SECRET)
+                self._secrets.add(text[:MAX_SECRET], SECRET)
                 self._knows_secrets = True
 
     def replace_secrets(self, words: str, cut: int = 0) -> tuple[str, int]:
@@ -134,8 +134,8 @@ class Console:
         Returns:
             What is left of them, and how many characters the text has after that.
         """
-        cut += len(words[MOST_LOOKED_AT:])
-        words = words[:MOST_LOOKED_AT]
+        cut += len(words[MAX_LOOKED_AT:])
+        words = words[:MAX_LOOKED_AT]
         shown = self._secrets.present_in([words]).replace(words)
         if cut and self._knows_secrets:
             cut += len(shown[-CUT_SECRET:])
@@ -150,7 +150,7 @@ class Console:
         """An address that the page went to, without what may be secret by where it stands."""
         shown, cut = self.replace_secrets(url)
         where = re.split(r"[?#]", re.sub(r"^([\w+]+://)[^/?#]*@", r"\1", shown))[0]
-        return label(where, LONGEST_ADDRESS, beyond=cut)
+        return label(where, MAX_ADDRESS, beyond=cut)
 
     @property
     def said(self) -> str:

@@ -13,8 +13,8 @@ from abp_bridge.apps.browser.fetch import Guard, get
 from abp_bridge.core.magic import sniff
 from abp_bridge.interfaces.app import AppError
 
-LARGEST = 65_536  # bytes; ABP has 192 x 192 pixels
-WIDEST = 1_024  # pixels, either way: what unpacks to more is a burden
+MAX_ICON_BYTES = 65_536  # bytes; ABP has 192 x 192 pixels
+MAX_ICON_PIXELS = 1_024  # pixels, either way: what unpacks to more is a burden
 LIMIT = 5.0  # seconds
 
 _SIZE = struct.Struct(">II")  # width and height, behind a PNG's mark and the name of its head
@@ -38,10 +38,10 @@ async def fetch_icon(url: str, guard: Guard) -> str:
     async with get(url, guard, what="app icon", accept="image/png", limit=LIMIT) as file:
         async for data in file.body:
             content += data
-            if len(content) > LARGEST:
-                raise AppError(f"an icon may have {LARGEST} bytes")
+            if len(content) > MAX_ICON_BYTES:
+                raise AppError(f"an icon may have {MAX_ICON_BYTES} bytes")
     if sniff(content) != "image/png" or len(content) < _SIZE_AT + _SIZE.size:
         raise AppError("an icon must be a PNG")
-    if max(_SIZE.unpack_from(content, _SIZE_AT)) > WIDEST:
-        raise AppError(f"an icon may be {WIDEST} pixels wide and high")
+    if max(_SIZE.unpack_from(content, _SIZE_AT)) > MAX_ICON_PIXELS:
+        raise AppError(f"an icon may be {MAX_ICON_PIXELS} pixels wide and high")
     return f"data:image/png;base64,{base64.b64encode(content).decode()}"

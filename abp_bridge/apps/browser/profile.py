@@ -23,7 +23,7 @@ from abp_bridge.rpc.private_files import PlaceError, private_folder, write_priva
 MARK = "abp-bridge.lock"  # in each folder of ours; locked, and with who uses it, while one does
 _BROWSERS_OWN = ("Local State", "First Run", "Default", "Preferences", "Cookies")
 _RESTORE = 1  # Chromium's word in its preferences for "continue where you left off"
-_LONGEST_MARK = 200  # bytes of it that are read
+_MAX_MARK = 200  # bytes of it that are read
 
 
 class ProfileError(AppError):
@@ -112,7 +112,7 @@ def _lock(folder: Path, descriptor: int) -> None:
     try:
         lock(descriptor)
     except BlockingIOError:
-        process = os.pread(descriptor, _LONGEST_MARK, 0).decode(errors="replace").strip()
+        process = os.pread(descriptor, _MAX_MARK, 0).decode(errors="replace").strip()
         who = f"process {process}" if process.isdecimal() else "another process"
         raise ProfileError(
             f"The profile {folder} is in use by {who}, another abp-bridge. End that one, or give"

@@ -41,9 +41,9 @@ from abp_bridge.protocols.webmcp.hand import (
 )
 from abp_bridge.protocols.webmcp.results import (
     decode_response,
-    refused,
+    refusal_result,
     unknown_outcome,
-    unsent,
+    unsent_result,
 )
 from abp_bridge.protocols.webmcp.secrets import clean_question, clean_value
 from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
@@ -106,7 +106,7 @@ class ToolCall:
         except CallRefusedError as problem:
             result = self._refused(str(problem))
         except RemoteProtocolError as problem:
-            result = unsent(f"it cannot be put to anybody: {problem}", problem.code)
+            result = unsent_result(f"it cannot be put to anybody: {problem}", problem.code)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._leave()
@@ -117,7 +117,7 @@ class ToolCall:
         if wanted["properties"]:
             answer = await self._ask(self._secret_question(wanted))
             if answer.outcome is not Outcome.ACCEPTED:
-                return refused(answer)
+                return refusal_result(answer)
             self._hide(answer.content)
             params = {**params, **answer.content}
         if not self.tool.read_only:
@@ -133,7 +133,7 @@ class ToolCall:
     def _refused(self, words: str) -> CallResult:
         """What the browser refused to do, or did not survive."""
         if self._page.lost:
-            return unsent(GONE, "DISCONNECTED", retryable=True)
+            return unsent_result(GONE, "DISCONNECTED", retryable=True)
         return decode_response({"status": "Error", "errorText": words})
 
     def _silent(self, why: str, params: JsonObject) -> CallResult:
@@ -174,7 +174,7 @@ class ToolCall:
             silent = waiting.cancelled_caught
             tasks.cancel_scope.cancel()
         if self._stopped:
-            return unsent("the form was no longer what had been read")
+            return unsent_result("the form was no longer what had been read")
         if invocation.response is not None:
             return self._decode(invocation.response, sent)
         if invocation.gone:

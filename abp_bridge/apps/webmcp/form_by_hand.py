@@ -20,7 +20,7 @@ from abp_bridge.protocols.webmcp.hand import (
     says_done,
     unknown_after_hand,
 )
-from abp_bridge.protocols.webmcp.results import unsent
+from abp_bridge.protocols.webmcp.results import unsent_result
 
 MAX_HANDED = 3  # times that they are asked whether its button can be pressed now
 
@@ -118,4 +118,4 @@ class FormByHand(ToolCall):
             raise CallEndedError(needs_window(why, NEXT_STEP))
         if self._page.window.in_hand:
             words = "its person has the page in hand for another call"
-            raise CallEndedError(unsent(words, "RATE_LIMITED", retryable=True))
+            raise CallEndedError(unsent_result(words, "RATE_LIMITED", retryable=True))

@@ -52,8 +52,8 @@ from abp_bridge.protocols.webmcp.results import (
     beforeunload_result,
     decode_response,
     left_by_itself,
-    refused,
-    unsent,
+    refusal_result,
+    unsent_result,
     was_ended,
 )
 from abp_bridge.rpc.temporary import make_folder, remove_folder
@@ -78,7 +78,7 @@ class FormCall(FormByHand):
         if taken := sorted(withheld_controls(before).keys() & params.keys()):
             names = ", ".join(map(label, taken))
             why = f"{names} cannot be given in a call: the person gives it, where the form wants it"
-            return unsent(why, "INVALID_PARAMS")
+            return unsent_result(why, "INVALID_PARAMS")
         try:
             if self.tool.autosubmit:
                 return await self._send_at_once(params)
@@ -94,7 +94,7 @@ class FormCall(FormByHand):
             return ended.result
 
     def _silent(self, why: str, params: JsonObject) -> CallResult:
-        return super()._silent(why, params) if self._sent else unsent(why, "TIMEOUT")
+        return super()._silent(why, params) if self._sent else unsent_result(why, "TIMEOUT")
 
     def _decode(self, response: JsonObject, sent: JsonObject) -> CallResult:
         if self._sent and was_ended(response):  # as a page empties a form that it has sent
@@ -131,7 +131,7 @@ class FormCall(FormByHand):
                 note = f"Nothing was sent yet: {why}." if why else ""
                 await self._have_given(self._form, before, places, note)
             if not await self._form.guard():
-                raise CallEndedError(unsent(OTHER_FORM))
+                raise CallEndedError(unsent_result(OTHER_FORM))
             await self._obstacles.begin()
             self._sent = True
             await self._invoke(params)
@@ -141,7 +141,7 @@ class FormCall(FormByHand):
             self._forget_call()
             named = ", ".join(find_changes(before, stopped, ())[:MAX_NAMED])
             why = f"its page changes {named or 'what it sends'} as it is filled in"
-        raise CallEndedError(unsent(why))
+        raise CallEndedError(unsent_result(why))
 
     def _forget_call(self) -> None:
         """Nothing was sent by it, and it is over."""
@@ -169,12 +169,12 @@ class FormCall(FormByHand):
         try:
             content = await self._accepted(await self._make_question(before, note, places))
         except HandNeededError as need:  # the call is what sends it: there is nothing to do by hand
-            raise CallEndedError(unsent(str(need), "NOT_SUPPORTED")) from None
+            raise CallEndedError(unsent_result(str(need), "NOT_SUPPORTED")) from None
         now = await form.read(is_called=True)
         fixed = {at: each.state for at, each in enumerate(before.controls) if each.fixed}
         is_same = now.shape == before.shape and not changed_places(now, fixed)
         if not is_same or find_changes(before, now, ()):  # a place may be another's by now
-            raise CallEndedError(unsent(OTHER_FORM))
+            raise CallEndedError(unsent_result(OTHER_FORM))
         if places:
             await form.set(answered_states(before, content, places), places)
             await form.read(is_called=True)
@@ -212,12 +212,12 @@ class FormCall(FormByHand):
                 return left_by_itself()
             return result
         if self._page.lost or (invocation is not None and invocation.gone):
-            return unsent(self._page.lost or GONE, "DISCONNECTED", retryable=True)
+            return unsent_result(self._page.lost or GONE, "DISCONNECTED", retryable=True)
         if invocation is not None and invocation.is_lost:
-            return unsent(invocation.hint, "CANCELLED")
+            return unsent_result(invocation.hint, "CANCELLED")
         if invocation is not None and invocation.has_lost_form:
-            return unsent(FORM_GONE, "CANCELLED")
-        return unsent(otherwise)
+            return unsent_result(FORM_GONE, "CANCELLED")
+        return unsent_result(otherwise)
 
     # --- asking ---
 
@@ -252,7 +252,7 @@ class FormCall(FormByHand):
         )
         if await self._page.window.exists():
             raise HandNeededError(why)
-        return unsent(f"{why}. By hand it may go. {NEXT_STEP}")
+        return unsent_result(f"{why}. By hand it may go. {NEXT_STEP}")
 
     async def _describe_need(self, form: Form) -> str:
         """What is said with the question of a form of which a part takes a hand.
@@ -302,7 +302,7 @@ class FormCall(FormByHand):
         asks_only = question.kind is Kind.CONFIRM  # a form may have a field of that name
         said_no = asks_only and answer.content.get(SEND) is False
         if answer.outcome is not Outcome.ACCEPTED or said_no:
-            raise CallEndedError(refused(answer))
+            raise CallEndedError(refusal_result(answer))
         secret = {each.name for each in question.fields if each.secret}
         self._hide([value for name, value in answer.content.items() if name in secret])
         return answer.content
@@ -355,7 +355,7 @@ class FormCall(FormByHand):
         """
         assert self._invocation is not None
         if not await self._session.cancel(self._invocation):
-            raise CallEndedError(unsent("the page does not let go of the call before"))
+            raise CallEndedError(unsent_result("the page does not let go of the call before"))
         if self._invocation.gone:
             raise CallEndedError(self._describe_end(GONE))
         self._session.release(self._invocation)

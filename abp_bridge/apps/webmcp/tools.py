@@ -21,7 +21,7 @@ from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.webmcp.form import withheld_controls
-from abp_bridge.protocols.webmcp.results import unsent
+from abp_bridge.protocols.webmcp.results import unsent_result
 from abp_bridge.protocols.webmcp.secrets import REPEATED, clean_tool
 from abp_bridge.protocols.webmcp.tools import (
     Key,
@@ -164,17 +164,17 @@ class WebMcpTools:
                 await self._ended.wait()
         tool = self._session.tools.get(key)
         if self._page.lost or self._page.listener is None:
-            return unsent("its page is gone: reconnect with abp_connect", "DISCONNECTED")
+            return unsent_result("its page is gone: reconnect with abp_connect", "DISCONNECTED")
         if tool is None:
             words = f"The page does not offer {label(capability)} any more."
             return failed("UNKNOWN_CAPABILITY", words)
         told = (self._told or {}).get(key, tool)
         if told.read_only > tool.read_only or told.needs_approval < tool.needs_approval:
             words = "the page says by now that it may do more than was listed: look what it offers"
-            return unsent(words, "PERMISSION_REQUIRED", retryable=True)
+            return unsent_result(words, "PERMISSION_REQUIRED", retryable=True)
         if self._page.window.in_hand:
             words = "its person has the page in hand, and nobody else may touch it"
-            return unsent(words, "RATE_LIMITED", retryable=True)
+            return unsent_result(words, "RATE_LIMITED", retryable=True)
         if key in self._busy:
             other, since = self._busy[key]
             age = anyio.current_time() - since
@@ -183,7 +183,7 @@ class WebMcpTools:
                 " form: it is free once that is answered or taken back, or was not answered for"
                 f" {self._unanswered:g} s"
             )
-            return unsent(words, "RATE_LIMITED", retryable=True)
+            return unsent_result(words, "RATE_LIMITED", retryable=True)
         self._running += 1
         if tool.node is not None:
             self._busy[key] = call, anyio.current_time()

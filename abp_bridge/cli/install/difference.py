@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 
-MOST_COMPARED = 10**8  # pairs of lines: of more, hard ones would be compared for minutes
+MAX_COMPARED = 10**8  # pairs of lines: of more, hard ones would be compared for minutes
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
@@ -17,7 +17,7 @@ def changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
     rest = range(1, shorter - start + 1)
     end = next((at - 1 for at in rest if before[-at] != after[-at]), len(rest))
     old, new = before[start : len(before) - end], after[start : len(after) - end]
-    if len(old) * len(new) > MOST_COMPARED:
+    if len(old) * len(new) > MAX_COMPARED:
         yield f"  ({len(old):,} lines become {len(new):,}, from line {start + 1}: too many to show)"
         return
     for kind, *places in difflib.SequenceMatcher(None, old, new).get_opcodes():

@@ -30,7 +30,7 @@ from abp_bridge.interfaces.surface import (
 )
 from abp_bridge.protocols.abp import PREFIX, PROGRESS, agent
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
-from abp_bridge.protocols.host_words import LONGEST
+from abp_bridge.protocols.host_words import MAX_HOST_WORDS
 from abp_bridge.protocols.mcp.model_messages import encode_address
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
@@ -132,7 +132,7 @@ class AbpSession:
             answer.content,
             reply.seconds,
             answered_by=answer.answered_by,
-            host_words=label(answer.reason, LONGEST),
+            host_words=label(answer.reason, MAX_HOST_WORDS),
         )
 
     async def _request(self, method: str, params: JsonObject) -> Reply:

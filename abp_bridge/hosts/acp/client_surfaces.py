@@ -32,7 +32,7 @@ from abp_bridge.interfaces.surface import (
     median,
 )
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.host_words import LONGEST
+from abp_bridge.protocols.host_words import MAX_HOST_WORDS
 from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -227,7 +227,7 @@ class ClientSurfaces:
         if isinstance(error, ConnectionClosedError):
             raise HostDisconnectedError from None
         if error.code == acp.REQUEST_CANCELLED:
-            words = label(error, LONGEST)
+            words = label(error, MAX_HOST_WORDS)
             return SurfaceResponse(Outcome.CANCELLED, seconds=error.seconds, host_words=words)
         lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
         if lasting and variant.surface is not Surface.ACP_PERMISSION:

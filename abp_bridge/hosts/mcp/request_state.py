@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NONCE = 12  # bytes
 _PURPOSE = b"abp-bridge requestState"
-LONGEST = 4_096  # characters
+MAX_STATE = 4_096  # characters
 
 
 class InvalidRequestStateError(AbpBridgeError):
@@ -74,7 +74,7 @@ class RequestStateCodec:
         from cryptography.exceptions import InvalidTag
 
         try:
-            if len(text) > LONGEST:
+            if len(text) > MAX_STATE:
                 raise ValueError
             data = base64.b64decode(text, altchars=b"-_", validate=True)
             return RequestState(

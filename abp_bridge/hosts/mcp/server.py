@@ -23,8 +23,8 @@ from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import (
-    LONGEST_URI,
     MAX_UPDATES,
+    MAX_URI,
     RESOURCE_NOT_FOUND,
     InvalidParamsError,
     complete_result,
@@ -256,8 +256,8 @@ class McpServer:
             raise RpcError(
                 INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions"
             )
-        if len(uri := _uri(params)) > LONGEST_URI:
-            raise RpcError(INVALID_PARAMS, f"a uri may have at most {LONGEST_URI} characters")
+        if len(uri := _uri(params)) > MAX_URI:
+            raise RpcError(INVALID_PARAMS, f"a uri may have at most {MAX_URI} characters")
         self._subscriptions.subscribed.add(uri)
         return {}
 

@@ -25,7 +25,7 @@ from abp_bridge.protocols.mcp.tools import ROOM, describe_capabilities, describe
 
 _EACH_A_TOOL = "Its capabilities, each also a tool of its own:"
 _BY_CALL = "Its capabilities, to be called by abp_call (this host does not list tools again):"
-LONGEST_CALL = 86_400  # seconds, a day, that a host may give an app for one call
+MAX_CALL = 86_400  # seconds, a day, that a host may give an app for one call
 
 
 class UnknownToolError(AbpBridgeError):
@@ -161,7 +161,7 @@ class McpTools:
         if params is not None and not isinstance(params, Mapping):
             raise SessionError("INVALID_TYPE", "params must be an object.")
         seconds = as_number(timeout)
-        if timeout is not None and (seconds is None or not 0 < seconds <= LONGEST_CALL):
+        if timeout is not None and (seconds is None or not 0 < seconds <= MAX_CALL):
             raise SessionError(
                 "INVALID_PARAMS", "timeout must be a number of seconds, at most a day."
             )

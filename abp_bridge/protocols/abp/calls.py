@@ -30,7 +30,7 @@ from abp_bridge.errors import RemoteProtocolError
 
 VERSION = "0.1"
 MAX_CAPABILITIES = 1_000  # each is a tool of its own in the host's list, which a model reads
-LONGEST_NAME = 120  # characters of a capability's name: a model must be able to say it back
+MAX_NAME = 120  # characters of a capability's name: a model must be able to say it back
 MAX_LISTED = 10_000  # entries of a list that are read, callable or not
 MAX_REQUIREMENTS = 50  # of one capability; more no model minds before it calls
 MAX_NAMED = 1_000  # capabilities of one list that are named because they cannot be called
@@ -117,9 +117,9 @@ def decode_capabilities(raw: JsonValue) -> CapabilityList:
 def _name_problem(name: str, found: Mapping[str, Capability]) -> str:
     if not name:
         return "without a name cannot be called"
-    if len(name) > LONGEST_NAME:
-        return f"with a name of more than {LONGEST_NAME} characters cannot be called"
-    if name != sanitize.label(name, LONGEST_NAME):
+    if len(name) > MAX_NAME:
+        return f"with a name of more than {MAX_NAME} characters cannot be called"
+    if name != sanitize.label(name, MAX_NAME):
         return "with a name that cannot be shown as it is cannot be called"
     if name in found:
         return "that are listed twice are called as they were listed last"
@@ -276,7 +276,7 @@ def _capability(name: str, entry: JsonObject) -> Capability:
         output_schema=as_object(entry.get("outputSchema")),
         hints=_hints(entry.get("annotations")),
         requirements=_requirements(entry.get("requirements")),
-        alternatives=_show_all(as_texts(entry.get("alternatives")), LONGEST_NAME),
+        alternatives=_show_all(as_texts(entry.get("alternatives")), MAX_NAME),
     )
 
 

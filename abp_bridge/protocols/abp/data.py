@@ -38,7 +38,7 @@ _TEXT_TYPES = (
 )
 _LONG = 160  # longer than any digest, which is base64 too by its looks
 _VERY_LONG = 4_096  # characters of base64 that are a file though nobody knows of which kind
-_DEEPEST = 100  # levels that are looked at; a page's results have no more
+_MAX_LEVELS = 100  # levels that are looked at; a page's results have no more
 _HEAD = 4 * -(-HEAD // 3)  # characters of base64 that are the first `HEAD` bytes
 _PIECE = 2**20  # characters that are decoded at once: a multiple of four
 
@@ -102,7 +102,7 @@ def fill(data: Extracted, items: Sequence[JsonObject]) -> JsonValue:
 
 
 def _fill(data: Extracted, items: Sequence[JsonObject], depth: int) -> JsonValue:
-    if depth > _DEEPEST:
+    if depth > _MAX_LEVELS:
         return cast("JsonValue", data)  # nobody has looked there
     if isinstance(data, Place):
         beside = {name: _fill(each, items, depth + 1) for name, each in data.beside.items()}
@@ -146,7 +146,7 @@ def _is_header_value(value: str) -> bool:
 
 
 def _replace(value: JsonValue, found: Found, depth: int) -> Extracted:
-    if depth > _DEEPEST:
+    if depth > _MAX_LEVELS:
         return value
     if isinstance(value, str):
         blob = _from_text(value)

@@ -29,7 +29,7 @@ _KEYWORDS = (
     *("additionalProperties", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions"),
     *("enumNames", "readOnly", "writeOnly", "contentMediaType", "contentEncoding"),
 )
-_DEEPEST = 32  # levels of a schema that are looked at
+_MAX_LEVELS = 32  # levels of a schema that are looked at
 
 
 def known_members(kind: Kind) -> Sequence[str]:
@@ -44,7 +44,7 @@ def find_misspelt(kind: Kind, params: JsonObject) -> Iterator[str]:
     yield from find_near("the params have", params, known_members(kind))
     for option in as_list(params.get("options")) if kind is Kind.SELECT else ():
         yield from find_near("an option has", as_object(option), _OPTION)
-    yield from _find_in_schema(params.get("schema"), _DEEPEST)
+    yield from _find_in_schema(params.get("schema"), _MAX_LEVELS)
 
 
 def _find_in_schema(schema: JsonValue, depth: int) -> Iterator[str]:

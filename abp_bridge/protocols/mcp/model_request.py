@@ -31,7 +31,7 @@ from abp_bridge.core.json_value import (
     as_text,
     as_texts,
 )
-from abp_bridge.core.question import LONGEST_MESSAGE, Question
+from abp_bridge.core.question import MAX_MESSAGE, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import encode_sampling
 from abp_bridge.protocols.mcp.sampling import SAMPLED, is_servers_own
@@ -39,7 +39,7 @@ from abp_bridge.protocols.mcp.sampling import SAMPLED, is_servers_own
 _ROLES: dict[JsonValue, Role] = {"user": "user", "assistant": "assistant"}
 # Advice, or what the person decides: that it is not followed is said with the answer.
 _IGNORED = ("modelPreferences", "includeContext", "metadata")
-MAX_SENT = LONGEST_MESSAGE // 2  # characters: quoted, line by line, they may be twice as many
+MAX_SENT = MAX_MESSAGE // 2  # characters: quoted, line by line, they may be twice as many
 MAX_IMAGE = 5 * 2**20  # bytes: what each provider takes
 MAX_IMAGES = 8 * 2**20  # bytes of all in one request; in base64 they fit a line of JSON-RPC
 MAX_TOKENS = 1_000_000  # nobody's answer is longer; a number beyond is none
@@ -104,9 +104,9 @@ def _clean(text: JsonValue) -> str:
     """All of a text, without what no eye sees in it."""
     if not isinstance(text, str):
         raise _no_text()
-    if len(text) > LONGEST_MESSAGE:  # longer ones would be cut
+    if len(text) > MAX_MESSAGE:  # longer ones would be cut
         raise _too_long()
-    return sanitize.message(text, LONGEST_MESSAGE)
+    return sanitize.message(text, MAX_MESSAGE)
 
 
 def _no_text(what: JsonValue = "") -> RemoteProtocolError:

@@ -46,7 +46,7 @@ LISTENED = {
     UPDATED: UPDATES,
 }
 MAX_UPDATES = 1_000  # resources that all streams of a host watch together
-LONGEST_URI = 2_000  # characters; ours have at most some hundred
+MAX_URI = 2_000  # characters; ours have at most some hundred
 
 
 class InvalidParamsError(AbpBridgeError):
@@ -153,10 +153,10 @@ def decode_filter(params: JsonObject, words: Sequence[str] = (TOOLS, RESOURCES))
     honoured: dict[str, Json] = {word: True for word in words if wanted.get(word) is True}
     uris = wanted.get(UPDATES, [])
     if not isinstance(uris, list) or not all(
-        isinstance(uri, str) and len(uri) <= LONGEST_URI for uri in uris
+        isinstance(uri, str) and len(uri) <= MAX_URI for uri in uris
     ):
         raise InvalidParamsError(
-            INVALID_PARAMS, f"{UPDATES} must be a list of uris of at most {LONGEST_URI} characters"
+            INVALID_PARAMS, f"{UPDATES} must be a list of uris of at most {MAX_URI} characters"
         )
     return honoured | ({UPDATES: uris} if uris else {})
 

@@ -8,7 +8,7 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Failure, failed
 from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
 from abp_bridge.protocols.webmcp.form import Form
-from abp_bridge.protocols.webmcp.results import LOOK, UNKNOWN, refused
+from abp_bridge.protocols.webmcp.results import LOOK, UNKNOWN, refusal_result
 
 DONE = "done"
 MAX_NAMED = 5  # frames and fields
@@ -82,7 +82,7 @@ def end_hand(answer: Answer) -> CallResult:
     said nothing.
     """
     if reached_nobody(answer) or answer.outcome is Outcome.WITHDRAWN:
-        return refused(answer)
+        return refusal_result(answer)
     if answer.outcome in (Outcome.TIMED_OUT, Outcome.INVALID):
         return unknown_after_hand("nobody said within the time whether it is done")
     words = "It was dropped; what the page or its person had done by then is done."

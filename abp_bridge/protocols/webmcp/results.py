@@ -103,7 +103,7 @@ _REFUSALS: Mapping[Outcome, tuple[str, str, bool, bool]] = {
 }
 
 
-def refused(answer: Answer) -> CallResult:
+def refusal_result(answer: Answer) -> CallResult:
     """How a call ends whose question was not accepted, or was answered with a no."""
     code, why, retryable, cancelled = _REFUSALS[answer.outcome]
     if answer.answered_by is AnsweredBy.HOST_POLICY:
@@ -113,6 +113,8 @@ def refused(answer: Answer) -> CallResult:
     return failed(code, words, retryable=retryable, cancelled=cancelled)
 
 
-def unsent(why: str, code: str = "OPERATION_FAILED", *, retryable: bool = False) -> CallResult:
+def unsent_result(
+    why: str, code: str = "OPERATION_FAILED", *, retryable: bool = False
+) -> CallResult:
     """How a call ends that the page or the bridge ended before anything was sent."""
     return failed(code, f"Nothing was sent: {why}.", retryable=retryable)

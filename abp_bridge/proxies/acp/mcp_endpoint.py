@@ -41,9 +41,9 @@ logger = logging.getLogger(__name__)
 NAME = "abp"
 AUTHENTICATION_LIMIT = 5.0  # seconds to say who one is
 MAX_UNAUTHENTICATED = 8  # who have not said it yet, at once
-LONGEST_TOKEN = 64  # bytes
+MAX_TOKEN = 64  # bytes
 RETRY = 0.1  # seconds after an accept that failed, as where no descriptor is free
-LONGEST_PARENT = 70  # bytes; some systems take 103 for the path of a socket
+MAX_PARENT = 70  # bytes; some systems take 103 for the path of a socket
 
 
 class McpEndpoint:
@@ -116,7 +116,7 @@ class McpEndpoint:
     def _address(self) -> str:
         if self._socket is None:
             parent = tempfile.gettempdir()
-            if len(os.fsencode(parent)) > LONGEST_PARENT:
+            if len(os.fsencode(parent)) > MAX_PARENT:
                 parent = "/tmp"  # noqa: S108 - the folder in it is our own
             self._folder = make_folder(parent)
             self._socket = listen(f"{self._folder}/s")
@@ -211,7 +211,7 @@ async def _token(source: StreamReader) -> str:
     with anyio.move_on_after(AUTHENTICATION_LIMIT):
         while (
             not token.endswith(b"\n")
-            and len(token) < LONGEST_TOKEN
+            and len(token) < MAX_TOKEN
             and (data := await source.receive())
         ):
             token += data

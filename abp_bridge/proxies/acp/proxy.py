@@ -83,7 +83,7 @@ async def run_proxy(
 
 def _make_protocol(prefix: str, *, revealed: bool) -> JsonRpcProtocol:
     """What is fed to it was in memory already: no line is too long here."""
-    return JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST, revealed=revealed)
+    return JsonRpcProtocol(prefix, max_line=4 * byte_edit.MAX_LINE, revealed=revealed)
 
 
 def _inject(source: ByteReader, to_client: SharedWriter, prefix: str) -> InjectedConnection:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LONGEST = 64 * 2**20  # bytes of a line: as long as those that a proxy looks at
+MAX_LINE = 64 * 2**20  # bytes of a line: as long as those that a proxy looks at
 
 
 class Translator(Protocol):
@@ -140,7 +140,7 @@ def connect_eras(
     def connect(
         streams: tuple[ByteReader, ByteWriter], take: Callable[[Request | Notification], None]
     ) -> JsonRpcConnection:
-        protocol = JsonRpcProtocol(prefix, max_line=LONGEST)
+        protocol = JsonRpcProtocol(prefix, max_line=MAX_LINE)
         return JsonRpcConnection(protocol, *streams, on_message=take, cancel_request=encode_cancel)
 
     return EraConnection(

@@ -20,7 +20,7 @@ from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import is_enveloped
 from abp_bridge.protocols.mcp.translation import MODERN_REQUESTS, add_envelope
 from abp_bridge.protocols.mcp.versions import ERAS, V2026_07_28, Era
-from abp_bridge.proxies.mcp.era_connection import LONGEST
+from abp_bridge.proxies.mcp.era_connection import MAX_LINE
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, WrappedReader
 from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, dump, is_id
@@ -107,7 +107,7 @@ class _Side:
 
     def stand_before(self) -> tuple[ByteReader, ByteWriter]:
         """Put a translator before it: what that reads and writes on the proxy's side."""
-        said, heard = MemoryPipe(LONGEST), MemoryPipe(LONGEST)
+        said, heard = MemoryPipe(MAX_LINE), MemoryPipe(MAX_LINE)
         self.reader, self.writer, self.is_translated = said, heard, True
         return heard, said
 
@@ -230,7 +230,7 @@ class _Negotiation:
             if not self._first:
                 self._first = line
                 self._tasks.start_soon(self._run)
-            elif len(self._kept) < MAX_KEPT and self._size + len(line) <= LONGEST:
+            elif len(self._kept) < MAX_KEPT and self._size + len(line) <= MAX_LINE:
                 self._kept.append(line)
                 self._size += len(line)
             else:
@@ -326,10 +326,10 @@ class _Negotiation:
         """Say a line and wait for what `answers` it: (what it says, its line).
 
         What the server says before goes to `_read`, what it has said after to `_rest`; at its end,
-        and where it says more than `LONGEST` bytes, nothing is answered.
+        and where it says more than `MAX_LINE` bytes, nothing is answered.
         """
         await write_all(self.side.writer, line)
-        while len(self._read) + len(self._rest) <= LONGEST:
+        while len(self._read) + len(self._rest) <= MAX_LINE:
             while b"\n" in self._rest:
                 each, _, self._rest = self._rest.partition(b"\n")
                 said = _parse(each)
@@ -397,7 +397,7 @@ def _client(hello: JsonObject) -> McpClientInfo:
 
 async def _first_line(reader: ByteReader) -> bytes:
     data = b""
-    while b"\n" not in data and len(data) <= LONGEST and (more := await reader.receive()):
+    while b"\n" not in data and len(data) <= MAX_LINE and (more := await reader.receive()):
         data += more
     return data
 

@@ -161,7 +161,7 @@ def _inject(
     """Our own connections to the host and to the server, inside their streams."""
     # What is fed to these was in memory already: no line is too long here.
     of_host, of_server = (
-        JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST, revealed=revealed)
+        JsonRpcProtocol(prefix, max_line=4 * byte_edit.MAX_LINE, revealed=revealed)
         for revealed in (True, False)
     )
     injected = InjectedConnection(

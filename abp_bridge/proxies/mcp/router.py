@@ -66,7 +66,7 @@ _NOT_SHOWN = (
     "a call that needs a person's approval (--confirm) is not made where its arguments cannot be"
     " shown to them: they must be an object, and not nested deeply"
 )
-_TOO_LONG = f"it has more than {byte_edit.LONGEST} bytes, which nobody looks at"
+_TOO_LONG = f"it has more than {byte_edit.MAX_LINE} bytes, which nobody looks at"
 _NO_RESPONSE = "the host answers what it was not asked: it goes no further"
 MAX_ANSWERABLE = 1_000  # requests of the server's that the host has not answered yet
 _BEFORE_INITIALIZE = ("ping", "server/discover")

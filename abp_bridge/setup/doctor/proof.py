@@ -17,7 +17,7 @@ from abp_bridge.setup.locate import Machine
 
 CHECK = "host's own"
 LIMIT = 60.0  # seconds: some start every server that they have
-_LONGEST = 2**20  # bytes of what it says that are read; the rest is let go
+_MAX_OUTPUT = 2**20  # bytes of what it says that are read; the rest is let go
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _GOOD = re.compile(r"✓|✔|\bconnected\b|\bok\b|\bready\b", re.IGNORECASE)
 _BAD = re.compile(
@@ -66,7 +66,7 @@ async def _run(command: list[str], machine: Machine) -> tuple[int | None, str]:
     said = bytearray()
 
     def hear(data: bytes) -> None:
-        said.extend(data[: max(0, _LONGEST - len(said))])
+        said.extend(data[: max(0, _MAX_OUTPUT - len(said))])
 
     try:
         with anyio.fail_after(LIMIT):

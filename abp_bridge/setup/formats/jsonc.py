@@ -15,9 +15,9 @@ from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.text import (
-    DEEPEST,
-    MOST,
-    WIDEST,
+    MAX_COLUMNS,
+    MAX_LEVELS,
+    MAX_VALUES,
     Edit,
     FormatError,
     LimitError,
@@ -108,11 +108,11 @@ class _Parser:
 
     def _value(self, at: int, depth: int) -> Node:
         self._count += 1
-        if self._count > MOST:
-            raise LimitError(MOST)
+        if self._count > MAX_VALUES:
+            raise LimitError(MAX_VALUES)
         first = self._text[at : at + 1]
         if first in ("{", "["):
-            if depth == DEEPEST:
+            if depth == MAX_LEVELS:
                 raise self._error("it is nested too deeply", at)
             return self._container(at, depth)
         if first == '"':
@@ -225,7 +225,7 @@ class Jsonc:
     def replace(self, text: str, path: Path, value: JsonValue) -> str:
         """`text` with another value at `path`, where there is one. Raises FormatError."""
         root, around, member = self._locate(text, path)
-        made = _in_line(value)
+        made = json_of(value)
         if _is_multiline(text, around):
             unit = _unit(text, root, around)
             made = _render(value, indent_of(text, member.start), unit, newline(text))
@@ -309,7 +309,7 @@ def _insertion(text: str, node: Node, path: Path, value: JsonValue, unit: str) -
     comma = [] if closing else [Edit(last.node.end, last.node.end, ",")]
     behind = last.node.end if node.trailing is None else node.trailing + 1
     if not _is_multiline(text, node):
-        made = f" {name}: {_in_line(value)}{closing}"
+        made = f" {name}: {json_of(value)}{closing}"
         if comma:
             return [Edit(behind, behind, f",{made}")]
         return [Edit(behind, behind, made)]
@@ -329,7 +329,7 @@ def _first(text: str, node: Node, name: str, value: JsonValue, unit: str) -> Edi
     while found := _COMMENT.search(text, at, node.end - 1):
         at = found.end()
     if at > node.start + 1 and "\n" not in text[at : node.end - 1]:
-        return Edit(at, at, f" {name}: {_in_line(value)}")
+        return Edit(at, at, f" {name}: {json_of(value)}")
     made = f"{end}{outer}{unit}{name}: {_render(value, outer + unit, unit, end)}"
     closes = "" if "\n" in inside[at - node.start - 1 :] else f"{end}{outer}"
     return Edit(at, at, f"{made}{closes}")
@@ -368,10 +368,6 @@ def _cuttings(text: str, around: Node, member: Member) -> Iterator[list[Edit]]:
         yield [*edits, Edit(member.start, follows, "")]
 
 
-def _in_line(value: JsonValue) -> str:
-    return json_of(value)
-
-
 def _render(value: JsonValue, indent: str, unit: str, end: str) -> str:
     """`value` in lines, each but the first after `indent`; lists of plain values in one, if they
     fit.
@@ -382,10 +378,10 @@ def _render(value: JsonValue, indent: str, unit: str, end: str) -> str:
             f"{json_of(name)}: {_render(each, inner, unit, end)}" for name, each in value.items()
         ]
         opening, closing = "{}"
-    elif isinstance(value, list) and value and len(indent) + len(_in_line(value)) > WIDEST - 20:
+    elif isinstance(value, list) and value and len(indent) + len(json_of(value)) > MAX_COLUMNS - 20:
         rows = [_render(each, inner, unit, end) for each in value]
         opening, closing = "[]"
     else:
-        return _in_line(value)
+        return json_of(value)
     lines = f",{end}".join(f"{inner}{row}" for row in rows)
     return f"{opening}{end}{lines}{end}{indent}{closing}"

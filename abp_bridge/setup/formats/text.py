@@ -14,9 +14,9 @@ from abp_bridge.core.sanitize import reveal_json
 from abp_bridge.errors import AbpBridgeError
 
 Path = tuple[str, ...]  # the names of members, from the outermost inwards
-DEEPEST = 100  # levels of values in a file: none of settings has as many
-MOST = 200_000  # values in a file, with the parts of TOML's names: read in a second or two
-WIDEST = 100  # columns: a longer list is written with an item a line
+MAX_LEVELS = 100  # levels of values in a file: none of settings has as many
+MAX_VALUES = 200_000  # values in a file, with the parts of TOML's names: read in a second or two
+MAX_COLUMNS = 100  # columns: a longer list is written with an item a line
 
 
 class FormatError(AbpBridgeError):
@@ -122,11 +122,11 @@ def holding(value: JsonValue, path: Sequence[str], member: JsonValue) -> JsonVal
     return {**inside, path[0]: holding(inside.get(path[0]), path[1:], member)}
 
 
-def merged(first: JsonValue, second: JsonValue) -> JsonValue:
+def merge(first: JsonValue, second: JsonValue) -> JsonValue:
     """`first` with what only `second` has, behind it."""
     if not isinstance(first, Mapping) or not isinstance(second, Mapping):
         return first
-    both = {name: merged(each, second.get(name)) for name, each in first.items()}
+    both = {name: merge(each, second.get(name)) for name, each in first.items()}
     return {**both, **{name: each for name, each in second.items() if name not in first}}
 
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.text import (
-    DEEPEST,
-    MOST,
+    MAX_LEVELS,
+    MAX_VALUES,
     Edit,
     FormatError,
     LimitError,
@@ -88,16 +88,16 @@ def _check_size(text: str) -> None:
     count = dots = at = 0
     while found := _BEGINS.match(text, at):  # up to a text that does not end: nobody reads on there
         count, at = count + 1, found.end()
-        if count > MOST:
-            raise LimitError(MOST)
+        if count > MAX_VALUES:
+            raise LimitError(MAX_VALUES)
         dots = dots + 1 if found["mark"] == "." else 0
-        if dots > DEEPEST:
+        if dots > MAX_LEVELS:
             raise FormatError("it is nested too deeply", line_number(text, at))
 
 
 def _plain(value: object, depth: int) -> JsonValue:
     """What TOML says as JSON says it: dates and times as texts."""
-    if depth > DEEPEST:
+    if depth > MAX_LEVELS:
         raise FormatError("it is nested too deeply")
     if isinstance(value, dict):
         return {name: _plain(each, depth + 1) for name, each in value.items()}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.text import (
-    DEEPEST,
+    MAX_LEVELS,
     Edit,
     FormatError,
     LimitError,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import yaml
 
 # PyYAML takes long: a second for 30,000 values, or for 4 MiB of anything
-MOST = 20_000  # values, each as often as an alias names it
-LARGEST = 2**20  # characters
+MAX_YAML_VALUES = 20_000  # values, each as often as an alias names it
+MAX_YAML_CHARACTERS = 2**20  # characters
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 _JSON_WORDS: Mapping[str, JsonValue] = {
@@ -170,8 +170,8 @@ def _parse(text: str) -> Node | None:
     """
     import yaml
 
-    if len(text) > LARGEST:
-        raise LimitError(LARGEST, "characters")
+    if len(text) > MAX_YAML_CHARACTERS:
+        raise LimitError(MAX_YAML_CHARACTERS, "characters")
     try:
         events = _events(text)
         first = next(events, None)
@@ -197,8 +197,8 @@ def _events(text: str) -> Iterator[yaml.Event]:
         count += isinstance(each, yaml.NodeEvent)
         if documents > 1:
             raise FormatError("it has more than one document")
-        if count > MOST:
-            raise LimitError(MOST)
+        if count > MAX_YAML_VALUES:
+            raise LimitError(MAX_YAML_VALUES)
         if isinstance(each, (yaml.NodeEvent, yaml.CollectionEndEvent)):
             yield each
 
@@ -215,7 +215,7 @@ def _node(event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
         made.mark = (event.anchor or "", event.tag or "", "" if event.style else "plain")
     else:
         assert isinstance(event, yaml.CollectionStartEvent)
-        if depth == DEEPEST:
+        if depth == MAX_LEVELS:
             raise FormatError("it is nested too deeply")
         made.kind = "mapping" if isinstance(event, yaml.MappingStartEvent) else "list"
         made.flow = bool(event.flow_style)
@@ -267,8 +267,10 @@ class _Anchors:
     def count(self, size: int) -> None:
         """Raises FormatError where there are too many: a few lines can stand for billions."""
         self.size += size
-        if self.size > MOST:
-            raise FormatError(f"its aliases stand for too much: for more than {MOST:,} values")
+        if self.size > MAX_YAML_VALUES:
+            raise FormatError(
+                f"its aliases stand for too much: for more than {MAX_YAML_VALUES:,} values"
+            )
 
 
 def _value(node: Node, anchors: _Anchors) -> JsonValue:

@@ -34,7 +34,7 @@ KEPT = 500  # lines
 DAYS = 30  # that a line is kept
 MAX_FILE = 1024 * 1024  # bytes that are read: more than `2 * KEPT` lines have
 LOCK_LIMIT = 0.1  # seconds for another bridge that writes a line: questions wait meanwhile
-_LONGEST_ASKER = 200  # characters
+_MAX_ASKER = 200  # characters
 _NAME = "history.jsonl"
 
 
@@ -68,7 +68,7 @@ def _describe(question: Question, answer: Answer, key: bytes) -> dict[str, str |
     has_digest = answer.outcome is Outcome.ACCEPTED and not question.secret
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "asker": label(question.asker, _LONGEST_ASKER),
+        "asker": label(question.asker, _MAX_ASKER),
         "kind": question.kind.value,
         "outcome": answer.outcome.value,
         "answeredBy": answer.answered_by.value,
@@ -118,7 +118,7 @@ def _decode(line: str) -> Ended | None:
     except (ValueError, OverflowError, OSError):
         return None
     names = ("asker", "kind", "outcome", "answeredBy", "digest")
-    return Ended(time, *(label(as_text(members.get(name)), _LONGEST_ASKER) for name in names))
+    return Ended(time, *(label(as_text(members.get(name)), _MAX_ASKER) for name in names))
 
 
 def forget() -> None:

@@ -12,7 +12,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 
 PLACES = ("host", "page", "terminal", "program")
-LONGEST_LINE = 400  # characters of a question's first line, and of any other word in the list
+MAX_LINE = 400  # characters of a question's first line, and of any other word in the list
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def decode(value: JsonValue) -> OpenQuestion:
     id, since = as_text(members.get("id")), _time(members.get("since"))
     if not _ID.fullmatch(id) or since is None:
         raise RemoteProtocolError("a bridge told of a question without an id or a time")
-    texts = {name: label(as_text(members.get(name)), LONGEST_LINE) for name in _TEXTS}
+    texts = {name: label(as_text(members.get(name)), MAX_LINE) for name in _TEXTS}
     texts["place"] = texts["place"] if texts["place"] in PLACES else PLACES[0]
     texts["undone"] = texts["undone"] if texts["undone"] in _UNDONE else ""
     return OpenQuestion(id, since=since, until=_time(members.get("until")), **texts)

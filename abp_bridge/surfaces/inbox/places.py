@@ -17,7 +17,7 @@ from pathlib import Path
 
 from abp_bridge.rpc.private_files import PlaceError, find_problem, private_folder
 
-LONGEST_PATH = 103  # bytes of a Unix socket's address: 104 with its end on a Mac, 108 on Linux
+MAX_PATH = 103  # bytes of a Unix socket's address: 104 with its end on a Mac, 108 on Linux
 _NAME = re.compile(r"(\d{1,10})-(\d{1,10})\.sock")
 
 
@@ -84,7 +84,7 @@ def socket_path(folder: Path) -> Path:
         PlaceError: It is too long for a Unix socket.
     """
     path = folder / f"{os.getpid()}-{int(time.time())}.sock"
-    if len(os.fsencode(path)) >= LONGEST_PATH:
+    if len(os.fsencode(path)) >= MAX_PATH:
         raise PlaceError(f"{path} is too long for the address of a socket")
     return path
 

@@ -188,19 +188,19 @@ _PLACES = {"terminal": "terminal", "questions-api": "program"}  # others are the
 
 
 def _describe(asked: _Asked) -> OpenQuestion:
-    from abp_bridge.surfaces.inbox.open_question import LONGEST_LINE, OpenQuestion
+    from abp_bridge.surfaces.inbox.open_question import MAX_LINE, OpenQuestion
 
-    question, host = asked.question, label(asked.host(), LONGEST_LINE)
+    question, host = asked.question, label(asked.host(), MAX_LINE)
     surface = asked.route.partition(" ")[0]
     place = "page" if asked.shown else _PLACES.get(surface, "host")
     return OpenQuestion(
         asked.id,
-        label(question.asker, LONGEST_LINE),
+        label(question.asker, MAX_LINE),
         "" if question.permits or question.app == question.origin else question.app,
-        label(question.tools[0], LONGEST_LINE) if len(question.tools) == 1 else "",
+        label(question.tools[0], MAX_LINE) if len(question.tools) == 1 else "",
         host,
         question.kind.value,
-        label(question.summary.partition("\n")[0], LONGEST_LINE),
+        label(question.summary.partition("\n")[0], MAX_LINE),
         ("presumed" if question.presumed else "said") if question.warning else "",
         asked.since,
         asked.until,

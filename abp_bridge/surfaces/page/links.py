@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from abp_bridge.interfaces.surface import Ending
 
 MAX_ENDED = 200  # questions that are over, of which the page can still say how
-LONGEST_TOKEN = 64  # characters; ours have 43
+MAX_TOKEN = 64  # characters; ours have 43
 MAX_CODES = 5  # wrong codes, after which a question has none any more
 CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no words come of them, and none is taken for a digit
 CODE_LENGTH = 8  # letters: 34 bits, of which somebody tries `MAX_CODES`
@@ -82,7 +82,7 @@ class Links:
 
     def by_token(self, token: str) -> Link | None:
         """The link with this token."""
-        link = self._by_token.get(token[:LONGEST_TOKEN])
+        link = self._by_token.get(token[:MAX_TOKEN])
         if link is not None:
             link.ending = self._by_id[link.id].ending
         return link

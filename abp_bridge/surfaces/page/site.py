@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BEAT = 15.0  # seconds between signs of life on a stream
-LONGEST_NONCE = 64  # characters that are proved anything for; a page's have 36
+MAX_NONCE = 64  # characters that are proved anything for; a page's have 36
 RETRY = 1_000  # milliseconds after which a browser comes back to a stream that broke
 GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
 
@@ -272,7 +272,7 @@ class PageSite:
         know its key. So it asks without its cookie, before it sends or loads anything.
         """
         nonce = request.path_params["nonce"]
-        if len(nonce) > LONGEST_NONCE:
+        if len(nonce) > MAX_NONCE:
             return _notice(request, "refused.nothing", 404)
         proof = hmac.digest(self._key, f"proof {nonce}".encode(errors="replace"), "sha256")
         return Response(proof.hex(), media_type="text/plain")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OPEN_LIMIT = 5.0  # seconds for a browser to come, before the person is told of the page otherwise
 CLOSED_LIMIT = 10.0  # seconds without a tab, for who loads it again or restores it
 MAX_TABS = 1_000  # that are known to be open, of the person's own
-LONGEST_TAB = 64  # characters of a tab's name; ours have 36
+MAX_TAB = 64  # characters of a tab's name; ours have 36
 LATE_LIMIT = 25.0  # seconds more for a slow one, where they cannot be: hosts wait for 60
 TAB_LIMIT = 2.0  # seconds after a page went out, in which its tab begins to listen
 
@@ -122,13 +122,13 @@ class Visits:
     def come(self, tab: str) -> None:
         """A tab is there, whatever of the page it shows."""
         if len(self._tabs) < MAX_TABS:
-            self._tabs.add(tab[:LONGEST_TAB])
+            self._tabs.add(tab[:MAX_TAB])
 
     def leave(self, tab: str) -> None:
         """It is not: closed, or on its way to another page. Who does not know its name is nobody's
         tab.
         """
-        if (known := tab[:LONGEST_TAB]) in self._tabs:
+        if (known := tab[:MAX_TAB]) in self._tabs:
             self._tabs.remove(known)
             if not self._tabs:
                 self._gone.set()

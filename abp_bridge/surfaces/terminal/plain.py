@@ -12,7 +12,7 @@ from abp_bridge.surfaces.terminal.device import CTRL_C, Device, forget_keys, rea
 from abp_bridge.surfaces.terminal.prompts import Check, MarksCheck, PromptExit, hint_line
 from abp_bridge.surfaces.terminal.rendering import choice_description, wrapped
 
-LONGEST_LINE = 4_096  # bytes: a line of so many, with its end, may have been longer
+MAX_LINE = 4_096  # bytes: a line of so many, with its end, may have been longer
 
 _TAKE = "Enter takes what stands in [ ]"
 
@@ -97,9 +97,9 @@ class LinePrompts:
         """A line that surely is whole: of a longer one the terminal itself would have kept only the
         beginning.
         """
-        while len(data := await self._read_once(prompt, secret=secret)) >= LONGEST_LINE:
+        while len(data := await self._read_once(prompt, secret=secret)) >= MAX_LINE:
             self._put(
-                f"  that is more than this terminal takes in one line ({LONGEST_LINE - 2}"
+                f"  that is more than this terminal takes in one line ({MAX_LINE - 2}"
                 " characters): give less, or answer elsewhere\n"
             )
         return data.decode(self._device.encoding, errors="replace").rstrip("\r\n")

@@ -26,7 +26,7 @@ from abp_bridge.core.question import (
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import json_equal
 
-WIDEST = 100  # columns: longer lines are hard to read
+MAX_COLUMNS = 100  # columns: longer lines are hard to read
 
 _STYLES = {
     "who": "1;36",
@@ -82,7 +82,7 @@ def wrapped(
         hanging: What their continuations begin with; None is `indent`.
         columns: The terminal's width; None is stdout's.
     """
-    room = max(20, min(WIDEST, width() if columns is None else columns))
+    room = max(20, min(MAX_COLUMNS, width() if columns is None else columns))
     after = indent if hanging is None else hanging
     lines: list[str] = []
     for line in words.splitlines() or [""]:
@@ -108,7 +108,7 @@ def hanging_lines(first: str, words: str, column: int) -> list[str]:
     """
     if not sys.stdout.isatty():
         return [first + words]
-    room = max(2 * column, min(width(), WIDEST)) - column
+    room = max(2 * column, min(width(), MAX_COLUMNS)) - column
     lines = textwrap.wrap(words, room, break_on_hyphens=False, break_long_words=False) or [""]
     return [first + lines[0], *(" " * column + line for line in lines[1:])]
 

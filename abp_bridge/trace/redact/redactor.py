@@ -30,7 +30,7 @@ MAX_LINKS = 2_000  # one-time links, and as many states: for a link the same, fo
 NESTED = 4  # levels of JSON inside of text inside of JSON
 LONG = 8  # characters; a shorter value of the environment, or under a name, is anybody's
 SHORT = 4  # characters; one of the environment whose name speaks of a key is not
-LONGEST_SETTING = 512  # characters; a longer one is a list of many things
+MAX_SETTING = 512  # characters; a longer one is a list of many things
 DIGITS = 3  # of a number: with fewer it is anybody's
 
 _WORD = re.compile(r"[a-z]+(?:[_./-][a-z]+)+|[\d.,:/-]{1,7}|\d{4}-\d\d-\d\d|[A-Za-z]{1,15}")
@@ -112,7 +112,7 @@ class Redactor:
         if is_key and size >= LONG:
             self._known.add(value, instead)
         elif (is_key and size >= SHORT and not value.isalpha()) or (
-            LONG <= size <= LONGEST_SETTING and not _ORDINARY.fullmatch(value)
+            LONG <= size <= MAX_SETTING and not _ORDINARY.fullmatch(value)
         ):
             self._known.add_piece(value, instead, alone=True)
 

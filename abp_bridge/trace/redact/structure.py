@@ -18,7 +18,7 @@ from abp_bridge.core.schema import KEYWORDS, parts
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.protocols.methods import METHODS
 
-DEEPEST = 100  # levels of JSON inside of text: no app nests more, and each is walked
+MAX_LEVELS = 100  # levels of JSON inside of text: no app nests more, and each is walked
 TRIES = 64  # places in a text where JSON may begin: each may be read to the text's end
 
 # Names of members, and words that stand alone. All methods are words of a message too.
@@ -122,7 +122,7 @@ def json_in(text: str) -> Iterator[tuple[int, int, JsonValue]]:
         at = found.start() + 1
         with suppress(ValueError, RecursionError):
             value, end = DECODER.raw_decode(text, found.start())
-            if not is_deeper(value, DEEPEST):
+            if not is_deeper(value, MAX_LEVELS):
                 yield found.start(), end, value
                 at = end
 

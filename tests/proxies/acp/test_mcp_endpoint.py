@@ -42,7 +42,7 @@ from abp_bridge.hosts.mcp.session import McpSession
 from abp_bridge.interfaces.host import SessionApi
 from abp_bridge.proxies.acp import mcp_endpoint, relay
 from abp_bridge.proxies.acp.client_session import ClientSession
-from abp_bridge.proxies.acp.mcp_endpoint import LONGEST_TOKEN, MAX_UNAUTHENTICATED
+from abp_bridge.proxies.acp.mcp_endpoint import MAX_TOKEN, MAX_UNAUTHENTICATED
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 from abp_bridge.rpc.streams import accept
@@ -114,7 +114,7 @@ async def test_many_who_do_not_say_who_they_are_keep_nobody_out() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("says", "admission"), [(b"", 0.0), (b"x" * LONGEST_TOKEN, 600.0)], ids=["nothing", "no end"]
+    ("says", "admission"), [(b"", 0.0), (b"x" * MAX_TOKEN, 600.0)], ids=["nothing", "no end"]
 )
 async def test_who_does_not_say_who_it_is_is_sent_away(
     says: bytes, admission: float, monkeypatch: pytest.MonkeyPatch

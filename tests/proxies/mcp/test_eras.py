@@ -17,7 +17,7 @@ from support.era_host import ANSWERS, CLIENT, PREFIX, Host
 from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
-from abp_bridge.proxies.mcp.era_connection import LONGEST
+from abp_bridge.proxies.mcp.era_connection import MAX_LINE
 from abp_bridge.proxies.mcp.eras import MAX_KEPT
 from abp_bridge.proxies.mcp.modern_server import REOPENS
 
@@ -540,8 +540,8 @@ def test_what_waits_for_a_silent_server_has_a_bound(capfd: pytest.CaptureFixture
 def test_what_waits_for_a_silent_server_has_a_bound_in_bytes() -> None:
     with in_front_of(SILENT) as host:
         host.send(*HELLO["legacy"], id="hello")
-        host.send("vendor/thing", {"x": "x" * (LONGEST // 2)}, id="fits")
-        host.send("vendor/thing", {"x": "x" * (LONGEST // 2)}, id="too much")
+        host.send("vendor/thing", {"x": "x" * (MAX_LINE // 2)}, id="fits")
+        host.send("vendor/thing", {"x": "x" * (MAX_LINE // 2)}, id="too much")
         assert "has not answered" in host.response("too much")["error"]["message"]
 
 

@@ -17,7 +17,7 @@ from support.mcp_proxy import FORM, MCP, Proxied, proxied
 from support.paths import PYTHON
 
 from abp_bridge import VERSION
-from abp_bridge.proxies.byte_edit import LONGEST
+from abp_bridge.proxies.byte_edit import MAX_LINE
 
 Json = Any
 
@@ -202,7 +202,7 @@ def test_who_does_not_read_holds_up_who_writes(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long_is_answered_where_its_id_is_seen(tmp_path: Path) -> None:
-    long = b"x" * (LONGEST + 2**20)
+    long = b"x" * (MAX_LINE + 2**20)
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         host.write(
             b'{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"x":"%b"}}\n' % long

@@ -12,7 +12,7 @@ from abp_bridge.setup.formats.text import (
     Path,
     equal,
     find,
-    merged,
+    merge,
     without,
 )
 
@@ -70,8 +70,8 @@ def test_what_is_no_text_is_refused(format: str) -> None:
 def test_no_more_values_are_read_than_a_second_allows(
     format: str, inside: str, outside: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "jsonc" if format == "json" else format
-    monkeypatch.setattr(f"abp_bridge.setup.formats.{name}.MOST", 5)
+    limits = {"json": "jsonc.MAX_VALUES", "toml": "toml.MAX_VALUES", "yaml": "yaml.MAX_YAML_VALUES"}
+    monkeypatch.setattr(f"abp_bridge.setup.formats.{limits[format]}", 5)
     Document(inside.encode(), format)
     with pytest.raises(LimitError, match="it has more than 5 values"):
         Document(outside.encode(), format)
@@ -128,9 +128,9 @@ def test_members_are_found_left_out_and_joined() -> None:
     assert find({"a": 5}, ("a", "b")) is None
     assert without({"a": {"b": 1, "c": 2}}, ("a", "b")) == {"a": {"c": 2}}
     assert without({"a": 5}, ("a", "b")) == {"a": 5}
-    assert merged({"a": {"b": 1}, "c": 2}, {"a": {"b": 5, "d": 3}, "e": 4}) == {
+    assert merge({"a": {"b": 1}, "c": 2}, {"a": {"b": 5, "d": 3}, "e": 4}) == {
         "a": {"b": 1, "d": 3},
         "c": 2,
         "e": 4,
     }
-    assert merged(1, {"a": 2}) == 1
+    assert merge(1, {"a": 2}) == 1

@@ -275,7 +275,7 @@ _LIMITS_OF_ALL = {"zed": ("context_server_timeout",)}
 # host -> the variable that says it, in ms, in its environment or in the `env` of its settings
 _LIMIT_VARIABLES = {"claude": "MCP_TOOL_TIMEOUT"}
 _SHORTEST_MS = 1_000  # less was meant as seconds
-_LONGEST_S = 86_400  # more was meant as milliseconds
+_MAX_SECONDS = 86_400  # more was meant as milliseconds
 
 
 def _limit(entry: Entry) -> float | None:
@@ -331,7 +331,7 @@ def _wrong_unit_of(entry: Entry) -> str:
         return ""
     if entry.shape.unit == "ms" and 0 < said < _SHORTEST_MS:
         return "milliseconds"
-    return "seconds" if entry.shape.unit == "s" and said > _LONGEST_S else ""
+    return "seconds" if entry.shape.unit == "s" and said > _MAX_SECONDS else ""
 
 
 def wrong_unit(facts: HostFacts) -> Iterator[str]:
