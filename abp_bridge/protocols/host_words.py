@@ -29,9 +29,21 @@ def decode_answered_by(said: JsonValue) -> AnsweredBy | None:
     return _ANSWERED_BY.get(said if said is None else as_text(said), AnsweredBy.UNKNOWN)
 
 
+def encode_account(answered_by: AnsweredBy | None, **more: JsonValue) -> dict[str, JsonValue]:
+    """Who answered -> the member `_meta` of an answer, as `read_answered_by` reads it.
+
+    Args:
+        answered_by: Who did; None for nothing said of it.
+        more: What else is said of the answer; what is empty is left out.
+    """
+    account = {"answeredBy": answered_by and answered_by.value, **more}
+    said: JsonObject = {word: value for word, value in account.items() if value}
+    return {"_meta": {"abp": said}} if said else {}
+
+
 def read_answered_by(result: JsonValue) -> AnsweredBy | None:
     """The result of `elicitation/create` -> who gave it, as `decode_answered_by` has it; a bridge
-    says so in `_meta.abp` (`encode_answer`).
+    says so in `_meta.abp` (`encode_account`).
     """
     meta = as_object(as_object(result).get("_meta"))
     return decode_answered_by(as_object(meta.get("abp")).get("answeredBy"))

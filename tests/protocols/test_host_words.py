@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.question import AnsweredBy
-from abp_bridge.protocols.host_words import MAX_HOST_WORDS, read_answered_by, read_host_words
+from abp_bridge.protocols.host_words import (
+    MAX_HOST_WORDS,
+    encode_account,
+    read_answered_by,
+    read_host_words,
+)
 
 Json = Any
 
@@ -61,3 +66,9 @@ def test_who_answered_is_what_a_host_says_but_for_a_person(
 @pytest.mark.parametrize("result", [None, {}, {"_meta": None}, {"_meta": {"abp": "script"}}])
 def test_a_host_that_does_not_say_who_answered_says_nothing(result: Json) -> None:
     assert read_answered_by(result) is None
+
+
+def test_an_account_is_read_again_as_it_was_given() -> None:
+    said = {"action": "cancel", **encode_account(AnsweredBy.SCRIPT, reason="no entry fits")}
+    assert (read_answered_by(said), read_host_words(said)) == (AnsweredBy.SCRIPT, "no entry fits")
+    assert encode_account(None, reason="") == {}

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import anyio
 
@@ -168,14 +168,6 @@ def run_host(host: Callable[[], TerminalHost], work: Work, command: str) -> int:
 
 async def _run(host: Callable[[], TerminalHost], work: Work, words: TextIO) -> int:
     return await host().run(work, words)
-
-
-def _encode_answerer(response: SurfaceResponse) -> dict[str, Any] | None:
-    """Who answered where that was no person, as a bridge says it to another, and why nobody did."""
-    if response.answered_by is None:
-        return None
-    reason = {"reason": response.reason} if response.reason else {}
-    return {"abp": {"answeredBy": response.answered_by.value, **reason}}
 
 
 class TerminalHost:
@@ -435,6 +427,7 @@ class TerminalHost:
     ) -> types.ElicitResult | types.ErrorData:
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
+        from abp_bridge.protocols.host_words import encode_account
         from abp_bridge.protocols.mcp.server_elicitation import decode_form, encode_reply
 
         if self._answerer.links:
@@ -451,13 +444,16 @@ class TerminalHost:
             return ErrorData(code=INVALID_PARAMS, message=str(problem))
         response = await self._ask(number, question, self.terminal or self._script)
         reply = encode_reply(question, response.outcome, response.content)
-        return ElicitResult.model_validate({**reply, "_meta": _encode_answerer(response)})
+        account = encode_account(response.answered_by, reason=response.reason)
+        return ElicitResult.model_validate({**reply, **account})
 
     async def _on_link(
         self, number: int, id: str, params: types.ElicitRequestURLParams
     ) -> types.ElicitResult | types.ErrorData:
         """An address to open: an app's, or that of the bridge's own page."""
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
+
+        from abp_bridge.protocols.host_words import encode_account
 
         rows = await self._open_questions()
         named = label(params.elicitation_id)
@@ -475,8 +471,9 @@ class TerminalHost:
             own = (row for row in rows if f"abp-{row['id']}" == params.elicitation_id)
             outcome = await self._wait_for_page(next(own, {}))
         dismissed = outcome in (Outcome.CANCELLED, Outcome.UNSUPPORTED)
-        action: Literal["cancel", "decline"] = "cancel" if dismissed else "decline"
-        return ElicitResult(action=action, _meta=_encode_answerer(response))
+        account = encode_account(response.answered_by, reason=response.reason)
+        action = "cancel" if dismissed else "decline"
+        return ElicitResult.model_validate({"action": action, **account})
 
     async def _wait_for_page(self, row: Mapping[str, Any]) -> Outcome:
         """Wait for as long as the question is open on the page, which has the answer: the bridge

@@ -14,6 +14,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.parameters import describe
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.host_words import encode_account
 from abp_bridge.protocols.schema_fields import decode_field
 
 CANCELLED: JsonObject = {"outcome": {"outcome": "cancelled"}}
@@ -110,7 +111,7 @@ def encode_permission(question: Question, answer: Answer) -> JsonObject:
     """How it was answered -> the result of `session/request_permission`: the option that was
     chosen, by its id, and who chose it. What a host chose by itself is nobody's choice.
     """
-    said: JsonObject = {"_meta": {"abp": {"answeredBy": answer.answerer.value}}}
+    said = encode_account(answer.answerer)
     if answer.outcome is not Outcome.ACCEPTED or answer.answered_by is AnsweredBy.HOST_POLICY:
         return {**CANCELLED, **said}
     return {"outcome": {"outcome": "selected", "optionId": answer.content.get(ANSWER)}, **said}

@@ -31,6 +31,7 @@ from abp_bridge.core.question import (
 from abp_bridge.core.schema import is_valid
 from abp_bridge.core.web_address import describe_oddities, host_of
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.host_words import encode_account
 from abp_bridge.protocols.mcp.elicitation import Action
 from abp_bridge.protocols.schema_fields import (
     ACKNOWLEDGE,
@@ -288,9 +289,8 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
             name: (pair.allows if said is True else pair.refuses).value
             for name, said in content.items()
         }
-    said = {"answeredBy": answer.answerer.value, "route": answer.route}
-    meta: JsonObject = {"abp": {word: value for word, value in said.items() if value}}
-    return {**encode_reply(question, outcome, content), "_meta": meta}
+    account = encode_account(answer.answerer, route=answer.route)
+    return {**encode_reply(question, outcome, content), **account}
 
 
 def _asked_pair(question: Question) -> _Pair | None:

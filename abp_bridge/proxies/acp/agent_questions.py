@@ -16,6 +16,7 @@ from abp_bridge.core.question import AnsweredBy, Outcome
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.host_words import encode_account
 from abp_bridge.protocols.mcp.server_elicitation import decode_form, encode_reply
 from abp_bridge.proxies.elicitor import ElicitorApi
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
@@ -152,16 +153,15 @@ class AgentQuestions:
         if answer.answered_by is AnsweredBy.HOST_POLICY:
             # An agent goes by what its user chose, and looks no further.
             outcome = Outcome.CANCELLED
-        account = {
-            "answeredBy": answer.answerer.value,
-            "route": answer.route,
-            "reason": answer.reason,
-            "notAsked": answer.metadata.get("notAsked"),
-            "notChangeable": answer.metadata.get("notChangeable"),
-        }
-        meta = {"_meta": {"abp": {word: value for word, value in account.items() if value}}}
-        return encode_reply(question, outcome, answer.content) | meta
+        account = encode_account(
+            answer.answerer,
+            route=answer.route,
+            reason=answer.reason,
+            notAsked=answer.metadata.get("notAsked"),
+            notChangeable=answer.metadata.get("notChangeable"),
+        )
+        return encode_reply(question, outcome, answer.content) | account
 
 
 def _encode_cancelled(reason: str) -> JsonObject:
-    return {"action": "cancel", "_meta": {"abp": {"reason": reason}}}
+    return {"action": "cancel", **encode_account(None, reason=reason)}
