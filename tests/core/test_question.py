@@ -306,3 +306,9 @@ def test_a_surface_of_any_length_gets_the_message_uncut() -> None:
 
 def test_half_a_character_is_no_answer() -> None:
     assert validate_answer(asked(TEXT), {"it": "\ud800"})[1] == ["it must be whole characters"]
+
+
+def test_a_link_is_known_by_the_apps_own_name_of_it_else_by_the_bridges() -> None:
+    link = Question("q1", Kind.CONFIRM, "Sign in", (), "app", link="https://e.x/")
+    assert link.elicitation_id == "abp-q1"
+    assert replace(link, request={"elicitationId": "E1"}).elicitation_id == "E1"
