@@ -208,7 +208,7 @@ async def test_a_host_that_can_ask_is_asked_itself() -> None:
 
 
 async def test_the_persons_own_order_comes_before_the_hosts() -> None:
-    async with hosted(*ASK, "--ask-on", "model,host", answer=lambda params: None) as host:
+    async with hosted(*ASK, "--ask-on", "model-relay,host", answer=lambda params: None) as host:
         assert "This is for your user" in await asked(host, "elicitation/input", prompt="Name?")
 
 
