@@ -752,7 +752,7 @@ CANCELLED = ('"success": false, "cancelled": true, "error": {"code": "USER_CANCE
 
 FORBIDDEN = (
     "May plan of",
-    "USER_CANCELLED: plan was not called. It needs a person's approval (--confirm), and the person"
+    "USER_CANCELLED: plan was not called. It needs a person's approval (--confirm), and the user"
     " said no.",
 )
 

@@ -311,6 +311,7 @@ async def test_what_is_said_to_a_question_that_has_ended_is_no_answer(tmp_path: 
         answer = await app.next()
         assert answer["result"]["error"]["code"] == "CANCELLED"
         await chat.client.until(lambda message: "completed" in json.dumps(message))
+        await chat.client.until(lambda message: "no longer open" in json.dumps(message))
         said = await chat.asay("Ann")
     assert said.startswith("*No question is open any more: what you wrote was not taken")
     assert said.endswith("done without")
