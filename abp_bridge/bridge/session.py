@@ -157,6 +157,10 @@ class Bridge:
         """The capabilities of all connections (`SessionApi.capabilities`)."""
         return [offer for app in self._apps.values() for offer in _offers(app)]
 
+    def find_app(self, target: str) -> str | None:
+        """The app that is connected from there (`SessionApi.find_app`)."""
+        return next((each.id for each in self._apps.values() if each.target == target), None)
+
     def expected(self) -> ExpectedApps:
         """What is known of the apps that have not been connected (`SessionApi.expected`)."""
         if self._known is None:

@@ -15,7 +15,7 @@ from abp_bridge.core.secret_names import holds_secret
 
 MAX_COMMAND = 80  # characters: more, and the question after it is not read
 MAX_WORD = 40  # characters of one argument
-SHORTEST = 4  # characters: less is no secret, and stands in many words
+MIN_SECRET = 4  # characters: less is no secret, and stands in many words
 
 HIDDEN = "\u2026"
 # A run of letters and digits that nobody would type: a key, a token, a digest.
@@ -50,7 +50,7 @@ def find_secrets(command: Sequence[str]) -> dict[str, str]:
             found[word] = shown
         elif shown.endswith(HIDDEN):
             found[word.removeprefix(shown.removesuffix(HIDDEN))] = HIDDEN
-    return {secret: shown for secret, shown in found.items() if len(secret) >= SHORTEST}
+    return {secret: shown for secret, shown in found.items() if len(secret) >= MIN_SECRET}
 
 
 def _is_option(words: Sequence[str], place: int) -> bool:

@@ -196,6 +196,10 @@ class SessionApi(Protocol):
         """What the connected apps can do, app by app."""
         ...
 
+    def find_app(self, target: str) -> str | None:
+        """The id of the app that is connected from `target`; None where none is."""
+        ...
+
     def expected(self) -> ExpectedApps:
         """What the apps named at the start will do that have not been connected yet, as far as it
         is known from earlier sessions.

@@ -9,8 +9,9 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -63,10 +64,11 @@ async def serve(
     listener: socket.socket,
     *,
     websockets: type[asyncio.Protocol] | None = None,
+    wait_last: Callable[[], Awaitable[None]] | None = None,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until cancelled; then every connection is closed. WebSockets are spoken by the class
-    `websockets`, or not at all.
+    """Serve until cancelled, then until `wait_last` returns, `CLOSE_LIMIT` seconds at most; then
+    every connection is closed. WebSockets are spoken by the class `websockets`, or not at all.
     """
     config = uvicorn.Config(
         app,
@@ -91,17 +93,26 @@ async def serve(
         await server.serve([listener])
     finally:
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
+            if wait_last is not None:
+                await wait_last()
+        with anyio.move_on_after(CLOSE_LIMIT, shield=True):
             await server.shutdown([listener])
 
 
 class Server:
     """`site` at a port of this machine, from the first `start` until `tasks` end.
 
-    `port` and `url` say where; 0 and empty as long as it is not served.
+    `port` and `url` say where; 0 and empty as long as it is not served. `wait_last` is `serve`'s.
     """
 
-    def __init__(self, tasks: TaskGroup, site: Site) -> None:
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        site: Site,
+        wait_last: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.port = 0
+        self._wait_last = wait_last
         self._tasks = tasks
         self._site = site
         self._starting = anyio.Lock()
@@ -125,7 +136,8 @@ class Server:
             self.port = listener.getsockname()[1]
             try:
                 with anyio.fail_after(START_LIMIT):
-                    await self._tasks.start(serve, self._site, listener)
+                    serving = partial(serve, wait_last=self._wait_last)
+                    await self._tasks.start(serving, self._site, listener)
             except BaseException:
                 self.port = 0
                 raise

@@ -770,6 +770,30 @@ async def test_who_answers_too_late_is_told_that_it_does_not_count(
         assert (await sheet.wait_answer()).content == {"confirmed": True}
 
 
+async def test_who_answers_last_is_shown_that_it_was_sent() -> None:
+    browser, run = Visitor(), anyio.to_thread.run_sync
+    async with anyio.create_task_group() as session:
+        async with LazyPageServer(session).show(question("confirm", message="Go?")) as sheet:
+            await run(browser.open, sheet.url)
+            place = urlsplit(browser.url)
+            (cookie,) = (each for each in browser.cookies if place.path.startswith(each.path))
+            guard = re.search(r'name="guard" value="([^"]+)"', browser.page)
+            assert guard is not None
+            headers = {
+                "Cookie": f"{cookie.name}={cookie.value}",
+                "Content-Type": "application/x-www-form-urlencoded",
+            }
+            body = f"guard={guard[1]}&action=yes".encode()
+            status, _, told = await knock(place.port or 0, "POST", place.path, headers, body)
+            assert (status, told["Location"]) == (303, place.path)
+            await sheet.wait_answer()
+        session.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await anyio.wait_all_tasks_blocked()
+            _, said, _ = await knock(place.port or 0, "GET", place.path, headers)
+    assert "Thank you" in said
+
+
 def test_nobody_stands_where_enter_alone_sends_something() -> None:
     assert "autofocus" in page_for({"type": "string"})
     assert "autofocus" not in page_for({"type": "string", "default": "theirs"})

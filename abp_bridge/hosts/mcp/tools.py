@@ -97,8 +97,7 @@ class McpTools:
         on_end: Callable[[CallOutcome], None],
     ) -> Call:
         """Begin a call of a capability, whose app is connected first if it is not there."""
-        there = (offer.app for offer in self._api.capabilities() if offer.target == target)
-        app = next(there, None) or next(iter(await self._api.connect(target)))
+        app = self._api.find_app(target) or next(iter(await self._api.connect(target)))
         return await self._api.start(
             capability, params, app=app, on_progress=on_progress, on_end=on_end
         )

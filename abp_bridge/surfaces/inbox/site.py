@@ -124,6 +124,7 @@ class InboxSite:
             Route("/go/{token}", _same_user(self._go)),
             static(STATIC / "form.css", "text/css", _same_user),  # the look is the page's
             static(HERE / "inbox.css", "text/css", _same_user),
+            static(STATIC / "pointer.js", "text/javascript", _same_user),
             static(HERE / "inbox.js", "text/javascript", _same_user),
             Route(home, for_paired(self._list)),
             Route(f"{home}events", for_paired(self._events)),

@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
+from starlette.background import BackgroundTask
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -77,7 +78,9 @@ class PageSite:
         self._version = 0
         self._changed = anyio.Event()
         self._streams = http.Streams()
-        self._server = http.Server(tasks, self._site())
+        # a question whose browser comes once more -> until when that is waited for
+        self._unshown: dict[str, float] = {}
+        self._server = http.Server(tasks, self._site(), self._wait_shown)
         self._visits = Visits(tasks, self._server, self._streams)
         self.open_browser = self._visits.open_browser
         self.wait_late_browser = self._visits.wait_late_browser
@@ -117,6 +120,17 @@ class PageSite:
         self._changed.set()
         self._changed = anyio.Event()
 
+    async def _mark_shown(self, id: str) -> None:
+        if self._unshown.pop(id, None) is not None:
+            self.signal_change()
+
+    async def _wait_shown(self) -> None:
+        """Wait until whoever has just answered is shown that it was sent."""
+        while (until := max(self._unshown.values(), default=0.0)) > anyio.current_time():
+            changed = self._changed
+            with anyio.move_on_after(until - anyio.current_time()):
+                await changed.wait()
+
     # --- the server ---
 
     def _site(self) -> http.Site:
@@ -127,6 +141,7 @@ class PageSite:
             Route("/go/{token}", self._go),
             Route("/code/{id}", self._take_code, methods=both),
             static(STATIC / "form.css", "text/css"),
+            static(STATIC / "pointer.js", "text/javascript"),
             static(STATIC / "form.js", "text/javascript"),
             Route(self._home, for_person(self._inbox)),
             Route(f"{self._home}events", for_person(self._changes)),
@@ -343,7 +358,7 @@ class PageSite:
         ways = {"asked": link.asked, "all_open": link.inbox}
         late = "late" in request.query_params
         page = html.closed_page(ending, words, self._list(words), late=late, **ways)
-        return HTMLResponse(page)
+        return HTMLResponse(page, background=BackgroundTask(self._mark_shown, id))
 
     def _fill(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
         if sent is None:
@@ -407,6 +422,9 @@ class PageSite:
 
     def _answer(self, request: Request, form: OpenForm, reply: SurfaceResponse) -> Response:
         form.answer(reply, _ENDINGS[reply.outcome])
+        now = anyio.current_time()
+        unshown = {id: until for id, until in self._unshown.items() if until > now}
+        self._unshown = {**unshown, form.link.id: now + http.CLOSE_LIMIT}
         return _lead(request, form.link.address)
 
     async def _events(self, request: Request) -> Response:

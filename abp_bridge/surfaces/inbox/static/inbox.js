@@ -8,16 +8,6 @@ window.addEventListener('beforeunload', () => {
   leaving = true;
 });
 
-// What moves while a pointer is down takes its click away.
-let released = Promise.resolve();
-window.addEventListener('pointerdown', () => {
-  released = new Promise((resolve) => {
-    const wait = { once: true };
-    window.addEventListener('pointercancel', resolve, wait);
-    window.addEventListener('pointerup', () => setTimeout(resolve), wait);
-  });
-});
-
 if (inbox) {
   try {
     localStorage.setItem(KEY, inbox.dataset.inbox);

@@ -469,16 +469,6 @@ if (inbox) {
 
 if (inbox && !form) listen(inbox.dataset.inbox, { message: refresh });
 
-// What moves while a pointer is down takes its click away.
-let released = Promise.resolve();
-window.addEventListener('pointerdown', () => {
-  released = new Promise((resolve) => {
-    const wait = { once: true };
-    window.addEventListener('pointercancel', resolve, wait);
-    window.addEventListener('pointerup', () => setTimeout(resolve), wait);
-  });
-});
-
 // What is open is another now. Who has nothing else in hand gets to the next question with Enter.
 async function refresh(event) {
   if (event.data === inbox.dataset.version || !(await lives())) return;
