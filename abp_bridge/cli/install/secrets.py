@@ -12,11 +12,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from abp_bridge.core.command_line import HIDDEN, clean_target, show_command
+from abp_bridge.core.command_line import HIDDEN, MIN_SECRET, clean_target, show_command
 from abp_bridge.core.json_value import JsonValue, as_list, as_texts, leaves
 from abp_bridge.core.secret_names import holds_secret
 
-SHORTEST = 4  # characters: less is no secret, and stands in many words
 _HOLDERS = ("env", "envs", "environment", "headers")
 _COMMANDS = ("command", "cmd")
 WORK = 2**28  # characters that are searched, for each secret anew: a few seconds
@@ -38,7 +37,7 @@ def find_own_secrets(value: JsonValue) -> set[str]:
 def _long_enough(found: Iterator[str]) -> set[str]:
     """Each, and the lines of each: a text of several lines is shown a line at a time."""
     texts = {each for text in found for each in (text, *map(str.strip, text.splitlines()))}
-    return {each for each in texts if len(each) >= SHORTEST}
+    return {each for each in texts if len(each) >= MIN_SECRET}
 
 
 def _secrets(value: JsonValue) -> Iterator[str]:
