@@ -5,7 +5,7 @@ large the answer may be, and whether all of it came. What it says is read elsewh
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -49,6 +49,7 @@ class Exchange:
         transport: Carries it, instead of a connection.
         root: The path of the provider's own address.
         tap: Overhears it, as lines of JSON.
+        secrets: What is quoted no more than the key.
 
     Attributes:
         sent: The body of the request.
@@ -64,6 +65,7 @@ class Exchange:
         transport: httpx2.AsyncBaseTransport | None = None,
         root: str = "",
         tap: Tap = unobserved_stream,
+        secrets: Sequence[str] = (),
     ) -> None:
         self.url = url
         self.key = key
@@ -74,6 +76,7 @@ class Exchange:
         self._root = root
         is_heard = tap is not unobserved_stream
         self._transcript = Transcript(tap, key, HIDDEN) if is_heard else None
+        self._secrets = [each for each in (key, *secrets) if each]
         self._is_stream = False
         self._events = EventStream()
 
@@ -100,8 +103,10 @@ class Exchange:
             self._transcript.close()
 
     def quote(self, words: str, limit: int) -> str:
-        """One line of what a server says, without the key: some say which one was wrong."""
-        return label(words.replace(self.key, HIDDEN) if self.key else words, limit)
+        """One line of what a server says, without secrets: some say which one was wrong."""
+        for secret in self._secrets:
+            words = words.replace(secret, HIDDEN)
+        return label(words, limit)
 
     async def _on_request(self, request: httpx2.Request) -> None:
         self.sent = as_object(json.loads(request.content or b"{}"))

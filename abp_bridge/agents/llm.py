@@ -25,6 +25,7 @@ from abp_bridge.core.agent_turn import (
     AgentResponse,
     ModelSettings,
 )
+from abp_bridge.core.command_line import find_keys, hide_keys
 from abp_bridge.core.sanitize import label
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.agent import (
@@ -108,7 +109,7 @@ class LlmAgent(Agent):
         transport: httpx2.AsyncBaseTransport | None = None,
         tap: Tap = unobserved_stream,
     ) -> None:
-        super().__init__(label(name, 80))
+        super().__init__(label(hide_keys(name), 80))
         self._api = provider
         self._provider = PROVIDERS[provider]
         self._name = name
@@ -176,6 +177,7 @@ class LlmAgent(Agent):
             transport=self._transport,
             root=self._provider.root,
             tap=self._tap,
+            secrets=find_keys(self._name),
         )
 
     def _obstacle(self, environment: Mapping[str, str]) -> str:

@@ -121,8 +121,7 @@ _USER = re.compile(r"\S*:\S*@")
 
 def show_target(target: str) -> str:
     """An app's target as it may be shown to people and models: of a command its program, of a
-    server's or an agent's the whole line, and of an address its scheme, host and path, where no
-    secrets stand.
+    server's or an agent's the whole line, and of an address its scheme, host and path.
     """
     scheme, _, command = target.partition(":")
     scheme = scheme.lower()
@@ -136,11 +135,24 @@ def show_target(target: str) -> str:
 
 
 def show_model(model: str) -> str:
-    """A model as it may be shown: an address with its model's name, which stands behind a `#`."""
+    """A model as it may be shown: an address with its model's name, which stands behind a `#`. A
+    name that looks like a key is hidden: it is written there by mistake.
+    """
     if model.startswith("acp:"):
         return show_target(model)
-    address, mark, name = model.partition("#")
-    return f"{clean_target(address)}{mark}{name}" if _ADDRESS.match(address) else model
+    is_address = _ADDRESS.match(model) is not None
+    start, mark, name = model.partition("#" if is_address else ":")
+    return f"{clean_target(start) if is_address else start}{mark}{hide_keys(name)}"
+
+
+def hide_keys(path: str) -> str:
+    """A path, or a model's name, with a mark for its parts that look like keys."""
+    return "/".join(HIDDEN if _KEY.search(part) else part for part in path.split("/"))
+
+
+def find_keys(path: str) -> list[str]:
+    """What `hide_keys` hides: a server may say it again."""
+    return [part for part in path.split("/") if _KEY.search(part)]
 
 
 def show_unknown(text: str) -> str:
@@ -154,8 +166,8 @@ def show_unknown(text: str) -> str:
 
 def clean_target(text: str) -> str:
     """What somebody wrote for a target, well or badly, without what may be secret: of an address
-    who signs in (all up to the last `@`, where it is not sound), its query and its fragment, of a
-    command what looks like a secret.
+    who signs in (all up to the last `@`, where it is not sound), its query and its fragment, and
+    the parts of its path that look like keys; of a command what looks like a secret.
     """
     found = _ADDRESS.match(text)
     if found is None and _USER.match(text):
@@ -166,7 +178,8 @@ def clean_target(text: str) -> str:
         return f"{start}{_clean_command(rest)}"
     sound = _SOUND.fullmatch(found["rest"])
     shown = sound["shown"] if sound else re.split(r"[?#]", found["rest"].rpartition("@")[2])[0]
-    return found["start"] + shown
+    host, mark, path = shown.partition("/")
+    return f"{found['start']}{host}{mark}{hide_keys(path)}"
 
 
 def _clean_command(command: str) -> str:

@@ -222,6 +222,17 @@ async def test_an_error_says_why_and_when_to_try_again(
     assert KEY not in caplog.text + repr(problem) + repr(agent(api))
 
 
+@each_wire
+async def test_a_key_that_stands_for_the_models_name_is_not_said_again(api: str) -> None:
+    written = "sk-proj-" + 8 * "a1b2c3d4e5"
+    error = {"message": f"there is no model {written}"}
+    line = Line([json.dumps({"error": error}).encode()], 404, {"content-type": "application/json"})
+    model = LlmAgent(api, written, base_url="http://127.0.0.1:9/v1", transport=line)
+    problem = await fail(model)
+    assert "there is no model [key]" in str(problem)
+    assert "a1b2c3d4" not in model.title + repr(problem)
+
+
 async def test_a_wrong_key_is_one_whatever_the_status() -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
     error = {"code": 400, "message": "Bad", "status": "INVALID_ARGUMENT", "details": details}

@@ -96,6 +96,10 @@ TARGETS = {
     "http://localhost:3000/@vite/x?key=hunter2": "http://localhost:3000/@vite/x",
     "http://user:hunter2/@example.org/x": "http://example.org/x",
     "http://me@[::1]:3000/a": "http://[::1]:3000/a",
+    "https://mcp.example/s/a1b2c3d4e5f6a7b8c9/mcp": "https://mcp.example/s/\u2026/mcp",
+    "https://a1b2c3d4e5f6a7b8c9.example/550e8400-e29b-41d4-a716-446655440000/v1": (
+        "https://a1b2c3d4e5f6a7b8c9.example/550e8400-e29b-41d4-a716-446655440000/v1"
+    ),
 }
 
 
@@ -133,6 +137,17 @@ def test_a_model_at_an_address_is_shown_with_its_name() -> None:
     assert show_model("acp:agent --token hunter2") == f"acp:agent --token {HIDDEN}"
     assert show_model("acp:/opt/bin/agent") == "acp:agent"
     assert show_model("openai:gpt-5") == "openai:gpt-5"
+    assert show_model("google:models/gemini-3-pro-2026-01-01") == (
+        "google:models/gemini-3-pro-2026-01-01"
+    )
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-proj-a1b2c3d4e5f6a7b8c9", "AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4"]
+)
+def test_a_key_that_is_written_for_a_models_name_is_hidden(key: str) -> None:
+    assert show_model(f"openai:{key}") == f"openai:{HIDDEN}"
+    assert show_model(f"http://127.0.0.1:1/v1#{key}") == f"http://127.0.0.1:1/v1#{HIDDEN}"
 
 
 @pytest.mark.parametrize(
