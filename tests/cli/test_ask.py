@@ -697,14 +697,16 @@ BAD: list[tuple[bytes, int, Json]] = [
 def test_a_line_that_means_nothing_is_an_error_and_ends_nothing(
     always: list[str], line: bytes, code: int, id: Json
 ) -> None:
+    """But the exit code tells of it, for who does not read the errors."""
     ended = ask(*always, stdin=line + json.dumps(confirm(1, "Go on?")).encode() + b"\n")
     error, answer = (json.loads(each) for each in ended.stdout.splitlines())
     assert (error["error"]["code"], error["id"], answer["result"]["data"], ended.returncode) == (
         code,
         id,
         {"confirmed": True},
-        0,
+        0 if code == -32601 else 1,
     )
+    assert (b'"method": "elicitation/confirm"' in ended.stderr) == (code != -32601)
 
 
 def test_a_question_that_cannot_be_put_is_answered_with_the_reason(always: list[str]) -> None:
@@ -731,7 +733,7 @@ def test_an_id_in_use_is_not_asked_again(tmp_path: Path) -> None:
         asking.send(confirm(1, "First?", timeout=400), confirm(1, "Again?"))
         assert asking.read()["error"]["code"] == -32600
         assert asking.read()["result"]["error"]["code"] == "TIMEOUT"
-        assert asking.end() == 0
+        assert asking.end() == 1
 
 
 def test_what_is_told_in_between_stands_on_stderr(always: list[str]) -> None:
@@ -755,7 +757,7 @@ def test_what_is_told_in_between_stands_on_stderr(always: list[str]) -> None:
     ended = ask(
         *always, "--as", "trip", stdin="".join(json.dumps(each) + "\n" for each in told).encode()
     )
-    assert ended.stdout == b""
+    assert (ended.stdout, ended.returncode) == (b"", 1)
     assert ended.stderr.decode().splitlines() == [
         "abp-bridge: trip: seat is now 14A",
         "abp-bridge: trip: 1 of 4 Searching",

@@ -25,6 +25,11 @@ from abp_bridge.rpc.protocol import (
 )
 from abp_bridge.rpc.streams import StreamWriter
 
+_EXAMPLE = (
+    'A question is one line: {"jsonrpc": "2.0", "id": 1, "method": "elicitation/confirm", "params":'
+    ' {"message": "Go on?"}}'
+)
+
 
 class Stream:
     """A program's requests, put to one person.
@@ -43,6 +48,7 @@ class Stream:
         self._origin = origin
         self._writer = writer
         self._open = 0  # requests that have no answer yet
+        self._is_lost = False  # whether a line was no request
         self._answered = anyio.Event()
         binding = Binding()
         self._connection = JsonRpcConnection(
@@ -57,13 +63,14 @@ class Stream:
         """Answer until stdin has ended and everything is answered, or nobody reads stdout any more.
 
         Returns:
-            The exit code: 0, or 1 where somebody may still wait for an answer.
+            The exit code: 0, or 1 where somebody may still wait for an answer: also to a line that
+            was no request.
         """
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._watch_writer)
             await self._connection.run()
             self._tasks.cancel_scope.cancel()
-            return 1 if self._open else 0
+            return 1 if self._open or self._is_lost else 0
         return 1  # nobody reads
 
     async def _watch_writer(self) -> None:
@@ -79,6 +86,7 @@ class Stream:
             words = f"abp-bridge ask has no method {message.method[:80]!r}"
             self._connection.respond_error(message.id, METHOD_NOT_FOUND, words)
         elif asks:
+            self._is_lost = True
             print_message(
                 f"{label(message.method, 80)} came without an id, so that nothing can answer it"
             )
@@ -92,7 +100,8 @@ class Stream:
 
     def _on_protocol_error(self, error: UnmatchedResponse | InvalidMessage) -> None:
         if isinstance(error, InvalidMessage):
-            print_message(f"a line was not understood: {label(error.reason)}")
+            self._is_lost = True
+            print_message(f"a line was not understood: {label(error.reason)}. {_EXAMPLE}")
 
     async def _answer(self, request: Request) -> None:
         response = await handle_elicitation(
