@@ -93,6 +93,7 @@ TYPED_LINES = {
     "check /": "no app: this folder has no manifest.json, as that of a Chrome extension has."
     " A program in it is named by its command: 'stdio:COMMAND'\n",
     "try 127.0.0.1:3000": "Did you mean http://127.0.0.1:3000?",
+    "try demo --on page --answers a.json": "--on says where you are asked, and --answers",
     "try index.html": "serve its folder (python3 -m http.server 3000 --bind 127.0.0.1) and name"
     " http://127.0.0.1:3000\n",
     "check": "name the app: abp-bridge check http://localhost:3000.",

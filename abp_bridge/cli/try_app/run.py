@@ -120,6 +120,8 @@ def run(options: argparse.Namespace) -> int:
         return complain(wrong, "try")
     if options.on == "terminal" and not at_terminal():
         return complain("--on terminal needs one on stdin and stdout", "try")
+    if options.on is not None and options.answers is not None:
+        return complain("--on says where you are asked, and --answers that you are not", "try")
     answers, options.answers = options.answers, None  # not the bridge's: this host's own
     settings = load_session_settings(options, ignored=WHO_ANSWERS)
     try:
