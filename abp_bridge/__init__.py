@@ -20,8 +20,9 @@ if TYPE_CHECKING:
         SessionEvent,
         StepEvent,
     )
-    from abp_bridge.core.matrix import Surface, SurfaceVariant
+    from abp_bridge.core.matrix import SurfaceVariant
     from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+    from abp_bridge.core.surface import Surface
     from abp_bridge.errors import AbpBridgeError, LocalProtocolError, RemoteProtocolError
     from abp_bridge.interfaces.app import App, AppError
     from abp_bridge.interfaces.host import Host, SessionError

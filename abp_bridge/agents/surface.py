@@ -28,12 +28,13 @@ from abp_bridge.core.command_line import HIDDEN, show_model
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import as_text, well_formed
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.model_approval import APPROVERS, Decision, Review
 from abp_bridge.core.model_budget import Budget, Spending, known_cost
 from abp_bridge.core.question import UNASKED, Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import clean
 from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.core.surface import Surface
 from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
 from abp_bridge.interfaces.person_time import wait_for
 from abp_bridge.interfaces.surface import (

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.matrix import HOST, ORDER, Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
+from abp_bridge.core.surface import HOST, ORDER, Surface
 from abp_bridge.core.ways import Advice
 from abp_bridge.interfaces.surface import (
     Advising,

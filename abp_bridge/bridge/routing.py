@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from abp_bridge.core.matrix import (
-    NOBODY,
-    Attempt,
-    Surface,
-    SurfaceVariant,
-    candidate_attempts,
-    refusals,
-)
+from abp_bridge.core.matrix import NOBODY, Attempt, SurfaceVariant, candidate_attempts, refusals
 from abp_bridge.core.question import (
     MAX_MESSAGE,
     UNASKED,
@@ -26,17 +19,10 @@ from abp_bridge.core.question import (
     Permission,
     Question,
 )
+from abp_bridge.core.surface import TRAITS, Surface
 from abp_bridge.core.ways import Advice, Options, find_ways
 from abp_bridge.interfaces.surface import HostUnattendedError, SurfaceUnsupportedError
 
-# Where a host sends its person, or waits for what they say next.
-_SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
-_NEEDS_A_PERSON = {*_SENT_BY_THE_HOST, Surface.ACP_CHAT}
-_MODELS = (Surface.SAMPLING, Surface.MCP_SAMPLING)  # where no person is asked
-_PERSONS_OWN = (Surface.PAGE, Surface.TERMINAL)  # where a person answers by hand
-
-# Where as much as a page holds can be read; elsewhere only what a message holds.
-_LONG = {Surface.MOCK, Surface.TERMINAL, Surface.PAGE, *_SENT_BY_THE_HOST}
 _TOO_LONG = "it cannot be shown whole here, and nobody says yes to what they do not see"
 
 
@@ -53,13 +39,14 @@ class Routing:
     def attempts(self) -> Iterator[Attempt]:
         """Where to ask, one after the other, as long as none of them ends it."""
         for attempt in candidate_attempts(self._question, self._variants):
-            room = MAX_MESSAGE if attempt.variant.surface in _LONG else 0
+            traits = TRAITS[attempt.variant.surface]
+            room = MAX_MESSAGE if traits.is_long else 0
             if len(self._question.uncut) > room:
                 self.refuse(attempt, SurfaceUnsupportedError(_TOO_LONG, lasting=False))
                 continue
             # A host without a person has nobody to send anywhere, or to say anything next.
             is_alone = self._is_unattended or self._fallback is not None
-            if not is_alone or attempt.variant.surface not in _NEEDS_A_PERSON:
+            if not (is_alone and traits.is_attended):
                 yield attempt
 
     def refuse(self, attempt: Attempt, problem: Exception) -> None:
@@ -86,7 +73,7 @@ class Routing:
         surface finds one. Where it was asked for approval, with what gets a person asked.
         """
         options = self._missing(advice).items()
-        ways = [way.give for surface, way in options if surface in _PERSONS_OWN]
+        ways = [way.give for surface, way in options if TRAITS[surface].is_by_hand]
         if self._fallback is None or not self._question.permits or not ways:
             return self._fallback
         reason = f"{self._fallback.reason} To be asked yourself, set up {' or '.join(ways)}."
@@ -107,7 +94,7 @@ class Routing:
         if self._question.kind is Kind.SAMPLING and self._problems:
             return []
         approves = self._question.permits is Permission.SAMPLING
-        who = [each for each in self._variants if not (approves and each.surface in _MODELS)]
+        who = [each for each in self._variants if not (approves and TRAITS[each.surface].is_model)]
         return refusals(self._question, who)
 
     def reason(self, advice: Advice) -> str:

@@ -23,7 +23,7 @@ from abp_bridge.core.evidence import (
     reading_time,
 )
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant, asks_by_entries
+from abp_bridge.core.matrix import Attempt, SurfaceVariant, asks_by_entries
 from abp_bridge.core.question import (
     MISSING,
     Answer,
@@ -36,15 +36,11 @@ from abp_bridge.core.question import (
     field_errors,
     validate_answer,
 )
+from abp_bridge.core.surface import TRAITS, Surface
 from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, find_answerer, median
 from abp_bridge.rpc.arrival import now
 
 MAX_REPEATS = 2  # times that an answer which does not fit is asked for again
-
-_MACHINES = {
-    Surface.MODEL_RELAY: AnsweredBy.MODEL,
-    Surface.MOCK: AnsweredBy.SCRIPT,
-}
 
 
 class AnswerAttribution:
@@ -68,15 +64,16 @@ class AnswerAttribution:
         """
         if response.verdict is not None:
             return response.verdict
+        traits = TRAITS[variant.surface]
         by_hand = response.seconds is None
         preset = is_preset(
             question,
             response.outcome,
             response.content,
-            by_buttons=variant.surface is Surface.ACP_PERMISSION,
+            by_buttons=traits.has_buttons,
         )
         seen = Observation(response.seconds or 0.0, preset, response.exact)
-        machine = _MACHINES.get(variant.surface)
+        machine = traits.machine
         if question.kind is Kind.SAMPLING and response.outcome is Outcome.ACCEPTED:
             machine = machine or AnsweredBy.MODEL
         before = tuple(self._before)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from abp_bridge.bridge.elicitor import Elicitor
     from abp_bridge.bridge.providers import Providers
     from abp_bridge.core.event import Observer, SessionEvent
-    from abp_bridge.core.matrix import Surface
     from abp_bridge.core.question import Answer, Question
+    from abp_bridge.core.surface import Surface
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.hosts.mcp.parked_call import FindParked
     from abp_bridge.hosts.mcp.session import McpSession
@@ -293,7 +293,7 @@ def make_providers(
         tap_model: Overhears a model that speaks ACP.
     """
     from abp_bridge.bridge.providers import Providers
-    from abp_bridge.core.matrix import Surface, order_of
+    from abp_bridge.core.surface import Surface, order_of
 
     own: dict[Surface, InputProvider] = {}
     if settings.answers is not None:
@@ -373,7 +373,7 @@ def find_obstacle(settings: Settings, host: str, *, host_asks: bool) -> str:
     """Why no person can be asked with such a host; empty where one can."""
     if host_asks and not settings.ask_on:  # nothing more is loaded
         return ""
-    from abp_bridge.core.matrix import HOST, order_of
+    from abp_bridge.core.surface import HOST, order_of
     from abp_bridge.surfaces.page.browser import can_open
 
     opens = settings.page == "open"

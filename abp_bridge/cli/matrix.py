@@ -20,15 +20,11 @@ from typing import TYPE_CHECKING, TypeVar
 from abp_bridge.cli.runtime import complain
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import (
-    HOST,
     MATRIX,
     NOBODY,
-    ORDER,
-    SINCE,
     Cell,
     QuestionShape,
     Support,
-    Surface,
     SurfaceVariant,
     find_cell,
     since,
@@ -36,6 +32,7 @@ from abp_bridge.core.matrix import (
 from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.surface import HOST, ORDER, TRAITS, Surface
 from abp_bridge.hosts.profiles import PROFILES, Profile
 from abp_bridge.protocols.pairs import QUESTIONS, find_pair
 from abp_bridge.settings.asking import ROWS, SET_UP_BY, SURFACES
@@ -206,7 +203,7 @@ def _cells(profile: Profile | None) -> Iterator[PrintedCell]:
     for surface, version in columns:
         for hint, way in HINTS.get((surface, version), {}).items():
             yield PrintedCell(
-                "hint", surface.value, version, hint.value, way, SINCE.get(surface, "")
+                "hint", surface.value, version, hint.value, way, TRAITS[surface].since
             )
     for protocol, ways in NOTIFICATION_MATRIX.items():
         family = protocol.partition(" ")[0].lower()

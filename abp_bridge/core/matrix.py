@@ -9,56 +9,14 @@ refusal: the key is the version gate.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from abp_bridge.core.menu import MAX_RANGE, as_kept, obstacle, whole_numbers
 from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
+from abp_bridge.core.surface import TRAITS, Surface
 
 FEW = 4  # options; with more, a select is another shape of question
-
-
-class Surface(enum.Enum):
-    """One way a person can be asked: through the host, or by what they set up beside it."""
-
-    MCP_FORM = "mcp-form"
-    MCP_URL = "mcp-url"
-    MCP_SAMPLING = "mcp-sampling"
-    ACP_FORM = "acp-form"
-    ACP_URL = "acp-url"
-    ACP_PERMISSION = "acp-permission"
-    ACP_CHAT = "acp-chat"
-    ABP = "abp"
-    TERMINAL = "terminal"
-    PAGE = "page"
-    QUESTIONS_API = "questions-api"
-    MOCK = "mock"
-    SAMPLING = "sampling"
-    MODEL_RELAY = "model-relay"
-
-
-# In which order a session asks, unless its person says otherwise: `HOST` stands for all of the
-# host's surfaces but its model's.
-HOST = "host"
-ORDER = (
-    Surface.MOCK.value,
-    HOST,
-    Surface.TERMINAL.value,
-    Surface.QUESTIONS_API.value,
-    Surface.PAGE.value,
-    Surface.SAMPLING.value,
-    Surface.MODEL_RELAY.value,
-)
-
-
-def order_of(names: Sequence[str]) -> Sequence[str]:
-    """The person's own order, each name once, or the usual one where there is none."""
-    return tuple(dict.fromkeys(names)) or ORDER
-
-
-def missing_surface(names: Sequence[str], set_up: Collection[str]) -> str | None:
-    """The first of `names` that nobody can be asked by: neither the host nor one that is set up."""
-    return next((name for name in names if name != HOST and name not in set_up), None)
 
 
 class QuestionShape(enum.Enum):
@@ -283,19 +241,6 @@ MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Cell]] = {
     (Surface.SAMPLING, ""): _SAMPLING,
 }
 
-# Since which version of its protocol a host can have a surface; a column with a version of its own
-# has it from there.
-SINCE: dict[Surface, str] = {
-    Surface.MCP_FORM: "MCP 2025-06-18",
-    Surface.MCP_URL: "MCP 2025-11-25",
-    Surface.MCP_SAMPLING: "MCP 2025-06-18",
-    Surface.ACP_FORM: "ACP 1",
-    Surface.ACP_URL: "ACP 1",
-    Surface.ACP_PERMISSION: "ACP 1",
-    Surface.ACP_CHAT: "ACP 1",
-    Surface.ABP: "ABP 0.1",
-}
-
 # A host without any surface: an MCP host that declares no elicitation, where the person has set up
 # nothing beside it.
 NOBODY = "the host offers no way to ask its user"
@@ -368,7 +313,7 @@ def find_cell(asked: QuestionShape, variant: SurfaceVariant) -> Cell:
         return _NO_LOOPBACK
     if variant.plain and variant.surface is Surface.MCP_FORM and cell.asks:
         return PLAIN.get(asked, cell)
-    if variant.buttons == 2 and variant.surface is Surface.ACP_PERMISSION:
+    if variant.buttons == 2 and TRAITS[variant.surface].has_buttons:
         return TWO_BUTTONS.get(asked, cell)
     return cell
 
@@ -383,13 +328,14 @@ def since(surface: Surface, version: str, asked: QuestionShape) -> str:
     """The version of the host's protocol from which on a cell is what it is; empty for a surface
     that is no host's.
     """
-    if surface not in SINCE or not version:
-        return SINCE.get(surface, "")
+    first = TRAITS[surface].since
+    if not first or not version:
+        return first
     versions = sorted((each for known, each in MATRIX if known is surface), reverse=True)
     same = [each for each in versions if each <= version]
     cells = [MATRIX[surface, each][asked] for each in same]
     kept = next((place for place, cell in enumerate(cells) if cell != cells[0]), len(cells))
-    return f"{SINCE[surface].partition(' ')[0]} {same[kept - 1]}"
+    return f"{first.partition(' ')[0]} {same[kept - 1]}"
 
 
 def usable(variant: SurfaceVariant) -> bool:
@@ -416,7 +362,8 @@ def question_cell(question: Question, variant: SurfaceVariant) -> Cell:
             return _ON_A_CARD
         if not question.fields:
             return refusal("there is nothing to type")
-    if variant.surface is Surface.ACP_PERMISSION and whole.asks and (reason := obstacle(question)):
+    has_buttons = TRAITS[variant.surface].has_buttons
+    if has_buttons and whole.asks and (reason := obstacle(question)):
         return refusal(reason)
     if asked is not QuestionShape.FIELDS:
         return whole
@@ -501,7 +448,7 @@ def narrow(question: Question, attempt: Attempt) -> Question:
         for each in question.fields
         if each not in out
     )
-    by_buttons = attempt.variant.surface is Surface.ACP_PERMISSION
+    by_buttons = TRAITS[attempt.variant.surface].has_buttons
     why = "Here there are only buttons" if by_buttons else "Not all of it can be asked here"
     said = [why, *_named("What stays empty", out), *_named("What can only be kept", kept)]
     if question.wrapped and kept:  # its only field has no name of its own

@@ -10,7 +10,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from abp_bridge.core.matrix import NATIVE, Cell, Support, Surface, downgrade, refusal
+from abp_bridge.core.matrix import NATIVE, Cell, Support, downgrade, refusal
+from abp_bridge.core.surface import Surface
 
 
 class Hint(enum.Enum):

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from abp_bridge.core.matrix import Surface, SurfaceVariant, can_ask
+from abp_bridge.core.matrix import SurfaceVariant, can_ask
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.surface import Surface
 
 MAX_LISTED = 5  # questions of one call that are named; further ones are counted
 

@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
-from abp_bridge.core.matrix import MATRIX, Surface, SurfaceVariant, can_ask
+from abp_bridge.core.matrix import MATRIX, SurfaceVariant, can_ask
 from abp_bridge.core.question import Question
 from abp_bridge.core.schema import json_equal
+from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import BESIDE, WAYS, Advice, Options, Way
 
 

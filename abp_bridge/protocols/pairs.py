@@ -11,8 +11,9 @@ from dataclasses import replace
 from functools import partial
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.matrix import Cell, Surface, SurfaceVariant, candidate_attempts, question_cell
+from abp_bridge.core.matrix import Cell, SurfaceVariant, candidate_attempts, question_cell
 from abp_bridge.core.question import Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question as decode_abp
 from abp_bridge.protocols.abp.agent_questions import encode_request
 from abp_bridge.protocols.acp.permission import decode_permission

@@ -16,7 +16,8 @@ from itertools import accumulate
 
 from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, walk
-from abp_bridge.core.matrix import MATRIX, Surface
+from abp_bridge.core.matrix import MATRIX
+from abp_bridge.core.surface import TRAITS, Surface
 from abp_bridge.replay.placeholders import ANY, NUMBER, reword
 from abp_bridge.replay.shutdown import Key, key
 from abp_bridge.replay.stand_in import program_name
@@ -104,7 +105,7 @@ _OF_ITSELF = {"configOptions", "models", "usage", "quota"}
 HEADING = 200  # characters of what was asked, as far as it makes a heading
 
 # Whatever is answered there, a person answered it, however fast.
-_PERSONS_OWN = ("mcp-url", "acp-url", "page", "terminal")
+_PERSONS_OWN = [each.value for each, its in TRAITS.items() if its.is_link or its.is_by_hand]
 
 
 def reduce(recording: Recording, shows: str = "", *, looking: bool = False) -> Recording:

@@ -76,7 +76,7 @@ def _check_password(settings: Settings) -> Iterator[str]:
 def _check_order(settings: Settings) -> Iterator[str]:
     if not settings.ask_on:
         return
-    from abp_bridge.core.matrix import ORDER, missing_surface
+    from abp_bridge.core.surface import ORDER, missing_surface
 
     missing = missing_surface(settings.ask_on, settings.set_up)
     if missing is not None and missing not in SET_UP_BY:

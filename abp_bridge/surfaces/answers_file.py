@@ -20,7 +20,7 @@ import anyio.to_thread
 from abp_bridge.core import file, json_text, menu
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_number
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import (
     MISSING,
     AnsweredBy,
@@ -32,6 +32,7 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.surface import Surface
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 

@@ -16,7 +16,8 @@ from typing import Any, TypeGuard
 
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_integer, as_number
-from abp_bridge.core.matrix import QuestionShape, Surface
+from abp_bridge.core.matrix import QuestionShape
+from abp_bridge.core.surface import Surface
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.abp.envelope import is_enveloped_request
 

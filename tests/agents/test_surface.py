@@ -28,9 +28,10 @@ from abp_bridge.core.agent_turn import (
     ModelSettings,
     Usage,
 )
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.model_budget import Budget
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
 from abp_bridge.interfaces.surface import (

@@ -13,7 +13,7 @@ from support.harness import PATIENCE
 from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.event import InputResolvedEvent, Observer, SessionEvent, no_observer
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import (
     MISSING,
     AnsweredBy,
@@ -23,6 +23,7 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
 )
+from abp_bridge.core.surface import Surface
 from abp_bridge.interfaces.person_time import person_time, wait_for
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,

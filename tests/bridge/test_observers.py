@@ -24,8 +24,9 @@ from abp_bridge.core.event import (
     ProgressEvent,
     SessionEvent,
 )
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
 from abp_bridge.settings import Settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from abp_bridge.bridge.routing import Routing
-from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant, narrow
+from abp_bridge.core.matrix import Attempt, SurfaceVariant, narrow
 from abp_bridge.core.question import (
     Answer,
     AnsweredBy,
@@ -16,6 +16,7 @@ from abp_bridge.core.question import (
     Permission,
     Question,
 )
+from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import Advice, Way
 from abp_bridge.interfaces.surface import HostUnattendedError, SurfaceUnsupportedError
 

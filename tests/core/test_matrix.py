@@ -12,21 +12,19 @@ from abp_bridge.core.matrix import (
     MATRIX,
     QuestionShape,
     Support,
-    Surface,
     SurfaceVariant,
     asks_by_entries,
     can_ask,
     candidate_attempts,
     find_cell,
-    missing_surface,
     narrow,
-    order_of,
     refusals,
     shape,
     since,
     usable,
 )
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Permission, Question
+from abp_bridge.core.surface import Surface
 
 Json = Any
 
@@ -503,27 +501,6 @@ def test_a_surface_that_refuses_everything_is_not_usable() -> None:
 
 
 # --- whose surfaces, in which order ---
-
-
-def test_without_a_word_of_the_person_the_usual_order_holds() -> None:
-    assert order_of([]) == (
-        "mock",
-        "host",
-        "terminal",
-        "questions-api",
-        "page",
-        "sampling",
-        "model-relay",
-    )
-
-
-def test_the_persons_own_order_is_the_whole_order() -> None:
-    assert order_of(["page", "host", "page"]) == ("page", "host")
-
-
-def test_an_order_names_only_what_is_there() -> None:
-    assert missing_surface(["page", "host"], ["terminal", "page"]) is None
-    assert missing_surface(["host", "telepathy", "page"], ["terminal"]) == "telepathy"
 
 
 @pytest.mark.parametrize(

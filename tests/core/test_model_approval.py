@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abp_bridge.core.evidence import needs_proof
-from abp_bridge.core.matrix import (
-    QuestionShape,
-    Surface,
-    SurfaceVariant,
-    question_cell,
-    shape,
-)
+from abp_bridge.core.matrix import QuestionShape, SurfaceVariant, question_cell, shape
 from abp_bridge.core.model_approval import (
     ANSWER,
     DECISION,
@@ -32,6 +26,7 @@ from abp_bridge.core.question import (
     message_of,
     validate_answer,
 )
+from abp_bridge.core.surface import Surface
 
 ASKED = Question("q", Kind.SAMPLING, "task", (), "https://app.example", calls=("c",), tools=("t",))
 

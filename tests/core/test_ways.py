@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.matrix import Surface
 from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import (
     BESIDE,
     MAX_LISTED,

@@ -11,15 +11,7 @@ from typing import Any
 import pytest
 from support.pair_answers import MEANT
 
-from abp_bridge.core.matrix import (
-    MATRIX,
-    Cell,
-    Support,
-    Surface,
-    SurfaceVariant,
-    candidate_attempts,
-    narrow,
-)
+from abp_bridge.core.matrix import MATRIX, Cell, Support, SurfaceVariant, candidate_attempts, narrow
 from abp_bridge.core.menu import Menu, MenuResult, yes_or_no
 from abp_bridge.core.question import (
     Answer,
@@ -30,6 +22,7 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
+from abp_bridge.core.surface import Surface
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
 from abp_bridge.protocols.acp.permission import encode_permission

@@ -25,9 +25,10 @@ from support.question_strategies import requests
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.agent_turn import AgentError
 from abp_bridge.core.json_value import as_list, as_object
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Notice, describe, next_progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
+from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.acp import agent, chat, model, permission

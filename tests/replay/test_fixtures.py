@@ -23,13 +23,13 @@ from abp_bridge.core.matrix import (
     NOBODY,
     QuestionShape,
     Support,
-    Surface,
     SurfaceVariant,
     find_cell,
     shape,
 )
 from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, Hint, Trigger
 from abp_bridge.core.question import Field, FieldType, Kind, Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.trace.format import Entry, Recording, is_request, read
 

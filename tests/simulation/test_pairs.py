@@ -20,8 +20,9 @@ import pytest
 from support.pair_answers import CONTENT, MEANT
 from support.paths import TESTS
 
-from abp_bridge.core.matrix import Cell, Surface
+from abp_bridge.core.matrix import Cell
 from abp_bridge.core.question import AnsweredBy, Kind, Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, WEBMCP, find_pair
 
 from .answering_sides import SIDES, WISHES, AbpAgent, Side, SocketAgent

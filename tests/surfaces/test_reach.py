@@ -35,8 +35,9 @@ from support.screen import Screen, Tty
 from support.visitor import Browser as Visitor
 
 from abp_bridge.core.event import AttemptEvent, InputRequestEvent
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.interfaces.surface import (
     PageLink,
     PageQuestion,

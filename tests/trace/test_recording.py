@@ -22,7 +22,8 @@ from support.harness import PATIENCE, RawHost, environment, run
 from support.paths import APPS
 from support.traces import written
 
-from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, find_cell
+from abp_bridge.core.matrix import MATRIX, QuestionShape, SurfaceVariant, find_cell
+from abp_bridge.core.surface import Surface
 from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
 from abp_bridge.replay.opencode_client import free_port

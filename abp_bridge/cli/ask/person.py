@@ -18,10 +18,11 @@ from abp_bridge.cli.compose import make_providers, terminal
 from abp_bridge.cli.event_log import log_event
 from abp_bridge.core.event import Observer, SessionEvent, no_observer
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import WAYS, Advice, Options, Way
 from abp_bridge.interfaces.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.log import print_message

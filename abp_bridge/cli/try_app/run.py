@@ -38,7 +38,6 @@ from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.cli.terminal_host.view import PERSON, Offer
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
-from abp_bridge.core.matrix import HOST, Surface
 from abp_bridge.core.question import (
     Choice,
     Field,
@@ -48,6 +47,7 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
+from abp_bridge.core.surface import HOST, Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.settings import TABLE, Settings
 from abp_bridge.settings.targets import find_target_problem

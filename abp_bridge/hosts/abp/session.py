@@ -13,10 +13,11 @@ from abp_bridge import VERSION
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import WAYS, describe_unasked
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.profiles import profile

@@ -12,10 +12,11 @@ from functools import partial
 
 from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.chat import Chat
 from abp_bridge.hosts.acp.turns import Turns

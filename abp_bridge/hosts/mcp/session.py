@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from abp_bridge.core.json_value import JsonObject, as_object
-from abp_bridge.core.matrix import Surface
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.question import Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import WAYS, Advice, find_ways
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.surfaces import McpSurfaces

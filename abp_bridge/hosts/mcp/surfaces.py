@@ -15,9 +15,10 @@ import anyio
 
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import WAYS, Advice
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.hosts.elicited import decode_elicited

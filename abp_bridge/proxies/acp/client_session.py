@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
+from abp_bridge.core.surface import TRAITS
 from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import Host
 from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
 from abp_bridge.proxies.elicitor import ElicitorApi
-
-_AGENT_SURFACES = {Surface.MCP_SAMPLING, Surface.MODEL_RELAY}
 
 
 @dataclass(slots=True)
@@ -56,7 +55,8 @@ class ProxiedHost:
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The client's surfaces for its person; the agent's model, where it lends it."""
-        models = [each for each in self._agent.variants(calls) if each.surface in _AGENT_SURFACES]
+        asked = self._agent.variants(calls)
+        models = [each for each in asked if TRAITS[each.surface].is_hosts_model]
         return [*self._client.surfaces.variants(), *models]
 
     def advise(self, question: Question) -> Advice:
@@ -73,7 +73,7 @@ class ProxiedHost:
         """Ask the client's person on a card of its own, for which tool call a question belongs to
         only the agent knows; or the agent's model on a surface of its own (`Host.ask`).
         """
-        asked = self._agent if variant.surface in _AGENT_SURFACES else self._client.surfaces
+        asked = self._agent if TRAITS[variant.surface].is_hosts_model else self._client.surfaces
         return await asked.ask(question, variant, problem, observe)
 
     async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:

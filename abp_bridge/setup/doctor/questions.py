@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from abp_bridge.core.matrix import QuestionShape, Surface, SurfaceVariant, find_cell
+from abp_bridge.core.matrix import QuestionShape, SurfaceVariant, find_cell
+from abp_bridge.core.surface import Surface
 from abp_bridge.hosts.profiles import PROFILES, Profile
 from abp_bridge.setup.doctor.environment import greeting
 from abp_bridge.setup.doctor.facts import Entry, HostFacts

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 from abp_bridge.core import matrix
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import FieldType, Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.interfaces.surface import (
     Page,
     QuestionsEndpoint,

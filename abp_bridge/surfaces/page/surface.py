@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.interfaces.surface import (
     Ending,
     Page,

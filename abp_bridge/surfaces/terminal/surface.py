@@ -17,7 +17,7 @@ from abp_bridge.core.entries import walk
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.field_limits import field_limits
 from abp_bridge.core.json_value import JsonValue, to_text
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.menu import yes_or_no
 from abp_bridge.core.question import (
     MISSING,
@@ -31,6 +31,7 @@ from abp_bridge.core.question import (
     is_default,
     validate_answer,
 )
+from abp_bridge.core.surface import Surface
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal import rendering
 from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice, alone_at

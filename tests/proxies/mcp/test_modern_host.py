@@ -15,7 +15,8 @@ import anyio.lowlevel
 import pytest
 from support.era_host import CLIENT, PREFIX
 
-from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.matrix import SurfaceVariant
+from abp_bridge.core.surface import Surface
 from abp_bridge.hosts.mcp import tool_calls
 from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 from abp_bridge.interfaces.surface import SurfaceResponse

@@ -1,0 +1,101 @@
+"""The surfaces: each way to ask, what it is, and in which order a session asks.
+
+What can be asked on each, and how, is `matrix.MATRIX`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from abp_bridge.core.question import AnsweredBy
+
+
+class Surface(enum.Enum):
+    """One way a person can be asked: through the host, or by what they set up beside it."""
+
+    MCP_FORM = "mcp-form"
+    MCP_URL = "mcp-url"
+    MCP_SAMPLING = "mcp-sampling"
+    ACP_FORM = "acp-form"
+    ACP_URL = "acp-url"
+    ACP_PERMISSION = "acp-permission"
+    ACP_CHAT = "acp-chat"
+    ABP = "abp"
+    TERMINAL = "terminal"
+    PAGE = "page"
+    QUESTIONS_API = "questions-api"
+    MOCK = "mock"
+    SAMPLING = "sampling"
+    MODEL_RELAY = "model-relay"
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceTraits:
+    """What a surface is, whatever is asked there.
+
+    Attributes:
+        since: The first version of its protocol in which a host can have it; empty for one that is
+            set up beside the host.
+        machine: Who answers there whatever the host says; None where that may be a person.
+        is_link: The host sends its person to an address.
+        is_attended: It takes a person who goes somewhere, or who says something next.
+        has_buttons: An answer is a button that is pressed.
+        is_by_hand: Beside the host a person answers, by hand.
+        is_long: As much as a page holds can be read there; elsewhere what a message holds.
+        is_model: A model is asked there, and no person.
+        is_hosts_model: What is asked there goes through the host's own model.
+    """
+
+    since: str = ""
+    machine: AnsweredBy | None = None
+    is_link: bool = False
+    is_attended: bool = False
+    has_buttons: bool = False
+    is_by_hand: bool = False
+    is_long: bool = False
+    is_model: bool = False
+    is_hosts_model: bool = False
+
+
+TRAITS: Mapping[Surface, SurfaceTraits] = {
+    Surface.MCP_FORM: SurfaceTraits("MCP 2025-06-18"),
+    Surface.MCP_URL: SurfaceTraits("MCP 2025-11-25", is_link=True, is_attended=True, is_long=True),
+    Surface.MCP_SAMPLING: SurfaceTraits("MCP 2025-06-18", is_model=True, is_hosts_model=True),
+    Surface.ACP_FORM: SurfaceTraits("ACP 1"),
+    Surface.ACP_URL: SurfaceTraits("ACP 1", is_link=True, is_attended=True, is_long=True),
+    Surface.ACP_PERMISSION: SurfaceTraits("ACP 1", has_buttons=True),
+    Surface.ACP_CHAT: SurfaceTraits("ACP 1", is_attended=True),
+    Surface.ABP: SurfaceTraits("ABP 0.1"),
+    Surface.TERMINAL: SurfaceTraits(is_by_hand=True, is_long=True),
+    Surface.PAGE: SurfaceTraits(is_by_hand=True, is_long=True),
+    Surface.QUESTIONS_API: SurfaceTraits(),
+    Surface.MOCK: SurfaceTraits(machine=AnsweredBy.SCRIPT, is_long=True),
+    Surface.SAMPLING: SurfaceTraits(is_model=True),
+    Surface.MODEL_RELAY: SurfaceTraits(machine=AnsweredBy.MODEL, is_hosts_model=True),
+}
+
+
+# In which order a session asks, unless its person says otherwise: `HOST` stands for all of the
+# host's surfaces but its model's.
+HOST = "host"
+ORDER = (
+    Surface.MOCK.value,
+    HOST,
+    Surface.TERMINAL.value,
+    Surface.QUESTIONS_API.value,
+    Surface.PAGE.value,
+    Surface.SAMPLING.value,
+    Surface.MODEL_RELAY.value,
+)
+
+
+def order_of(names: Sequence[str]) -> Sequence[str]:
+    """The person's own order, each name once, or the usual one where there is none."""
+    return tuple(dict.fromkeys(names)) or ORDER
+
+
+def missing_surface(names: Sequence[str], set_up: Collection[str]) -> str | None:
+    """The first of `names` that nobody can be asked by: neither the host nor one that is set up."""
+    return next((name for name in names if name != HOST and name not in set_up), None)
