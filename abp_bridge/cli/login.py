@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
 
 FAILED: Final = 1
-WRITING = 5.0  # seconds for the browser to write down what it keeps
+WRITING = 20.0  # seconds for the browser to write down what it keeps: a busy one is slow
 
 HELP = "sign in once, in a window, for apps behind a login"
 USAGE = "abp-bridge login URL [--profile DIR] [OPTION]..."

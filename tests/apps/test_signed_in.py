@@ -54,7 +54,7 @@ def sign_in(site: Members, profile: Path, folder: Path, *more: str) -> Json:
             timeout=4 * PATIENCE,
             check=False,
         )
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == 0, ended.stderr + ended.stdout
     assert "then close it" in ended.stderr
     return json.loads(ended.stdout)
 
