@@ -7,6 +7,7 @@ import pytest
 from abp_bridge.core.command_line import (
     HIDDEN,
     clean_target,
+    find_keys,
     find_secrets,
     show_command,
     show_model,
@@ -148,6 +149,7 @@ def test_a_model_at_an_address_is_shown_with_its_name() -> None:
 def test_a_key_that_is_written_for_a_models_name_is_hidden(key: str) -> None:
     assert show_model(f"openai:{key}") == f"openai:{HIDDEN}"
     assert show_model(f"http://127.0.0.1:1/v1#{key}") == f"http://127.0.0.1:1/v1#{HIDDEN}"
+    assert find_keys(f"models/{key}") == [key]
 
 
 @pytest.mark.parametrize(
