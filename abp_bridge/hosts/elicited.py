@@ -1,14 +1,29 @@
-"""The result of an `elicitation/create`, as MCP hosts and ACP clients both give it, and who gave
-it, or the outcome of a permission, by their own word.
+"""What an `elicitation/create` to an MCP host and to an ACP client have in common: the id of a page
+of the bridge's own; the result, and who gave it, or the outcome of a permission, by their own word.
 """
 
 from __future__ import annotations
+
+import secrets
 
 from abp_bridge.core.question import AnsweredBy, Question
 from abp_bridge.interfaces.surface import HostUnattendedError, SurfaceResponse
 from abp_bridge.protocols.host_words import read_answered_by, read_host_words
 from abp_bridge.protocols.mcp.elicitation import OUTCOMES, Action, decode_reply
 from abp_bridge.rpc.connection import Reply
+
+
+def make_page_id(question: Question) -> str:
+    """An `elicitationId` for the bridge's own page with `question`, new each time. It begins with
+    `page_id_prefix`, and no app can guess it: an address of an app's with that id would be taken
+    for the page, and the page for the app's.
+    """
+    return f"{page_id_prefix(question.id)}{secrets.token_hex(8)}"
+
+
+def page_id_prefix(question_id: str) -> str:
+    """How an `elicitationId` of the bridge's page with that question begins."""
+    return f"abp-{question_id}-"
 
 
 def decode_elicited(reply: Reply, question: Question) -> SurfaceResponse:

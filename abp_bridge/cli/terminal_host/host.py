@@ -453,6 +453,7 @@ class TerminalHost:
         """An address to open: an app's, or that of the bridge's own page."""
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
+        from abp_bridge.hosts.elicited import page_id_prefix
         from abp_bridge.protocols.host_words import encode_account
 
         rows = await self._open_questions()
@@ -468,7 +469,7 @@ class TerminalHost:
         if content == {GO: True}:
             if is_apps:
                 return ElicitResult(action="accept")
-            own = (row for row in rows if f"abp-{row['id']}" == params.elicitation_id)
+            own = (row for row in rows if named.startswith(page_id_prefix(row["id"])))
             outcome = await self._wait_for_page(next(own, {}))
         dismissed = outcome in (Outcome.CANCELLED, Outcome.UNSUPPORTED)
         account = encode_account(response.answered_by, reason=response.reason)

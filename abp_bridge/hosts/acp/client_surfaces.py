@@ -20,7 +20,7 @@ from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.chat import Chat
 from abp_bridge.hosts.acp.turns import Turns
-from abp_bridge.hosts.elicited import decode_elicited, find_machine
+from abp_bridge.hosts.elicited import decode_elicited, find_machine, make_page_id
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
@@ -276,7 +276,7 @@ class ClientSurfaces:
         return decode_elicited(reply, question)
 
     async def _ask_on_the_page(self, question: Question, card: _Card) -> SurfaceResponse:
-        elicitation = f"abp-{question.id}"
+        elicitation = make_page_id(question)
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
             noted = question.with_note(page.directions)

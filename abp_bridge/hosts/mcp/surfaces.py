@@ -21,7 +21,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import WAYS, Advice
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.hosts.elicited import decode_elicited
+from abp_bridge.hosts.elicited import decode_elicited, make_page_id
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.parked_call import FindParked, ParkedCall, find_none
 from abp_bridge.hosts.profiles import Profile, profile
@@ -145,7 +145,7 @@ class McpSurfaces:
         return replace(response, content={field.name: True for field in question.fields})
 
     async def _ask_on_page(self, context: _HostContext, question: Question) -> SurfaceResponse:
-        elicitation_id = f"abp-{question.id}"
+        elicitation_id = make_page_id(question)
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
             params = elicitation.encode_url(

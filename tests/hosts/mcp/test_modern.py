@@ -5,6 +5,7 @@ that wait for a host to come back.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -99,12 +100,13 @@ async def test_a_client_that_looks_first_speaks_the_modern_era() -> None:
         assert host.wire.sent("elicitation/create") == [], "a question is a result, not a request"
 
 
-def test_every_address_has_an_id_whatever_the_host_calls_itself() -> None:
+def test_every_address_has_an_id_that_no_app_can_guess_whatever_the_host_calls_itself() -> None:
     secret = {"method": "elicitation/input", "params": {"schema": {"format": "password"}}}
     asking = {
         "name": "abp_call",
         "arguments": {"capability": "demo.ask", "params": {"request": secret}},
     }
+    ids = set()
     with RawHost("--app", "demo") as host:
         for name in (None, "", "copilot", "goose-cli"):
             client = {} if name is None else {f"{META}clientInfo": {"name": name, "version": "1"}}
@@ -113,7 +115,10 @@ def test_every_address_has_an_id_whatever_the_host_calls_itself() -> None:
             result = host.request("tools/call", params)["result"]
             [asked] = result["inputRequests"].values()
             assert asked["params"]["mode"] == "url"
-            assert asked["params"]["elicitationId"].startswith("abp-question-")
+            id = asked["params"]["elicitationId"]
+            assert re.fullmatch(r"abp-question-\d+-[0-9a-f]{16}", id)
+            ids.add(id.rpartition("-")[2])
+    assert len(ids) == 4
 
 
 def test_looking_twice_starts_nothing() -> None:
