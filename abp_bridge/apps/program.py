@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Protocol
 
 import anyio
@@ -31,6 +32,7 @@ from abp_bridge.rpc.connection import (
 )
 from abp_bridge.rpc.subprocess import Child
 from abp_bridge.rpc.tap import Tap
+from abp_bridge.settings.targets import find_interpreter
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +119,12 @@ class Program:
             async with only_error(AppError, OSError):
                 yield
         except OSError as problem:
-            raise AppError(
-                f"{self.origin} cannot be started: {problem}. Check the command."
-            ) from None
+            scheme, _, command = self.origin.partition(":")
+            cure = "Check the command."
+            if interpreter := find_interpreter(command):
+                as_in = quote(f"{scheme}:{interpreter} {command}")
+                cure = f"Put {interpreter} before it, as in {as_in}."
+            raise AppError(f"{self.origin} cannot be started: {problem}. {cure}") from None
         finally:
             self.listener = None
 

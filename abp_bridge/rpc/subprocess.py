@@ -119,10 +119,7 @@ async def spawn(
     SIGKILL.
     """
     if shutil.which(command[0]) is None:
-        from abp_bridge.core.command_line import clean_target
-
-        program = clean_target(command[0])
-        raise FileNotFoundError(f"there is no program {program!r} on this machine's PATH")
+        raise _missing_program(command[0])
     async with _guardian() as tell:
         child = await _start(command, _OURS if env is None else env, cwd, overhear)
         tell(f"{child.process.pid}\n")
@@ -137,6 +134,15 @@ async def spawn(
                 # Else a wait for its end would be cancelled too, and what went wrong be lost.
                 with anyio.CancelScope(shield=True):
                     await child.process.aclose()
+
+
+def _missing_program(program: str) -> OSError:
+    from abp_bridge.core.command_line import clean_target
+
+    name = clean_target(program)
+    if os.path.dirname(program) and os.path.isfile(program):
+        return PermissionError(f"{name!r} is a file that may not be run as a program")
+    return FileNotFoundError(f"there is no program {name!r} on this machine's PATH")
 
 
 async def _start(

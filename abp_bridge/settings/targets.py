@@ -48,9 +48,16 @@ def suggest_targets(target: str) -> list[str]:
         return [f"{'http' if is_nearby(host[1].strip('[]')) else 'https'}://{target}"]
     if not _PROGRAM.fullmatch(target):
         return []
-    interpreter = _INTERPRETERS.get(target.rpartition(".")[2], "")
-    command = f"{interpreter} {target}" if interpreter and " " not in target else target
+    interpreter = find_interpreter(target)
+    command = f"{interpreter} {target}" if interpreter else target
     return [start + command for start in TARGETS if start.endswith(":")]
+
+
+def find_interpreter(command: str) -> str:
+    """What runs the file that `command` begins with, by how its name ends; empty where that says
+    nothing.
+    """
+    return _INTERPRETERS.get(command.partition(" ")[0].rpartition(".")[2], "")
 
 
 def is_nearby(host: str) -> bool:

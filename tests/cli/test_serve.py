@@ -268,6 +268,11 @@ def test_a_target_that_cannot_be_connected_says_why(case: str) -> None:
 
 BAD_COMMANDS = {
     "a missing program": ("stdio:there-is-no-such-program", "there is no program"),
+    "a script": ("stdio:app.py --port 1", "Put python3 before it, as in 'stdio:python3 app.py'."),
+    "a file that is no program": (
+        f"stdio:{__file__}",
+        "is a file that may not be run as a program",
+    ),
     "a program that ends": (
         f"stdio:{sys.executable} -c 'raise SystemExit(\"no licence\")'",
         "its last words: no licence",
