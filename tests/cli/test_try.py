@@ -327,6 +327,14 @@ def test_what_no_entry_answers_is_drawn_with_what_this_command_takes(tmp_path: P
     assert not re.search(NOT_ITS_OPTIONS, screen.shown)
 
 
+def test_while_a_file_answers_the_bridge_asks_nobody_beside_it(tmp_path: Path) -> None:
+    written = tmp_path / "answers.json"
+    written.write_text('["Ada"]')
+    for variable in ("ABP_PAGE", "ABP_TTY"):
+        ran = run(*ASK_SECRET, "--answers", str(written), **{variable: "open"})
+        assert ran.stdout.count("● demo asks") == 1, ran
+
+
 def test_input_that_is_piped_is_said_to_be_so() -> None:
     piped = ["sh", "-c", f"echo | {shlex.join([*TRY, *ASK_SECRET])}"]
     with Screen(piped, ENV) as screen:

@@ -16,12 +16,12 @@ from abp_bridge.cli.demo.answers import BUILT_IN
 from abp_bridge.cli.runtime import complain, load_session_settings
 from abp_bridge.cli.terminal_host.host import (
     FILE,
-    WHO_ANSWERS,
     Answerer,
     CommandError,
     TerminalHost,
     add_host_options,
     at_terminal,
+    ignored_variables,
     mend_encoding,
     run_host,
 )
@@ -79,12 +79,12 @@ def run(options: argparse.Namespace) -> int:
     """
     mend_encoding()
     answers, options.answers = options.answers, None  # not the bridge's: this host's own
-    load_session_settings(options, WHO_ANSWERS)
+    ask_here = answers is None and not options.json and at_terminal()
+    load_session_settings(options, ignored_variables(scripted=not ask_here))
     try:
         entries = decode_entries(BUILT_IN) if answers is None else read_answers(answers)
     except AnswersError as problem:
         return complain(problem, "demo")
-    ask_here = answers is None and not options.json and at_terminal()
     by = PERSON if ask_here else SCRIPT if answers is None else FILE
     why = "the output is for a program" if at_terminal() else "there is no terminal to ask at"
     answerer = Answerer(

@@ -67,8 +67,6 @@ CALL_LIMIT = 4 * 3600.0  # seconds for a call and its questions, each of which h
 _OWN_WORDS = "(Capability "  # with which the bridge goes on, in a tool's description
 LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be used
 
-# Settings of a bridge's that say who answers: this host says that itself.
-WHO_ANSWERS = ("ABP_ANSWERS", "ABP_ASK_ON")
 FILE = "the answers file"  # who answers, where it is one
 TAKEN_BACK = "nobody: it is not waited for any more"
 _UNVISITED = SurfaceResponse(
@@ -285,11 +283,12 @@ class TerminalHost:
             await work(self)
 
     def _environment(self) -> dict[str, str]:
+        ignored = ignored_variables(scripted=self._script is not None)
         return {
             # Here every answer is typed or written down by somebody, however fast it comes.
             "ABP_PERSON_FLOOR": "0",
             "ABP_HOST_PATIENCE": "86400000",  # this host waits as long as its person does
-            **{name: value for name, value in os.environ.items() if name not in WHO_ANSWERS},
+            **{name: value for name, value in os.environ.items() if name not in ignored},
             **self._environ,
         }
 
@@ -579,6 +578,13 @@ _PAGE_OR_HERE = decode_field(
 
 _OWN_PAGE = "This is answered on a page of the bridge's own: {}"
 _APPS_ADDRESS = "It asks you to open {}"
+
+
+def ignored_variables(*, scripted: bool) -> tuple[str, ...]:
+    """The environment's settings that this host's bridge does not get: who answers is this host's,
+    and while a script does, the bridge asks nobody beside it.
+    """
+    return ("ABP_ANSWERS", "ABP_ASK_ON", *(("ABP_PAGE", "ABP_TTY") if scripted else ()))
 
 
 def _link_question(id: str, params: types.ElicitRequestURLParams, directions: str) -> Question:

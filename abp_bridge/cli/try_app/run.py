@@ -25,12 +25,12 @@ from abp_bridge.cli.parameters import (
 from abp_bridge.cli.runtime import complain, load_session_settings
 from abp_bridge.cli.terminal_host.host import (
     FILE,
-    WHO_ANSWERS,
     Answerer,
     CommandError,
     TerminalHost,
     add_host_options,
     at_terminal,
+    ignored_variables,
     mend_encoding,
     run_host,
 )
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
     if options.on is not None and options.answers is not None:
         return complain("--on says where you are asked, and --answers that you are not", "try")
     answers, options.answers = options.answers, None  # not the bridge's: this host's own
-    settings = load_session_settings(options, ignored=WHO_ANSWERS)
+    settings = load_session_settings(options, ignored_variables(scripted=answers is not None))
     try:
         script = None if answers is None else Script(read_answers(answers))
     except AnswersError as problem:
