@@ -23,6 +23,7 @@ ANOTHER = "Mend that first, or name another file: --file FILE"
 BACKUP = ".before-abp-bridge"  # behind the file's name
 MADE = ".made-by-abp-bridge"  # in a folder that was made for a file: how many were, that the last
 LOCK_LIMIT = 5.0  # seconds for another of us that writes in the same folder
+_BEGUN = (".abp-bridge-", ".part")  # around a name of what is not written whole yet
 _NEW = 0o600  # of a file that was not there: tokens may come to stand in it
 
 
@@ -185,19 +186,32 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _lock(descriptor)
+        if _lock(descriptor):
+            _remove_begun(folder)
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> None:
+def _lock(descriptor: int) -> bool:
     try:
         lock(descriptor, wait=LOCK_LIMIT)
     except BlockingIOError:
         raise
     except OSError as problem:  # some networks' folders; that a file has changed is seen without
         logger.info("a folder cannot be locked: %s", problem)
+        return False
+    return True
+
+
+def _remove_begun(folder: Path) -> None:
+    """Remove what one of us that was killed had begun to write: tokens of the host's may be in it.
+    The lock says that no other is at work.
+    """
+    with contextlib.suppress(OSError):
+        for begun in folder.glob("*".join(_BEGUN)):
+            if not begun.is_symlink() and begun.is_file():
+                begun.unlink()
 
 
 def remove_backup(file: ConfigFile) -> None:
@@ -210,7 +224,7 @@ def remove_backup(file: ConfigFile) -> None:
 
 def _replace(place: Path, content: bytes, like: Path) -> None:
     """Put `content` at `place` in one step, with the mode and the owner of `like`."""
-    descriptor, begun = tempfile.mkstemp(dir=place.parent, prefix=".abp-bridge-")
+    descriptor, begun = tempfile.mkstemp(dir=place.parent, prefix=_BEGUN[0], suffix=_BEGUN[1])
     try:
         with open(descriptor, "wb") as opened:
             opened.write(content)

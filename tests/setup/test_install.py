@@ -438,6 +438,18 @@ def test_of_several_at_once_none_undoes_another(bridge: Bridge, home: Path) -> N
     assert all("run this again" in each for each in said if each)
 
 
+def test_what_was_killed_leaves_nothing_behind_the_next(bridge: Bridge, home: Path) -> None:
+    """A part of the file, which may have tokens, lies beside it until then."""
+    file = write(file_of("cursor"), '{"token": "theirs"}')
+    kill = "import os; os.replace = lambda *_: os.kill(os.getpid(), 9)"
+    code = f"{kill}; from abp_bridge.cli.main import main; main(['install', 'cursor', '--yes'])"
+    subprocess.run([sys.executable, "-c", code], check=False, stdout=-3)
+    assert len(list(file.parent.iterdir())) == 2
+    theirs = write(file.with_name(".abp-bridge-notes-of-theirs"), "")
+    assert bridge("install", "cursor", "--yes")[0] == 0
+    assert {*file.parent.iterdir()} == {file, file.with_name(file.name + BACKUP), theirs}
+
+
 @pytest.mark.parametrize(
     ("host", "content"),
     [
