@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from itertools import combinations
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from abp_bridge.core.json_value import as_number, as_object, as_texts
 from abp_bridge.core.sanitize import label
@@ -225,26 +224,36 @@ def variables(facts: HostFacts) -> Iterator[str]:
 
 
 def copies(facts: HostFacts) -> Iterator[str]:
-    """One server under two names."""
+    """One server under several names."""
     started = [each for each in facts.entries if each.server.enabled and each.words]
-    for one, other in combinations(started, 2):
-        behind = [
-            each.words[each.words.index("--") :] if "--" in each.words else ()
-            for each in (one, other)
-        ]
-        same = one.own == other.own and one.agent == other.agent and behind[0] == behind[1]
-        if same and one.name != other.name:
-            yield f'"{one.name}" and "{other.name}" are the same: each tool is there twice.'
+    for same in _group(started, _what_is_started):
+        names = list(dict.fromkeys(f'"{label(each.name)}"' for each in same))
+        if len(names) > 1:
+            times = "twice" if len(names) == 2 else f"{len(names)} times"
+            listed = f"{', '.join(names[:-1])} and {names[-1]}"
+            yield f"{listed} are the same: each tool is there {times}."
+
+
+def _what_is_started(entry: Entry) -> Hashable:
+    behind = entry.words[entry.words.index("--") :] if "--" in entry.words else ()
+    return entry.own, entry.agent, tuple(behind)
 
 
 def two_scopes(facts: HostFacts) -> Iterator[str]:
-    """One name in two places."""
-    for one, other in combinations(facts.entries, 2):
-        if one.name == other.name and one.file_and_scope != other.file_and_scope:
-            yield (
-                f'"{one.name}" is in {one.file} ({one.scope}) and in {other.file} ({other.scope}):'
-                " one of them counts."
-            )
+    """One name in several places."""
+    for same in _group(facts.entries, lambda each: each.name):
+        places = list(dict.fromkeys(f"in {each.file} ({each.scope})" for each in same))
+        if len(places) > 1:
+            listed = f"{', '.join(places[:-1])} and {places[-1]}"
+            yield f'"{label(same[0].name)}" is {listed}: one of them counts.'
+
+
+def _group(entries: Iterable[Entry], key: Callable[[Entry], Hashable]) -> list[list[Entry]]:
+    """The entries that are alike by `key`, together."""
+    groups: dict[Hashable, list[Entry]] = {}
+    for each in entries:
+        groups.setdefault(key(each), []).append(each)
+    return [*groups.values()]
 
 
 NAMES = {
