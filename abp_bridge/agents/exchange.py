@@ -49,7 +49,7 @@ class Exchange:
         transport: Carries it, instead of a connection.
         root: The path of the provider's own address.
         tap: Overhears it, as lines of JSON.
-        secrets: What is quoted no more than the key.
+        secrets: What is quoted and overheard no more than the key.
 
     Attributes:
         sent: The body of the request.
@@ -75,8 +75,8 @@ class Exchange:
         self._transport = transport
         self._root = root
         is_heard = tap is not unobserved_stream
-        self._transcript = Transcript(tap, key, HIDDEN) if is_heard else None
-        self._secrets = [each for each in (key, *secrets) if each]
+        self._secrets = sorted(filter(None, (key, *secrets)), key=len, reverse=True)
+        self._transcript = Transcript(tap, self._secrets, HIDDEN) if is_heard else None
         self._is_stream = False
         self._events = EventStream()
 

@@ -25,8 +25,8 @@ from abp_bridge.core.agent_turn import (
     AgentResponse,
     ModelSettings,
 )
-from abp_bridge.core.command_line import find_keys, hide_keys
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.secret_parts import find_address_secrets, find_keys, hide_keys
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.agent import (
     Availability,
@@ -177,7 +177,7 @@ class LlmAgent(Agent):
             transport=self._transport,
             root=self._provider.root,
             tap=self._tap,
-            secrets=find_keys(self._name),
+            secrets=[*find_address_secrets(base_url), *find_keys(self._name)],
         )
 
     def _obstacle(self, environment: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
-from abp_bridge.core.command_line import clean_target, show_unknown
+from abp_bridge.core.command_line import clean_target, show_model, show_unknown
 from abp_bridge.core.model_budget import PRICED_IN, TOKENS, Budget
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
@@ -55,7 +55,10 @@ def check_model(model: str, budget: Budget | None = None) -> None:
             words = f"{model} always has its tools, and so is no model for sampling"
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
     if budget is not None and budget.unit not in (TOKENS, PRICED_IN) and scheme != "acp":
-        words = f"what {model} costs is known in {PRICED_IN}: a budget in {budget.unit} cannot hold"
+        words = (
+            f"what {show_model(model)} costs is known in {PRICED_IN}: a budget in {budget.unit}"
+            " cannot hold"
+        )
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
 
 
@@ -114,7 +117,7 @@ def _address(scheme: str, rest: str, folder: str, tap: Tap) -> AgentProtocol:
     if "?" in url or host_of(url) is None:
         words = "an address is written as http://127.0.0.1:11434/v1#NAME, without user and query"
     elif not name:
-        words = f"an address needs the model's name there as well: {url[:200]}#NAME"
+        words = f"an address needs the model's name there as well: {clean_target(url)[:200]}#NAME"
     if words:
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
     return LlmAgent(ADDRESS, name, base_url=url, tap=tap)

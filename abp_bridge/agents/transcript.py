@@ -7,7 +7,7 @@ Headers stay away: the key is among them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
@@ -25,14 +25,15 @@ class Transcript:
 
     Args:
         tap: Hears it.
-        key: What no line may have.
-        hidden: Stands in the place of the key.
+        secrets: What no line may have, the longest first.
+        hidden: Stands in their place.
     """
 
-    def __init__(self, tap: Tap, key: str, hidden: str) -> None:
+    def __init__(self, tap: Tap, secrets: Sequence[str], hidden: str) -> None:
         self._pieces = _Pieces()
         self._source, self._sink = tap(self._pieces, _Nowhere())
-        self._key, self._hidden = key.encode(), hidden.encode()
+        self._secrets = [each.encode() for each in secrets]
+        self._hidden = hidden.encode()
         self._about: dict[str, JsonValue] = {}
         self._has_events = False
         self._rest = b""
@@ -82,13 +83,15 @@ class Transcript:
         """The events' own names stand in what they say, wherever they have one."""
         said = line.removeprefix(_DATA).strip()
         if line.startswith(_DATA) and said:
-            await self._tell(self._without_key(said) + b"\n")
+            await self._tell(self._without_secrets(said) + b"\n")
 
     def _line(self, message: JsonValue) -> bytes:
-        return self._without_key(json.dumps(message, ensure_ascii=False).encode()) + b"\n"
+        return self._without_secrets(json.dumps(message, ensure_ascii=False).encode()) + b"\n"
 
-    def _without_key(self, line: bytes) -> bytes:
-        return line.replace(self._key, self._hidden) if self._key else line
+    def _without_secrets(self, line: bytes) -> bytes:
+        for each in self._secrets:
+            line = line.replace(each, self._hidden)
+        return line
 
     async def _tell(self, data: bytes) -> None:
         self._pieces.next = data

@@ -115,7 +115,7 @@ class AbpApp(ProgramApp):
                 await self._request("capabilities/call", abp.call_params(capability, params, call))
             )
         except RemoteError as problem:
-            return failed("OPERATION_FAILED", str(problem))
+            return failed("OPERATION_FAILED", self._program.quote(problem))
         except ConnectionClosedError:
             return await self._program.end_call()
 
@@ -133,8 +133,8 @@ class AbpApp(ProgramApp):
             try:
                 return abp.decode_capabilities(await self._request("capabilities/list", {}))
             except RemoteError as refused:
-                unknown = refused.code == METHOD_NOT_FOUND
-                return CapabilityList() if unknown else CapabilityList.failure(label(refused, 300))
+                unknown, words = refused.code == METHOD_NOT_FOUND, self._program.quote(refused)
+                return CapabilityList() if unknown else CapabilityList.failure(label(words, 300))
             except (ConnectionClosedError, RemoteProtocolError) as problem:
                 return CapabilityList.failure(str(problem))
         return CapabilityList.failure()

@@ -157,7 +157,7 @@ class AcpApp(ProgramApp):
         try:
             running.result = turn.result(await self._session.prompt(words))
         except RemoteError as problem:
-            said = as_text(problem.error.get("message"))
+            said = self._program.quote(as_text(problem.error.get("message")))
             running.result = turn.fail(problem.code, said, problem.data)
         except ConnectionClosedError:
             running.result = await self._program.end_call()

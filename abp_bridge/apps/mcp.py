@@ -129,7 +129,7 @@ class McpApp(ProgramApp):
         except RemoteError as problem:
             if problem.code == URL_REQUIRED:
                 return await self._send_to_addresses(urls_required(problem.error), call)
-            said = as_text(problem.error.get("message"))
+            said = self._program.quote(as_text(problem.error.get("message")))
             return server.decode_error(problem.code, said, problem.data)
         except ConnectionClosedError:
             return await self._program.end_call()
@@ -162,7 +162,9 @@ class McpApp(ProgramApp):
         except RemoteError as problem:
             if problem.data != server.UNREACHED:
                 raise
-            raise AppError(f"{self.origin}: {problem}", absence=Absence.SERVER) from None
+            raise AppError(
+                f"{self.origin}: {self._program.quote(problem)}", absence=Absence.SERVER
+            ) from None
 
     async def _describe(self, session: ServerSession) -> AppInfo:
         """What the server is and has."""
@@ -175,7 +177,8 @@ class McpApp(ProgramApp):
             try:
                 self._lists[member], problem = await _pages(session, f"{member}/list", member)
             except RemoteError as error:
-                self._lists[member], problem = [], f"its {member} cannot be listed: {error}"
+                words = f"its {member} cannot be listed: {self._program.quote(error)}"
+                self._lists[member], problem = [], words
             warnings += [problem] if problem else []
         self._offered = self._decode_offer()
         info = session.info

@@ -21,6 +21,7 @@ from abp_bridge.core.json_value import JsonObject, as_text
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.secret_parts import hide
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.rpc.connection import (
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a program first
 END_LIMIT = 0.4  # seconds for a process that says no more to be gone
 MAX_FIRST = 200  # characters of what it wrote, in an error
+MAX_KEPT = 4_000  # bytes of that
 MAX_OPEN = 100  # questions of a program's at once: each holds a task and a card
 
 CANCEL: JsonObject = {"action": "cancel"}
@@ -75,12 +77,11 @@ class FirstWords(WrappedReader):
 
     @property
     def text(self) -> str:
-        """That, safe to show."""
-        return label(self._first.decode(errors="replace"), MAX_FIRST)
+        """That, as it came; more than is shown, so that no secret is cut before it is known."""
+        return self._first.decode(errors="replace")
 
     def _overhear(self, data: bytes) -> None:
-        if len(self._first) < MAX_FIRST:
-            self._first += data[:MAX_FIRST]
+        self._first += data[: MAX_KEPT - len(self._first)]
 
 
 class Program:
@@ -92,12 +93,14 @@ class Program:
 
     Attributes:
         listener: Who hears of it; None before it is opened, and once that is over.
+        secrets: What of its command or address is quoted nowhere, the longest first.
         ended: Set by whoever reads its lines, when it says no more.
     """
 
     def __init__(self, origin: str, what: str) -> None:
         self.origin = origin
         self.listener: AppListener | None = None
+        self.secrets: Sequence[str] = ()
         self.ended = anyio.Event()
         self._what = what
         self._gone = anyio.Event()  # and the listener knows
@@ -124,7 +127,9 @@ class Program:
             if interpreter := find_interpreter(command):
                 as_in = quote(f"{scheme}:{interpreter} {command}")
                 cure = f"Put {interpreter} before it, as in {as_in}."
-            raise AppError(f"{self.origin} cannot be started: {problem}. {cure}") from None
+            raise AppError(
+                f"{self.origin} cannot be started: {self.quote(problem)}. {cure}"
+            ) from None
         finally:
             self.listener = None
 
@@ -156,9 +161,11 @@ class Program:
                 f"{self.origin} ended before it was connected ({self._ending}){self._wrote}"
             ) from None
         except RemoteError as problem:
-            raise AppError(f"{self.origin} refused to be connected: {problem}") from None
+            raise AppError(
+                f"{self.origin} refused to be connected: {self.quote(problem)}"
+            ) from None
         except RemoteProtocolError as problem:
-            raise AppError(f"{self.origin}: {problem}", problem.code) from None
+            raise AppError(f"{self.origin}: {self.quote(problem)}", problem.code) from None
 
     def overhear(self, source: ByteReader) -> ByteReader:
         """Its lines, whose first words are kept for an error."""
@@ -169,7 +176,11 @@ class Program:
     def _wrote(self) -> str:
         """What it wrote instead of an answer, as the end of an error."""
         words = self._first_words.text if self._first_words is not None else ""
-        return f"; it wrote {words!r}" if words else ""
+        return f"; it wrote {label(self.quote(words), MAX_FIRST)!r}" if words else ""
+
+    def quote(self, words: object) -> str:
+        """What it said that went wrong, without its secrets."""
+        return hide(str(words), self.secrets)
 
     async def watch(self, pipes: Pipes) -> None:
         """When it says no more: tell the listener, once it is known how it ended."""
@@ -189,7 +200,7 @@ class Program:
             with anyio.move_on_after(END_LIMIT):
                 await pipes.process.wait()
                 await pipes.heard.wait()
-        self._ending = getattr(pipes, "ending", self._ending)
+        self._ending = self.quote(getattr(pipes, "ending", self._ending))
 
     async def end_call(self) -> CallResult:
         """The result of a call during which it ended."""
@@ -325,6 +336,10 @@ class ProgramApp:
         (`App.download`).
         """
         return await download(url, auth, self.allowed_hosts)
+
+    def hide_secrets(self, secrets: Sequence[str]) -> None:
+        """Quote these nowhere: parts of its command or address, the longest first."""
+        self._program.secrets = secrets
 
     async def render_pdf(self) -> bytes:
         """A program has no page (`App.render_pdf`): always raises AppError."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from abp_bridge.core.command_line import show_target, show_unknown
+from abp_bridge.core.command_line import find_target_secrets, show_target, show_unknown
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
@@ -25,6 +25,10 @@ class Program(App, Protocol):
     """An app whose results are fetched by the bridge: from which private hosts, the person says."""
 
     allowed_hosts: Sequence[str]
+
+    def hide_secrets(self, secrets: Sequence[str]) -> None:
+        """Quote these nowhere (`ProgramApp.hide_secrets`)."""
+        ...
 
 
 def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved_stream) -> App:
@@ -52,6 +56,7 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
                 )
             app = make(target, settings, tap)
             app.allowed_hosts = settings.allowed_hosts
+            app.hide_secrets(find_target_secrets(target))
             return app
     if target.lower().startswith(("http:", "https:")):
         with _needs_playwright():

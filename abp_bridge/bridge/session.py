@@ -39,6 +39,7 @@ from abp_bridge.core.near_names import nearest_first
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Kind, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.secret_parts import HIDDEN
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.interfaces.host import (
@@ -125,6 +126,7 @@ class Bridge:
                 "MISSING_PARAM",
                 "There is no app to connect. Give a target, or start abp-bridge with --app.",
             )
+        target = None if target is None else self._resolve(target)
         failures: list[SessionError] = []
         async with self._connecting:
             for wanted in self._not_connected() if target is None else [target]:
@@ -159,6 +161,7 @@ class Bridge:
 
     def find_app(self, target: str) -> str | None:
         """The app that is connected from there (`SessionApi.find_app`)."""
+        target = self._resolve(target)
         return next((each.id for each in self._apps.values() if each.target == target), None)
 
     def expected(self) -> ExpectedApps:
@@ -459,6 +462,22 @@ class Bridge:
     def _not_connected(self) -> list[str]:
         connected = {each.target for each in self._apps.values()}
         return [target for target in self._settings.apps if target not in connected]
+
+    def _resolve(self, target: str) -> str:
+        """The app of the person's that is meant: they are shown without their secrets, and named by
+        that.
+        """
+        apps = self._settings.apps
+        shown_so = [each for each in dict.fromkeys(apps) if show_target(each) == target]
+        if target in apps or (not shown_so and HIDDEN not in target):
+            return target
+        if len(shown_so) == 1:
+            return shown_so[0]
+        which = "Several apps are" if shown_so else "No app of this session is"
+        raise SessionError(
+            "INVALID_PARAMS",
+            f"{which} shown as {label(target)!r}. Without a target all are connected.",
+        )
 
     async def _connect(self, target: str) -> None:
         if any(each.target == target for each in self._apps.values()):

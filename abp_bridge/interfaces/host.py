@@ -197,7 +197,12 @@ class SessionApi(Protocol):
         ...
 
     def find_app(self, target: str) -> str | None:
-        """The id of the app that is connected from `target`; None where none is."""
+        """The id of the app that is connected from `target`, as it is or as it is shown; None where
+        none is.
+
+        Raises:
+            SessionError: It is a shown one, and no app's or several apps'.
+        """
         ...
 
     def expected(self) -> ExpectedApps:

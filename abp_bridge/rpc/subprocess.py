@@ -69,13 +69,11 @@ class Child:
         """The last lines of its stderr, without what is secret in its command, each cut at 1,000
         characters.
         """
-        from abp_bridge.core.command_line import find_secrets
+        from abp_bridge.core.secret_parts import find_secrets, hide
 
         secrets = find_secrets(self._command)
         lines = [line.decode(errors="replace").strip() for line in self._said]
-        for secret, shown in secrets.items():
-            lines = [line.replace(secret, shown) for line in lines]
-        return [line[:1_000] for line in lines]
+        return [hide(line, secrets)[:1_000] for line in lines]
 
     async def listen(self) -> None:
         """Drain its stderr, so that it never blocks on it; only the last lines are kept."""

@@ -23,7 +23,7 @@ from functools import partial
 
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
-from abp_bridge.core.command_line import show_model, show_target
+from abp_bridge.core.command_line import find_target_secrets, show_model, show_target
 from abp_bridge.core.event import (
     AttemptEvent,
     ChoiceEvent,
@@ -88,6 +88,13 @@ class Recorder:
         self._settings = settings
         self._command = command
         self._redactor = Redactor(env=_hidden(environ), places=_places(settings))
+        self._redactor.learn(
+            [
+                secret
+                for each in (*settings.apps, settings.sampling or "")
+                for secret in find_target_secrets(each)
+            ]
+        )
         self._answers = SecretAnswers(self._redactor.learn)
         self._apps = list(dict.fromkeys(settings.apps))
         self._launched = 0

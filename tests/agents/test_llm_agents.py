@@ -497,7 +497,7 @@ async def test_an_event_that_a_tap_cannot_keep_is_not_taken_for_whole() -> None:
     def read(line: bytes | None, size: int) -> None:
         sizes.append((len(line or b""), size))
 
-    transcript = Transcript(partial(observe_stream, read=read, written=read), "", "")
+    transcript = Transcript(partial(observe_stream, read=read, written=read), (), "")
     await transcript.on_response(200, {}, events=True)
     for piece in (b"data: ", bytes(MAX_HEARD_LINE), b"more", b"\n"):
         await transcript.hear(piece)

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from support.harness import (
     run,
     text,
 )
+from support.paths import APPS
 
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import Hosts
@@ -296,6 +298,77 @@ def test_an_app_that_cannot_be_started_says_why_and_the_session_goes_on(case: st
         assert words in result["content"][0]["text"]
         assert host.request("ping")["result"] == {}
         assert host.end() == 0
+
+
+# Where a program says its own command line, before it is one that can be connected.
+TELL_TALES = {
+    "on stdout": "import sys; print(sys.argv)",
+    "on stderr": "import sys; sys.exit(' '.join(sys.argv[1:]).upper())",
+    "in an error": (
+        "import json, sys; id = json.loads(input())['id'];"
+        " error = {'code': 1, 'message': str(sys.argv)};"
+        " print(json.dumps({'jsonrpc': '2.0', 'id': id, 'error': error})); input()"
+    ),
+}
+
+
+@pytest.mark.parametrize("scheme", ["mcp", "acp", "stdio"])
+@pytest.mark.parametrize("where", TELL_TALES)
+def test_what_an_app_says_of_its_own_secrets_is_not_quoted(
+    scheme: str, where: str, tmp_path: Path
+) -> None:
+    program, trace = tmp_path / "app.py", tmp_path / "trace.jsonl"
+    program.write_text(TELL_TALES[where])
+    words = [sys.executable, str(program), "--header", "Authorization: Bearer hunter2"]
+    target = f"{scheme}:{shlex.join([*words, 'https://h.example/s/a1b2c3d4e5f6a7b8c9/mcp'])}"
+    with RawHost("--app", target, "--record", str(trace)) as host:
+        host.initialize()
+        said = host.request("tools/call", {"name": "abp_connect"})["result"]
+        said = json.dumps([said, host.request("tools/call", {"name": "abp_status"})["result"]])
+        assert host.end() == 0
+    assert "isError" in said
+    for secret in ("hunter2", "a1b2c3d4e5f6a7b8c9"):
+        assert secret not in (said + trace.read_text()).lower()
+
+
+def test_an_app_is_connected_by_what_is_shown_of_it() -> None:
+    server = shlex.join(
+        [
+            sys.executable,
+            str(APPS / "exotic_server.py"),
+            "legacy",
+            "/dev/null",
+            "--token",
+            "hunter2",
+        ]
+    )
+    with RawHost("--app", f"mcp:{server}", "--app", "demo") as host:
+        host.initialize()
+        status = json.loads(
+            host.request("tools/call", {"name": "abp_status"})["result"]["content"][0]["text"]
+        )
+        [shown] = [each["app"] for each in status["notConnected"] if each["app"] != "demo"]
+        assert shown.endswith("exotic_server.py legacy null --token …")
+        for target in (shown, shown, f"mcp:{server}"):
+            connect = {"name": "abp_connect", "arguments": {"target": target}}
+            assert not host.request("tools/call", connect)["result"]["isError"]
+        unknown = {"name": "abp_connect", "arguments": {"target": "https://h.example/…/"}}
+        [text] = host.request("tools/call", unknown)["result"]["content"]
+        assert "No app of this session is shown as 'https://h.example/…/'" in text["text"]
+
+
+def test_apps_that_are_shown_alike_are_connected_together() -> None:
+    server = shlex.join(
+        [sys.executable, str(APPS / "exotic_server.py"), "legacy", "/dev/null", "--token"]
+    )
+    with RawHost("--app", f"mcp:{server} hunter1", "--app", f"mcp:{server} hunter2") as host:
+        host.initialize()
+        [text] = host.request("tools/call", {"name": "abp_status"})["result"]["content"]
+        shown = json.loads(text["text"])["notConnected"][0]["app"]
+        connect = {"name": "abp_connect", "arguments": {"target": shown}}
+        [text] = host.request("tools/call", connect)["result"]["content"]
+        assert "Several apps are shown as" in text["text"]
+        assert not host.request("tools/call", {"name": "abp_connect"})["result"]["isError"]
 
 
 def test_a_response_to_nothing_is_dropped() -> None:

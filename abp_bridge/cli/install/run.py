@@ -21,7 +21,7 @@ from abp_bridge.cli.install.listing import print_hosts
 from abp_bridge.cli.install.place import find_place
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.runtime import argument_type, complain
-from abp_bridge.core.command_line import HIDDEN
+from abp_bridge.core.secret_parts import HIDDEN
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import print_message
 from abp_bridge.settings import SettingsError, misspelt, read_values

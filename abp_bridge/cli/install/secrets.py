@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from abp_bridge.core.command_line import HIDDEN, MIN_SECRET, clean_target, show_command
+from abp_bridge.core.command_line import clean_target, show_command
 from abp_bridge.core.json_value import JsonValue, as_list, as_texts, leaves
 from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.core.secret_parts import HIDDEN, MIN_SECRET
 
 _HOLDERS = ("env", "envs", "environment", "headers")
 _COMMANDS = ("command", "cmd")

@@ -80,11 +80,6 @@ class Entry:
         return as_object(self.server.entry)
 
     @property
-    def file_and_scope(self) -> tuple[str, Scope]:
-        """The file that the entry is in, and whose that file is."""
-        return self.file, self.scope
-
-    @property
     def env(self) -> Mapping[str, str]:
         """The variables that it adds."""
         return {} if self.server.launch is None else self.server.launch.env
