@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from codecs import BOM_UTF8
 from typing import NoReturn
 
@@ -28,6 +29,11 @@ def parse(source: str | bytes) -> JsonValue:
         value: JsonValue = DECODER.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except ValueError as problem:
+        if "set_int_max_str_digits" not in str(problem):  # advice for who writes Python
+            raise
+        digits = sys.get_int_max_str_digits()
+        raise ValueError(f"it has a whole number of more than {digits} digits") from None
     return value
 
 

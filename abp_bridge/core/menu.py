@@ -114,6 +114,7 @@ class Menu:
             raise ValueError(problem or f"nothing can be chosen with {max_buttons} buttons")
         self._walk = _walk_question(question, max_buttons)
         self._note = f"\n{question.note}" if question.note else ""
+        self._titles_only = max_buttons == 2
         self._taken = 0
         self._limit = MIN_STEPS + 10 * sum(len(_choices(each)) for each in question.fields)
         self.step = self._shown(next(self._walk))
@@ -146,8 +147,11 @@ class Menu:
             Option(f"s{self._taken}-{number}", item.label, item.rejects)
             for number, item in enumerate(page.items)
         )
+        also = f" {self._note.strip()}" if self._note and self._titles_only else ""
         return Step(
-            sanitize.label(page.title, TITLE_LIMIT) + page.asked, page.text + self._note, options
+            sanitize.label(page.title, TITLE_LIMIT) + also + page.asked,
+            page.text + self._note,
+            options,
         )
 
 
@@ -194,7 +198,7 @@ _CHANGE: Final = _Item("Change", _MenuAction.CHANGE)
 
 def _walk_question(question: Question, max_buttons: int) -> Generator[_Page, _Pressed, MenuResult]:
     if question.kind is Kind.CONFIRM or question.consents:
-        return (yield from _confirm(question))
+        return (yield from _confirm(question, max_buttons))
     if len(question.fields) == 1:
         # An app that asks for one value says itself whether "none" is among its options; where an
         # agent's field may stay empty, there is a "Skip"; where that is null, "Leave empty".
@@ -217,7 +221,7 @@ def _walk_question(question: Question, max_buttons: int) -> Generator[_Page, _Pr
     return (yield from _form(question, max_buttons))
 
 
-def _confirm(question: Question) -> Generator[_Page, _Pressed, MenuResult]:
+def _confirm(question: Question, max_buttons: int) -> Generator[_Page, _Pressed, MenuResult]:
     items = [
         _Item(choice.label, choice.value, rejects=choice.value is False)
         for choice in yes_or_no(question)
@@ -226,7 +230,8 @@ def _confirm(question: Question) -> Generator[_Page, _Pressed, MenuResult]:
     if question.consents:  # which file it is stands in the first paragraph, and is never shortened
         confirmed = yield _Page("", message, items, message.partition("\n\n")[0])
     else:
-        confirmed = yield _Page(question.message, message, items)
+        warning = f" {question.warning}" if question.warning and max_buttons == 2 else ""
+        confirmed = yield _Page(question.message, message, items, warning)
     return MenuResult(Outcome.ACCEPTED, {question.fields[0].name: confirmed is True})
 
 

@@ -709,6 +709,12 @@ def test_a_line_that_means_nothing_is_an_error_and_ends_nothing(
     assert (b'"method": "elicitation/confirm"' in ended.stderr) == (code != -32601)
 
 
+def test_an_answer_that_nobody_waits_for_is_told(always: list[str]) -> None:
+    ended = ask(*always, stdin=b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n')
+    assert (ended.stdout, ended.returncode) == (b"", 1)
+    assert ended.stderr.startswith(b"abp-bridge: a line answers what nobody asked. ")
+
+
 def test_a_question_that_cannot_be_put_is_answered_with_the_reason(always: list[str]) -> None:
     requests = [
         {"jsonrpc": "2.0", "id": 1, "method": "elicitation/select", "params": {}},

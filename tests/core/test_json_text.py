@@ -38,6 +38,11 @@ def test_what_is_not_json_is_a_value_error(source: str | bytes) -> None:
         parse(source)
 
 
+def test_a_number_that_is_too_long_is_said_in_words_for_who_wrote_it() -> None:
+    with pytest.raises(ValueError, match=r"^it has a whole number of more than 4300 digits$"):
+        parse("7" * 5_000)
+
+
 JSON: dict[str, tuple[str | bytes, Json]] = {
     "a byte order mark, as some systems write": (b'\xef\xbb\xbf{"a":1}', {"a": 1}),
     "an escaped lone surrogate": (r'"\ud800"', "\ud800"),

@@ -375,6 +375,15 @@ def test_with_two_buttons_the_title_says_what_would_be_sent() -> None:
     assert menu.step.title == "Please answer ok: No size: M Send this? — Send?"
 
 
+def test_with_two_buttons_the_title_says_what_else_a_card_would() -> None:
+    form = agents_form(size={"type": "string", "enum": ["S"]}, ok={"type": "boolean"})
+    menu = Menu(replace(form, note="What stays empty: name"), 2)
+    assert menu.step.title.endswith("size What stays empty: name — S?")
+    delete = asked("elicitation/confirm", message="Delete all?", destructive=True)
+    assert Menu(delete, 2).step.title == "Delete all? This cannot be undone, says who asks."
+    assert Menu(delete, 4).step.title == "Delete all?"
+
+
 def test_with_two_buttons_done_comes_before_leaving_it_empty() -> None:
     menu = Menu(
         agents_form(
@@ -425,7 +434,9 @@ def test_a_proposed_text_is_kept_left_empty_or_declined() -> None:
 def test_with_two_buttons_the_title_says_what_is_kept() -> None:
     proposed = {"type": "integer", "default": 1900}
     menu = Menu(by_buttons(asked("elicitation/input", prompt="Since?", schema=proposed)), 2)
-    assert menu.step.title == "Since? — Keep: 1900?"
+    assert menu.step.title == (
+        "Since? (Here there are only buttons. What is proposed can only be kept) — Keep: 1900?"
+    )
     assert say_yes_to(menu, "Keep: 1900") == MenuResult(Outcome.ACCEPTED, {"value": 1900})
 
 

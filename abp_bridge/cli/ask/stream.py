@@ -99,9 +99,11 @@ class Stream:
             )
 
     def _on_protocol_error(self, error: UnmatchedResponse | InvalidMessage) -> None:
+        self._is_lost = True
         if isinstance(error, InvalidMessage):
-            self._is_lost = True
             print_message(f"a line was not understood: {label(error.reason)}. {_EXAMPLE}")
+        else:
+            print_message(f"a line answers what nobody asked. {_EXAMPLE}")
 
     async def _answer(self, request: Request) -> None:
         response = await handle_elicitation(
