@@ -27,6 +27,7 @@ from abp_bridge.core.agent_turn import (
     ChunkKind,
     ToolsNeededError,
 )
+from abp_bridge.core.command_line import show_model
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.interfaces.agent import AgentProtocol, Availability, CliConfig, StartOptions
@@ -87,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
         return complain("a model behind an API keeps no conversation: it cannot --resume one")
     words = sys.stdin.read() if options.ask == "-" else options.ask
     if not words.strip():
-        shown = shlex.quote(options.model)
+        shown = shlex.quote(show_model(options.model))
         return complain(f'say what it is sent, as in: agents {shown} --ask "Hello"')
     return anyio.run(_try, options, words)
 
@@ -177,7 +178,7 @@ async def _answer(agent: AgentProtocol, options: argparse.Namespace, words: str)
             _print(json.dumps({"error": {"code": problem.code, "message": str(problem)}}))
             return FAILED
         cure = "; --tools lets it use them" if isinstance(problem, ToolsNeededError) else ""
-        complain(f"{options.model} brought no answer ({problem.code}): {problem}{cure}")
+        complain(f"{show_model(options.model)} brought no answer ({problem.code}): {problem}{cure}")
         return FAILED
     _print_response(response, as_json=options.json)
     return 0

@@ -223,14 +223,18 @@ async def test_an_error_says_why_and_when_to_try_again(
 
 
 @each_wire
-async def test_a_key_that_stands_for_the_models_name_is_not_said_again(api: str) -> None:
-    written = "sk-proj-" + 8 * "a1b2c3d4e5"
-    error = {"message": f"there is no model {written}"}
+async def test_a_key_that_stands_for_the_models_name_or_in_its_address_is_not_said_again(
+    api: str,
+) -> None:
+    written, part, heard = "sk-proj-" + 8 * "a1b2c3d4e5", "f6a7b8c9d0e1f2a3b4", Heard()
+    error = {"message": f"there is no model {written} at /s/{part}/v1"}
     line = Line([json.dumps({"error": error}).encode()], 404, {"content-type": "application/json"})
-    model = LlmAgent(api, written, base_url="http://127.0.0.1:9/v1", transport=line)
+    url = f"http://127.0.0.1:9/s/{part}/v1"
+    model = LlmAgent(api, written, base_url=url, transport=line, tap=heard.tap)
     problem = await fail(model)
-    assert "there is no model [key]" in str(problem)
-    assert "a1b2c3d4" not in model.title + repr(problem)
+    assert "there is no model [key] at /s/[key]/v1" in str(problem)
+    for secret in ("a1b2c3d4", part):
+        assert secret not in model.title + repr(problem) + repr((heard.asked, heard.came))
 
 
 async def test_a_wrong_key_is_one_whatever_the_status() -> None:

@@ -33,6 +33,8 @@ TASK: Json = {"method": "sampling/create", "params": {"task": "What colour? In t
 ANSWER = "It is blue."
 FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
 
+_KEY = "a1b2c3d4e5f6a7b8c9d0"
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
@@ -195,6 +197,8 @@ def test_a_shell_gets_an_answer_that_was_changed(
         (["--sampling-budget", "2"], "--sampling-budget is for --sampling"),
         (["--sampling", "openai:gpt-5", "--sampling-budget", "2EUR"], "is known in USD"),
         (["--sampling", "http://127.0.0.1:1/v1"], "http://127.0.0.1:1/v1#NAME"),
+        (["--sampling", f"http://127.0.0.1:1/s/{_KEY}/v1"], "http://127.0.0.1:1/s/…/v1#NAME"),
+        (["--sampling", f"openai:{_KEY}", "--sampling-budget", "2EUR"], "what openai:… costs"),
     ],
 )
 def test_a_model_that_is_none_is_said_at_the_start(options: list[str], why: str) -> None:
@@ -202,6 +206,7 @@ def test_a_model_that_is_none_is_said_at_the_start(options: list[str], why: str)
     assert done.returncode == 2
     assert why in done.stderr
     assert "Traceback" not in done.stderr
+    assert _KEY not in done.stderr
 
 
 @pytest.mark.anyio
