@@ -15,6 +15,7 @@ from abp_bridge.agents.transcript import Transcript
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.secret_parts import hide
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.event_stream import EventStream
 from abp_bridge.rpc.tap import Tap, unobserved_stream
@@ -104,9 +105,7 @@ class Exchange:
 
     def quote(self, words: str, limit: int) -> str:
         """One line of what a server says, without secrets: some say which one was wrong."""
-        for secret in self._secrets:
-            words = words.replace(secret, HIDDEN)
-        return label(words, limit)
+        return label(hide(words, self._secrets, HIDDEN), limit)
 
     async def _on_request(self, request: httpx2.Request) -> None:
         self.sent = as_object(json.loads(request.content or b"{}"))

@@ -93,7 +93,7 @@ class Program:
 
     Attributes:
         listener: Who hears of it; None before it is opened, and once that is over.
-        secrets: What of its command or address is quoted nowhere, the longest first.
+        secrets: What of its command or address is quoted nowhere.
         ended: Set by whoever reads its lines, when it says no more.
     """
 
@@ -338,7 +338,7 @@ class ProgramApp:
         return await download(url, auth, self.allowed_hosts)
 
     def hide_secrets(self, secrets: Sequence[str]) -> None:
-        """Quote these nowhere: parts of its command or address, the longest first."""
+        """Quote these nowhere: parts of its command or address."""
         self._program.secrets = secrets
 
     async def render_pdf(self) -> bytes:

@@ -118,8 +118,8 @@ def show_model(model: str) -> str:
 
 
 def find_target_secrets(target: str) -> list[str]:
-    """What of an app's target, or a model, `show_target` and `show_model` do not show, in the ways
-    in which the app may say it again; the longest first.
+    """What of an app's target, or a model, `show_target` and `show_model` do not show, whole and in
+    the parts that the app may say again.
     """
     scheme, colon, command = target.partition(":")
     if scheme.lower() in ("stdio", "mcp", "acp"):

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import unquote, unquote_plus
 
+from abp_bridge.core.known_texts import KnownTexts
 from abp_bridge.core.secret_names import holds_secret
 
 HIDDEN = "\u2026"
@@ -26,7 +27,7 @@ _LONG_RUN = re.compile(r"[A-Za-z0-9+/]{40,}")
 # Where it changes between letters and digits, or begins a capital: names that have a year or a
 # version do so once or twice.
 _CHANGE = re.compile(r"(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)|(?<=[a-z])(?=[A-Z])")
-MIN_CHANGES = 3
+MIN_CHANGES = 3  # of those; what people name has one or two
 _NAMED = re.compile(r"-*(?P<name>\w[\w.-]*)(?P<mark>[=:])(?P<value>.+)", re.DOTALL)
 # The same anywhere in a word: a connection string, JSON, a query.
 _PAIR = re.compile(r"[\"']?(?P<name>[\w.-]+)[\"']?\s*[=:]\s*[\"']?(?P<value>[^;&,{}\"'\s]+)")
@@ -97,25 +98,28 @@ def find_keys(path: str) -> list[str]:
 
 
 def find_secrets(command: Sequence[str]) -> list[str]:
-    """The secrets in the words of a command, each in all the ways in which its program may say it
-    again; the longest first.
-    """
-    found = {each for words in describe(command) for each in words.secrets}
-    return sorted((each for each in found if len(each) >= MIN_SECRET), key=len, reverse=True)
+    """The secrets in the words of a command, whole and in the parts that its program may say."""
+    return _sum_up(each for word in describe(command) for each in word.secrets)
 
 
 def find_address_secrets(address: str) -> list[str]:
     """The same of an address, or of what somebody wrote for one."""
-    found = {each for each in find_parts(address) if len(each) >= MIN_SECRET}
-    return sorted(found, key=len, reverse=True)
+    return _sum_up(find_parts(address))
 
 
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """`text` with a mark in the place of each of `secrets`, whatever its case there: the longest
-    has to come first.
+def _sum_up(found: Iterable[str]) -> list[str]:
+    return [each for each in dict.fromkeys(found) if len(each) >= MIN_SECRET]
+
+
+def hide(text: str, secrets: Iterable[str], mark: str = HIDDEN) -> str:
+    """`text` with a mark in the place of each of `secrets`, however it is written there
+    (`KnownTexts`), in small letters or in capitals.
     """
-    pattern = "|".join(map(re.escape, secrets))
-    return re.sub(pattern, HIDDEN, text, flags=re.IGNORECASE) if pattern else text
+    known = KnownTexts()
+    for each in secrets:
+        for spelling in dict.fromkeys((each, each.lower(), each.upper())):
+            known.add(spelling, mark)
+    return known.replace(text)
 
 
 class Word(NamedTuple):

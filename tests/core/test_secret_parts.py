@@ -40,6 +40,7 @@ SAID_AGAIN = [
     ("server 'host=h;password=hunter2'", "hunter2 at h", f"{HIDDEN} at h"),
     ("server --set=auth.token=hunter2", "hunter2", HIDDEN),
     ("server --dsn postgres://me:hunter2pw@db", "hunter2pw", HIDDEN),
+    ("curl -u me:hunter2 host", "Basic bWU6aHVudGVyMg==", f"Basic {HIDDEN}=="),
     ("server --pin 12", "12", "12"),
     ("/bin/server /a/folder -v", "server: /a/folder", "server: /a/folder"),
     (f"server {'k' * 20}/{'k' * 20}", f"{'k' * 20}/{'k' * 20}", HIDDEN),
