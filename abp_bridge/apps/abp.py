@@ -111,11 +111,12 @@ class AbpApp(ProgramApp):
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Send `capabilities/call` (`App.call`); an error of the app's is a failed result too."""
         try:
-            return abp.decode_result(
-                await self._request("capabilities/call", abp.call_params(capability, params, call))
+            returned = await self._request(
+                "capabilities/call", abp.call_params(capability, params, call)
             )
+            return self._program.clean(abp.decode_result(returned))
         except RemoteError as problem:
-            return failed("OPERATION_FAILED", self._program.quote(problem))
+            return self._program.clean(failed("OPERATION_FAILED", str(problem)))
         except ConnectionClosedError:
             return await self._program.end_call()
 
@@ -136,7 +137,7 @@ class AbpApp(ProgramApp):
                 unknown, words = refused.code == METHOD_NOT_FOUND, self._program.quote(refused)
                 return CapabilityList() if unknown else CapabilityList.failure(label(words, 300))
             except (ConnectionClosedError, RemoteProtocolError) as problem:
-                return CapabilityList.failure(str(problem))
+                return CapabilityList.failure(self._program.quote(problem))
         return CapabilityList.failure()
 
     async def _request(self, method: str, params: JsonObject) -> JsonValue:

@@ -112,7 +112,7 @@ class AcpApp(ProgramApp):
         running = self._running = _Running(agent.TurnDecoder(call))
         self._tasks.start_soon(self._run, running, agent.encode_prompt(capability, params))
         await running.ended.wait()
-        return running.result
+        return self._program.clean(running.result)
 
     async def cancel(self, call: str, reason: str) -> None:
         """Send `session/cancel` if the turn is that call's (`App.cancel`), and wait `END_LIMIT` for
@@ -157,7 +157,7 @@ class AcpApp(ProgramApp):
         try:
             running.result = turn.result(await self._session.prompt(words))
         except RemoteError as problem:
-            said = self._program.quote(as_text(problem.error.get("message")))
+            said = as_text(problem.error.get("message"))
             running.result = turn.fail(problem.code, said, problem.data)
         except ConnectionClosedError:
             running.result = await self._program.end_call()

@@ -125,12 +125,12 @@ class McpApp(ProgramApp):
         known = next((each for each in self._offered if each.name == capability), None)
         self._calls[call] = known is not None and not known.destructive
         try:
-            return await self._make(capability, params, call)
+            return self._program.clean(await self._make(capability, params, call))
         except RemoteError as problem:
             if problem.code == URL_REQUIRED:
                 return await self._send_to_addresses(urls_required(problem.error), call)
-            said = self._program.quote(as_text(problem.error.get("message")))
-            return server.decode_error(problem.code, said, problem.data)
+            said = as_text(problem.error.get("message"))
+            return self._program.clean(server.decode_error(problem.code, said, problem.data))
         except ConnectionClosedError:
             return await self._program.end_call()
         finally:

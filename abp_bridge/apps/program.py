@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from shlex import quote
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import anyio
@@ -17,7 +16,7 @@ import anyio.lowlevel
 
 from abp_bridge.apps.download import download
 from abp_bridge.core.capability import AppFile, CallResult, failed
-from abp_bridge.core.json_value import JsonObject, as_text
+from abp_bridge.core.json_value import JsonObject, as_text, map_texts
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
@@ -123,10 +122,10 @@ class Program:
                 yield
         except OSError as problem:
             scheme, _, command = self.origin.partition(":")
+            interpreter = find_interpreter(command)
             cure = "Check the command."
-            if interpreter := find_interpreter(command):
-                as_in = quote(f"{scheme}:{interpreter} {command}")
-                cure = f"Put {interpreter} before it, as in {as_in}."
+            if interpreter:
+                cure = f"Put {interpreter} before it, as in '{scheme}:{interpreter} FILE'."
             raise AppError(
                 f"{self.origin} cannot be started: {self.quote(problem)}. {cure}"
             ) from None
@@ -176,11 +175,20 @@ class Program:
     def _wrote(self) -> str:
         """What it wrote instead of an answer, as the end of an error."""
         words = self._first_words.text if self._first_words is not None else ""
-        return f"; it wrote {label(self.quote(words), MAX_FIRST)!r}" if words else ""
+        said = label(self.quote(words), MAX_FIRST)
+        return f"; it wrote {said!r}" if said else ""
 
     def quote(self, words: object) -> str:
         """What it said that went wrong, without its secrets."""
         return hide(str(words), self.secrets)
+
+    def clean(self, result: CallResult) -> CallResult:
+        """The same for a call that failed."""
+        failure = result.failure
+        if failure is None or not self.secrets:
+            return result
+        message, details = self.quote(failure.message), map_texts(failure.details, self.quote)
+        return replace(result, failure=replace(failure, message=message, details=details))
 
     async def watch(self, pipes: Pipes) -> None:
         """When it says no more: tell the listener, once it is known how it ended."""

@@ -161,7 +161,6 @@ class Bridge:
 
     def find_app(self, target: str) -> str | None:
         """The app that is connected from there (`SessionApi.find_app`)."""
-        target = self._resolve(target)
         return next((each.id for each in self._apps.values() if each.target == target), None)
 
     def expected(self) -> ExpectedApps:

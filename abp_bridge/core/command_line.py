@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence, Set
 
 from abp_bridge.core.sanitize import command_name, label
-from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.core.secret_parts import (
     HIDDEN,
+    MAX_NAMES,
     PATH,
     describe,
     find_address_secrets,
@@ -19,13 +19,15 @@ from abp_bridge.core.secret_parts import (
     find_parts,
     find_secrets,
     hide_keys,
-    named_value,
     read_address,
+    read_named,
+    signs_in,
     split,
 )
 
 MAX_COMMAND = 80  # characters: more, and the question after it is not read
 MAX_WORD = 40  # characters of one argument
+MAX_TARGET = 20_000  # characters: more names nothing, and takes long to search
 
 _PACKAGE = re.compile(r"[/@]|\w:\w")
 
@@ -70,25 +72,35 @@ def _program(word: str) -> str:
     """The first word, by its file's name; an address or a variable there is a mistake, and may hold
     a secret too.
     """
-    named = named_value(word)
-    if read_address(word) is not None or (named and holds_secret(named["name"])):
+    named = read_named(word)
+    if read_address(word) is not None or (named is not None and named.is_secret):
         return _show(word)
     return os.path.basename(word) or word
 
 
 def _show(word: str) -> str:
-    if (address := read_address(word)) is not None:
-        return f"{address.start}{address.host}"
-    if not any(find_parts(word)):
-        return os.path.basename(word.rstrip("/")) if word.startswith(PATH) else word
-    if (named := named_value(word)) and not _USER.match(word):
-        value = HIDDEN if holds_secret(named["name"]) else _show(named["value"])
-        return f"{named['start']}{named['name']}{named['mark']}{value}"
-    return HIDDEN
+    shown, rest = "", word
+    for _ in range(MAX_NAMES):
+        if (address := read_address(rest)) is not None:
+            return f"{shown}{address.start}{address.host}"
+        if not _hides(rest):
+            is_path = rest.startswith(PATH) and not shown
+            return f"{shown}{os.path.basename(rest.rstrip('/')) if is_path else rest}"
+        if signs_in(rest) or (named := read_named(rest)) is None:
+            break
+        shown += named.before
+        if named.is_secret:
+            break
+        rest = named.value
+    return f"{shown}{HIDDEN}"
+
+
+def _hides(word: str) -> bool:
+    return len(word.split()) > 1 or any(find_parts(word))
 
 
 _SCHEME = re.compile(r"\s*(?P<start>[A-Za-z][\w+.-]*:)(?!\d+(?:/|\Z))(?P<rest>.*)", re.DOTALL)
-_USER = re.compile(r"\S*:\S*@")
+_SIGNS_IN = re.compile(r"\S*:\S*@")
 
 
 def show_target(target: str) -> str:
@@ -118,8 +130,8 @@ def show_model(model: str) -> str:
 
 
 def find_target_secrets(target: str) -> list[str]:
-    """What of an app's target, or a model, `show_target` and `show_model` do not show, whole and in
-    the parts that the app may say again.
+    """What of an app's target, or a model, is a secret or looks like one, whole and in the parts
+    that the app may say again: less than `show_target` and `show_model` leave out.
     """
     scheme, colon, command = target.partition(":")
     if scheme.lower() in ("stdio", "mcp", "acp"):
@@ -143,9 +155,11 @@ def clean_target(text: str) -> str:
     who signs in (all up to the last `@`, where it is not sound), its query and its fragment, and
     the parts of its path that look like keys; of a command what looks like a secret.
     """
+    if len(text) > MAX_TARGET:
+        return HIDDEN
     if (address := read_address(text)) is not None:
         return f"{address.start}{address.host}{hide_keys(address.path)}"
-    if _USER.match(text):
+    if _SIGNS_IN.match(text):
         return clean_target(text.rpartition("@")[2])
     named = _SCHEME.match(text)
     start, rest = (named["start"], named["rest"]) if named else ("", text)

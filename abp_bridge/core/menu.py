@@ -147,9 +147,9 @@ class Menu:
             Option(f"s{self._taken}-{number}", item.label, item.rejects)
             for number, item in enumerate(page.items)
         )
-        also = f" {self._note.strip()}" if self._note and self._titles_only else ""
+        also = f" {sanitize.label(self._note, sanitize.LABEL_LIMIT)}" if self._titles_only else ""
         return Step(
-            sanitize.label(page.title, TITLE_LIMIT) + also + page.asked,
+            f"{sanitize.label(page.title, TITLE_LIMIT)}{page.asked}{also.rstrip()}",
             page.text + self._note,
             options,
         )

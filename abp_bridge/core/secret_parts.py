@@ -1,15 +1,17 @@
-"""What in the words of a command, and in an address, is a secret, or may be one: by how an address
-is built, by the name that a value stands under, and by how a key looks.
+"""What in the words of a command, and in an address, is a secret, or looks like one: by how an
+address is built, by the name that a value stands under, and by how a key looks.
 
-`command_line` shows neither more nor less than what is none of it. Pure.
+What is a secret is shown nowhere, nor quoted where a program says it again; `command_line` leaves
+out more than that. Pure.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from string import hexdigits
 from typing import NamedTuple
 from urllib.parse import unquote, unquote_plus
 
@@ -17,23 +19,29 @@ from abp_bridge.core.known_texts import KnownTexts
 from abp_bridge.core.secret_names import holds_secret
 
 HIDDEN = "\u2026"
-MIN_SECRET = 4  # characters: less is no secret, and stands in many words
 PATH = ("/", "~", "./", "../")  # what the path of a file begins with
-MIN_TELLING = 6  # characters of a secret without a name: fewer may be any word
+MIN_SECRET = 4  # characters: less is no secret, and stands in many words
+MAX_SEARCHED = 2_000  # characters of a word: one that is longer is a secret whole
+MAX_NAMES = 10  # before one value, as in `--env=A=b`
 
 # A run of letters and digits as nobody would type it: a key, a token, a digest.
 _RUN = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{16,}")
 _LONG_RUN = re.compile(r"[A-Za-z0-9+/]{40,}")
-# Where it changes between letters and digits, or begins a capital: names that have a year or a
-# version do so once or twice.
+# Where it changes between letters and digits, or begins a capital.
 _CHANGE = re.compile(r"(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)|(?<=[a-z])(?=[A-Z])")
-MIN_CHANGES = 3  # of those; what people name has one or two
+MIN_CHANGES = 3  # of those; words that have a year or a version have one or two
+_MIXED = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{8,}")
 _NAMED = re.compile(r"-*(?P<name>\w[\w.-]*)(?P<mark>[=:])(?P<value>.+)", re.DOTALL)
-# The same anywhere in a word: a connection string, JSON, a query.
-_PAIR = re.compile(r"[\"']?(?P<name>[\w.-]+)[\"']?\s*[=:]\s*[\"']?(?P<value>[^;&,{}\"'\s]+)")
-_USER = re.compile(r"[^\s:/]*:(?P<password>[^\s@/:]*)@")
+# The same anywhere in a word: a connection string, JSON, a query, a cookie.
+_PAIR = re.compile(
+    r"(?<![\w.-])[\"']?(?P<name>[\w.-]{1,200})[\"']?\s*[=:]\s*[\"']?(?P<value>[^;&,{}\"'\s]+)"
+)
+# `USER:PASSWORD@`, but no port with a path, and no tag of an image with its digest.
+_USER = re.compile(r"[^\s:/]*:(?!\d+(?:/|\Z)|//)(?P<password>\S*)@(?!sha\d+:)")
+_OF_USER = re.compile(r"(?:-u|--?(?:[\w-]+-)?user)", re.IGNORECASE)  # of curl and its like
+_WITH_USER = re.compile(r"-u[^\s:=-][^\s:=]*:", re.IGNORECASE)
 # How an address begins, also one that is misspelt: `htps://`, `http:/`, `http//`.
-ADDRESS = re.compile(r"\s*(?P<start>[A-Za-z][\w+.-]*(?::/{1,2}|//))(?P<rest>.*)", re.DOTALL)
+_ADDRESS = re.compile(r"\s*(?P<start>[A-Za-z][\w+.-]*(?::/{1,2}|//))(?P<rest>.*)", re.DOTALL)
 # What follows in a sound one; in its path an `@` begins a part, as in `/@name`.
 _SOUND = re.compile(
     r"(?:(?P<user>[^/?#@]*)@)?"
@@ -41,9 +49,12 @@ _SOUND = re.compile(
     r"(?P<more>[?#].*)?",
     re.DOTALL,
 )
+_WITHIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
 # What stands before a credential in HTTP's `Authorization`, as in `Bearer abc`.
 _AUTH_SCHEMES = frozenset({"basic", "bearer", "digest", "token"})
-_USER_OPTIONS = frozenset({"-u", "--user"})  # of curl and its like: `NAME:PASSWORD`
+# In a query each of them is one; elsewhere they are words.
+_QUERY_NAMES = frozenset({"auth", "code", "k", "key", "sig", "signature"})
+_BOOLEANS = frozenset({"true", "false", "none", "null"})
 
 
 class Address(NamedTuple):
@@ -68,7 +79,7 @@ def read_address(text: str) -> Address | None:
     """The parts of an address; where it is not sound, all up to the last `@` is its user. None
     where it is none.
     """
-    found = ADDRESS.match(text)
+    found = _ADDRESS.match(text)
     if found is None:
         return None
     if sound := _SOUND.fullmatch(found["rest"]):
@@ -82,9 +93,14 @@ def read_address(text: str) -> Address | None:
 
 def looks_like_key(text: str) -> bool:
     """Whether there is something in it that looks like a key, a token or a digest."""
-    return _LONG_RUN.search(text) is not None or any(
-        len(_CHANGE.findall(run[0])) >= MIN_CHANGES for run in _RUN.finditer(text)
-    )
+    return _LONG_RUN.search(text) is not None or any(_is_key(run[0]) for run in _RUN.finditer(text))
+
+
+def _is_key(run: str) -> bool:
+    """Whether it is more than a word or two with a number."""
+    letters = "".join(filter(str.isalpha, run))
+    is_word = not letters.isupper() and not set(letters) <= set(hexdigits)
+    return not is_word or len(_CHANGE.findall(run)) >= MIN_CHANGES
 
 
 def hide_keys(path: str) -> str:
@@ -134,42 +150,87 @@ def describe(command: Sequence[str]) -> Iterator[Word]:
     """What is secret in each word of a command, by itself and by the word before it."""
     is_credential = False  # by the word before it
     for before, word in pairwise(["", *command]):
-        is_value = is_credential or _names_secret(before)
+        is_value = is_credential or names_secret(before)
         is_credential = is_value and word.lower() in _AUTH_SCHEMES
         if is_value:
             yield Word(word, tuple(_values(word)), whole=True)
-        elif before in _USER_OPTIONS and ":" in word and not word.rpartition(":")[2].isdigit():
-            yield Word(word, (word, *_values(word.partition(":")[2])), whole=True)
+        elif _OF_USER.fullmatch(before) and (password := _password(word)):
+            yield Word(word, tuple(_values(password)), whole=True)
         else:
             yield Word(word, tuple(find_parts(word)), whole=False)
 
 
 def find_parts(word: str) -> Iterator[str]:
-    """What in one word may be a secret, in the ways in which it may be said again."""
-    if (address := read_address(word)) is not None:
-        yield from _address_secrets(address)
-    elif user := _USER.search(word):
-        yield from _values(user["password"])
+    """What in one word is a secret, or looks like one: whole, and what of it may be said alone."""
+    if len(word) > MAX_SEARCHED:
         yield word
-    elif named := _NAMED.fullmatch(word):
-        secret = holds_secret(named["name"])
-        yield from _values(named["value"]) if secret else find_parts(named["value"])
-    elif len(word.split()) > 1:
-        yield word
+        return
+    yield from _layers(word)
+    yield from _pairs(word)
+    if len(word.split()) > 1:
         yield from find_secrets(split(word))
-    else:
-        yield from _pairs(word)
+    elif read_address(word) is None:
         yield from find_keys(word)
         if not word.startswith(PATH) and _LONG_RUN.search(word):
             yield word
 
 
-def named_value(word: str) -> Mapping[str, str] | None:
-    """`name`, `mark` and `value` of a word as `--name=value` or `NAME:value`; None of another."""
+def _layers(word: str) -> Iterator[str]:
+    """What is secret in it by its place: behind names, in an address, behind a user's name."""
+    rest = word
+    for _ in range(MAX_NAMES):
+        if (address := read_address(rest)) is not None:
+            yield from _address_secrets(address)
+            return
+        if user := _USER.match(rest):
+            yield from _values(user["password"])
+        if (named := read_named(rest)) is None:
+            break
+        rest = named.value
+        if named.is_secret:
+            yield from _values(rest)
+    for within in _WITHIN.findall(rest):
+        yield from _layers(within)
+
+
+def _password(word: str) -> str:
+    """What is behind the user's name in `NAME:PASSWORD`; empty where it is another number, as in
+    `1000:1000`.
+    """
+    password = word.partition(":")[2]
+    return "" if password.isdigit() else password
+
+
+class Named(NamedTuple):
+    """A word as `--name=value`, `NAME:value` or `-uNAME:PASSWORD`.
+
+    Attributes:
+        before: What stands before the value.
+        value: The value.
+        is_secret: Whether that is a secret, by its name.
+    """
+
+    before: str
+    value: str
+    is_secret: bool
+
+
+def read_named(word: str) -> Named | None:
+    """A name and its value; None of another word."""
     found = _NAMED.fullmatch(word)
     if found is None:
         return None
-    return {**found.groupdict(), "start": word[: found.start("name")]}
+    before, value = word[: found.end("mark")], found["value"]
+    if holds_secret(found["name"]) or (_WITH_USER.match(word) and not value.isdigit()):
+        return Named(before, value, is_secret=True)
+    if _OF_USER.fullmatch(before[:-1]) and (password := _password(value)):
+        return Named(word[: -len(password)], password, is_secret=True)
+    return Named(before, value, is_secret=False)
+
+
+def signs_in(word: str) -> bool:
+    """Whether it begins with `USER:PASSWORD@`."""
+    return _USER.match(word) is not None
 
 
 def split(command: str) -> list[str]:
@@ -180,23 +241,30 @@ def split(command: str) -> list[str]:
         return command.split()[:1]
 
 
-def _names_secret(word: str) -> bool:
+def names_secret(word: str) -> bool:
     """Whether it is an option whose value is a secret."""
     return word.startswith("-") and "=" not in word and holds_secret(word.lstrip("-"))
 
 
 def _values(value: str) -> Iterator[str]:
-    """A secret, and the parts that may be said without the rest: `Bearer abc`, an address."""
+    """A secret, and the parts that may be said without the rest: `Bearer abc`, `sid=abc; b=c`, an
+    address.
+    """
     bare = value.strip().strip("\"'")
-    yield bare
-    yield from bare.split()[1:]
-    yield unquote(bare)
+    if bare.lower() in _BOOLEANS:
+        return
+    yield from (bare, unquote(bare))
+    scheme, _, credential = bare.partition(" ")
+    if scheme.lower() in _AUTH_SCHEMES:
+        yield credential.strip()
+    for pair in _PAIR.finditer(bare[:MAX_SEARCHED]):
+        yield pair["value"]
     if (address := read_address(bare)) is not None:
         yield from _address_secrets(address)
 
 
 def _pairs(text: str) -> Iterator[str]:
-    for pair in _PAIR.finditer(text):
+    for pair in _PAIR.finditer(text[:MAX_SEARCHED]):
         if holds_secret(pair["name"]):
             yield from _values(pair["value"])
 
@@ -205,22 +273,19 @@ def _address_secrets(address: Address) -> Iterator[str]:
     name, colon, password = address.user.partition(":")
     yield from _values(password if colon else name)
     yield from find_keys(address.path)
-    for pair in re.split(r"[?#&]", address.more):
+    for pair in re.split(r"[?#&]", address.more[:MAX_SEARCHED]):
         name, _, value = pair.partition("=")
         said = unquote_plus(value or name).strip("/")
-        if value:
-            yield pair
-        if looks_like_key(said) or holds_secret(name) or _is_telling(said):
-            yield from (value.strip("/"), said)
-
-
-def _is_telling(value: str) -> bool:
-    """Whether a value without a telling name is more than a word or a number."""
-    return len(value) >= MIN_TELLING and not value.isalpha() and not value.isdigit()
+        is_named = name.lower() in _QUERY_NAMES or holds_secret(name)
+        if (is_named and value) or looks_like_key(said) or _MIXED.fullmatch(said):
+            yield from (value.strip("/") or said, said)
 
 
 def _part_secrets(part: str) -> Iterator[str]:
     """Of a part of a path."""
+    if len(part) > MAX_SEARCHED:
+        yield part
+        return
     said = unquote(part)
     if looks_like_key(said):
         yield from (part, said)
@@ -229,6 +294,6 @@ def _part_secrets(part: str) -> Iterator[str]:
 
 
 def _hide_part(part: str) -> str:
-    if looks_like_key(unquote(part)):
+    if len(part) > MAX_SEARCHED or looks_like_key(unquote(part)):
         return HIDDEN
     return hide(part, _part_secrets(part))

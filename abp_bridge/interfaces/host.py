@@ -171,13 +171,15 @@ class SessionApi(Protocol):
     """
 
     async def connect(self, target: str | None) -> Sequence[str]:
-        """Connect the app at `target`; None for those named at the start.
+        """Connect the app at `target`, one that was named at the start also by what is shown of
+        it; None for all of those.
 
         Returns:
             The ids of the apps that are there now: all of them, or those at `target`.
 
         Raises:
-            SessionError: None of them can be connected, or none was named.
+            SessionError: None of them can be connected, or none was named; or several are shown as
+                `target`, or what is shown is none of them.
         """
         ...
 
@@ -197,12 +199,7 @@ class SessionApi(Protocol):
         ...
 
     def find_app(self, target: str) -> str | None:
-        """The id of the app that is connected from `target`, as it is or as it is shown; None where
-        none is.
-
-        Raises:
-            SessionError: It is a shown one, and no app's or several apps'.
-        """
+        """The id of the app that is connected from `target`; None where none is."""
         ...
 
     def expected(self) -> ExpectedApps:

@@ -57,7 +57,7 @@ def find_interpreter(command: str) -> str:
     """What runs the file that `command` begins with, by how its name ends; empty where that says
     nothing.
     """
-    return _INTERPRETERS.get(command.partition(" ")[0].rpartition(".")[2], "")
+    return _INTERPRETERS.get(os.path.splitext(command.partition(" ")[0])[1][1:], "")
 
 
 def is_nearby(host: str) -> bool:

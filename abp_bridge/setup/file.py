@@ -110,7 +110,7 @@ def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
         with _folder(file.target.parent, makes=content is not None) as folder, _locked(folder):
             _check_unchanged(file)
             if backup:
-                keep_backup(file)
+                _keep_backup(file)
                 _check_unchanged(file)
             if content is None:
                 file.target.unlink()
@@ -167,6 +167,11 @@ def _remove(folders: Iterable[Path]) -> None:
 
 def keep_backup(file: ConfigFile) -> None:
     """Keep what was read beside the file, in place of the backup before. Raises OSError."""
+    with _locked(file.target.parent):
+        _keep_backup(file)
+
+
+def _keep_backup(file: ConfigFile) -> None:
     if file.content is not None:
         _replace(file.backup, file.content, file.target)
 

@@ -270,7 +270,7 @@ def test_a_target_that_cannot_be_connected_says_why(case: str) -> None:
 
 BAD_COMMANDS = {
     "a missing program": ("stdio:there-is-no-such-program", "there is no program"),
-    "a script": ("stdio:app.py --port 1", "Put python3 before it, as in 'stdio:python3 app.py'."),
+    "a script": ("stdio:app.py --port 1", "Put python3 before it, as in 'stdio:python3 FILE'."),
     "a file that is no program": (
         f"stdio:{__file__}",
         "is a file that may not be run as a program",
@@ -329,6 +329,49 @@ def test_what_an_app_says_of_its_own_secrets_is_not_quoted(
     assert "isError" in said
     for secret in ("hunter2", "a1b2c3d4e5f6a7b8c9"):
         assert secret not in (said + trace.read_text()).lower()
+
+
+# What an MCP server and an ABP app answer; their call fails with their own command line.
+_FAILING = """
+import json, sys
+error = {"code": -1, "message": str(sys.argv), "data": {"argv": sys.argv}}
+failed = {"code": "X", "message": str(sys.argv), "details": {"argv": sys.argv}}
+offered = [{"name": "go", "inputSchema": {"type": "object"}}]
+answers = {
+    "initialize": {
+        "result": {
+            "protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "1"},
+            "sessionId": "s", "app": {"id": "s", "name": "s", "version": "1"},
+            "capabilities": {"tools": {}} if "mcp" in sys.argv else offered,
+        }
+    },
+    "tools/list": {"result": {"tools": offered}},
+    "capabilities/list": {"result": {"capabilities": offered}},
+    "tools/call": {"error": error},
+    "capabilities/call": {"result": {"success": False, "error": failed}},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        answer = answers.get(asked["method"], {"error": {"code": -32601, "message": "no"}})
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["mcp", "stdio"])
+def test_what_an_app_says_of_its_secrets_when_a_call_fails_is_not_quoted(
+    scheme: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "app.py"
+    program.write_text(_FAILING)
+    target = f"{scheme}:{shlex.join([sys.executable, str(program), scheme, '--token', 'hunter2'])}"
+    with RawHost("--app", target) as host:
+        host.initialize()
+        call = {"name": "abp_call", "arguments": {"capability": "go", "params": {}}}
+        said = json.dumps(host.request("tools/call", call)["result"])
+    assert "--token" in said
+    assert "argv" in said
+    assert "hunter2" not in said
 
 
 def test_an_app_is_connected_by_what_is_shown_of_it() -> None:

@@ -62,7 +62,7 @@ def say_yes_to(menu: Menu, words: str) -> Step | MenuResult:
     """With two buttons: deny until the title asks about `words`, then allow."""
     for _ in range(200):
         yes, no = menu.step.options
-        if menu.step.title.endswith(f"— {words}?"):
+        if f"— {words}? " in f"{menu.step.title} ":
             return menu.choose(yes.id)
         menu.choose(no.id)
     raise AssertionError(f"never asked about {words!r}")
@@ -378,7 +378,10 @@ def test_with_two_buttons_the_title_says_what_would_be_sent() -> None:
 def test_with_two_buttons_the_title_says_what_else_a_card_would() -> None:
     form = agents_form(size={"type": "string", "enum": ["S"]}, ok={"type": "boolean"})
     menu = Menu(replace(form, note="What stays empty: name"), 2)
-    assert menu.step.title.endswith("size What stays empty: name — S?")
+    assert menu.step.title.endswith("size — S? What stays empty: name")
+    long = Menu(replace(form, note=500 * "x"), 2).step.title
+    assert "— S?" in long
+    assert "more characters not shown" in long
     delete = asked("elicitation/confirm", message="Delete all?", destructive=True)
     assert Menu(delete, 2).step.title == "Delete all? This cannot be undone, says who asks."
     assert Menu(delete, 4).step.title == "Delete all?"
@@ -435,7 +438,7 @@ def test_with_two_buttons_the_title_says_what_is_kept() -> None:
     proposed = {"type": "integer", "default": 1900}
     menu = Menu(by_buttons(asked("elicitation/input", prompt="Since?", schema=proposed)), 2)
     assert menu.step.title == (
-        "Since? (Here there are only buttons. What is proposed can only be kept) — Keep: 1900?"
+        "Since? — Keep: 1900? (Here there are only buttons. What is proposed can only be kept)"
     )
     assert say_yes_to(menu, "Keep: 1900") == MenuResult(Outcome.ACCEPTED, {"value": 1900})
 

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.command_line import find_target_secrets, show_command, show_target
+from abp_bridge.core.command_line import (
+    find_target_secrets,
+    show_command,
+    show_target,
+    show_unknown,
+)
 from abp_bridge.core.secret_parts import HIDDEN, find_secrets, hide, hide_keys, read_address
 
 KEY = "a1b2c3d4e5f6a7b8c9"
@@ -26,8 +31,8 @@ SAID_AGAIN = [
     ("server postgres://hunter2@db/x", "no user hunter2", f"no user {HIDDEN}"),
     ("server --db=postgres://me:hunt%20er@db/x", "hunt er", HIDDEN),
     ("server --url=https://h/x?key=hunter2key", "GET https://h/x?key=hunter2key",
-     f"GET https://h/x?{HIDDEN}"),
-    ("server https://h/x?page=about", "the page about x?page=about", f"the page about x?{HIDDEN}"),
+     f"GET https://h/x?key={HIDDEN}"),
+    ("server https://h/x?page=about", "the page about x?page=about", "the page about x?page=about"),
     ("server https://h/x?sealed&id=123456", "sealed 123456", "sealed 123456"),
     (f"server https://h/s/{KEY}/mcp", f"GET /s/{KEY}/mcp 404", f"GET /s/{HIDDEN}/mcp 404"),
     ("server https://h/s/%61%31b2c3d4e5f6a7b8c9/mcp", f"/s/{KEY}/", f"/s/{HIDDEN}/"),
@@ -40,7 +45,26 @@ SAID_AGAIN = [
     ("server 'host=h;password=hunter2'", "hunter2 at h", f"{HIDDEN} at h"),
     ("server --set=auth.token=hunter2", "hunter2", HIDDEN),
     ("server --dsn postgres://me:hunter2pw@db", "hunter2pw", HIDDEN),
-    ("curl -u me:hunter2 host", "Basic bWU6aHVudGVyMg==", f"Basic {HIDDEN}=="),
+    ("curl -u me:hunter2 host", "Basic bWU6aHVudGVyMg==", f"Basic bWU6{HIDDEN}=="),
+    ("curl --user=me:hunter2 host", "me hunter2", f"me {HIDDEN}"),
+    ("curl -ume:hunter2 host", "me hunter2", f"me {HIDDEN}"),
+    ("curl -U me:hunter2 host", "me hunter2", f"me {HIDDEN}"),
+    ("curl --proxy-user me:hunter2 host", "me hunter2", f"me {HIDDEN}"),
+    ("docker run -u1000:1000 host", "1000 1000", "1000 1000"),
+    ("server me:hunt/er:2@host", "hunt/er:2", HIDDEN),
+    ("docker run img:latest@sha256:abc", "the latest", "the latest"),
+    ("server localhost:3000/@vite/x", "3000/", "3000/"),
+    ("""server '{"apiKey": "hunter2"}'""", "hunter2", HIDDEN),
+    ("""server '{"url":"https://me:hunter2@h/"}'""", "hunter2", HIDDEN),
+    ("server --url=https://me:pass@h/x?key=hunter2key", "hunter2key pass", f"{HIDDEN} {HIDDEN}"),
+    ("server --header 'Cookie: sid=hunter2; a=b'", "sid is hunter2", f"sid is {HIDDEN}"),
+    ("server 'user: me, password: hunter2'", "hunter2", HIDDEN),
+    ("server --use-token false", "it is false", "it is false"),
+    ("server --title 'My App'", "My App", "My App"),
+    ("server 'http://h/?version=2025-06-18&transport=streamable-http&at=127.0.0.1:3000'",
+     "2025-06-18 streamable-http 127.0.0.1:3000", "2025-06-18 streamable-http 127.0.0.1:3000"),
+    (f"server {'=a' * 3000}", "=a=a", "=a=a"),
+    (f"server --k{'=b' * 11}", "b", "b"),
     ("server --pin 12", "12", "12"),
     ("/bin/server /a/folder -v", "server: /a/folder", "server: /a/folder"),
     (f"server {'k' * 20}/{'k' * 20}", f"{'k' * 20}/{'k' * 20}", HIDDEN),
@@ -101,6 +125,8 @@ def test_what_people_and_programs_call_things_is_no_key(name: str) -> None:
         "AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4",
         "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
+        "AKIAIOSFODNN7EXAMPLE",
+        "deadbeefdeadbeef1234",
     ],
 )
 def test_what_looks_like_a_key_is_one(key: str) -> None:
@@ -117,6 +143,7 @@ def test_an_address_is_read_in_its_parts() -> None:
 SECRETS = st.from_regex(r"[a-z]{3,6}[0-9]{2,4}[A-Z]{2,4}", fullmatch=True)
 PLACES = [
     "server --password {}",
+    "curl --user=me:{} host",
     "server --token={}",
     "server -H 'X-Api-Key: {}'",
     "server --header='Authorization: Bearer {}'",
@@ -135,3 +162,15 @@ def test_a_secret_is_neither_shown_nor_quoted(place: str, secret: str) -> None:
     command = shlex.split(place.format(secret))
     assert secret not in show_command(command)
     assert secret not in hide(f"it was {secret}, {secret.upper()}", find_secrets(command))
+
+
+@pytest.mark.parametrize(
+    "long",
+    ["http://h.example/" + "a_" * 100_000, "x a" + "=a" * 100_000, "a:" + "b" * 200_000 + "@h"],
+    ids=["an address", "names", "a user"],
+)
+def test_what_is_too_long_to_be_searched_is_hidden_whole(long: str) -> None:
+    assert HIDDEN in show_unknown(long)
+    assert HIDDEN in show_unknown(long[:5_000])
+    assert len(show_target(long)) < 2_500
+    assert find_target_secrets(long)

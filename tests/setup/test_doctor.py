@@ -200,6 +200,16 @@ PLANTED = (
         "copies", "codex", {CODEX: _CODEX + _CODEX.replace("servers.abp", "servers.mine")}, '"mine"'
     ),
     Planted(
+        "copies",
+        "codex",
+        {
+            CODEX: _CODEX
+            + _CODEX.replace("servers.abp", "servers.mine")
+            + _CODEX.replace("servers.abp", "servers.his")
+        },
+        '"abp", "mine" and "his" are the same: each tool is there 3 times.',
+    ),
+    Planted(
         "two scopes",
         "cursor",
         {".cursor/mcp.json": _SERVERS, "here/.cursor/mcp.json": _SERVERS},

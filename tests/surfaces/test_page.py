@@ -858,6 +858,7 @@ async def test_a_tab_that_is_closed_before_its_questions_were_seen_is_opened_aga
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(visits, "CLOSED_LIMIT", 0)
+    monkeypatch.setattr(visits, "OPEN_LIMIT", PATIENCE)  # for Chromium to open tabs, on any machine
     monkeypatch.setenv("BROWSER", programs.add("browser"))
     surface = PageSurface(loopback, nowhere, nowhere, opens=True)
     (variant,) = surface.variants()
@@ -883,6 +884,7 @@ async def test_a_question_that_was_put_off_stays_open_when_the_last_tab_is_close
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(visits, "CLOSED_LIMIT", 0)
+    monkeypatch.setattr(visits, "OPEN_LIMIT", PATIENCE)  # for Chromium to open tabs, on any machine
     monkeypatch.setenv("BROWSER", programs.add("browser"))
     surface = PageSurface(loopback, nowhere, nowhere, opens=True)
     (variant,) = surface.variants()

@@ -15,14 +15,13 @@ from itertools import pairwise
 from abp_bridge.core.command_line import clean_target, show_command
 from abp_bridge.core.json_value import JsonValue, as_list, as_texts, leaves
 from abp_bridge.core.secret_names import holds_secret
-from abp_bridge.core.secret_parts import HIDDEN, MIN_SECRET
+from abp_bridge.core.secret_parts import HIDDEN, MIN_SECRET, describe, names_secret, read_named
 
 _HOLDERS = ("env", "envs", "environment", "headers")
 _COMMANDS = ("command", "cmd")
 WORK = 2**28  # characters that are searched, for each secret anew: a few seconds
 _EACH = 50  # characters: what a text costs besides, however short
 _QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
-_NAMED = re.compile(r"-*(?P<name>[\w-]+)[=:](?P<value>.+)", re.DOTALL)
 
 
 def find_secrets(value: JsonValue) -> set[str]:
@@ -60,10 +59,9 @@ def _secrets(value: JsonValue) -> Iterator[str]:
 
 def _secret_words(words: list[str]) -> Iterator[str]:
     """The secrets among a command's arguments."""
-    for before, word in zip(["", *words], words, strict=False):
-        shown = show_command(["x", before, word] if before else ["x", word])
-        if shown.endswith(HIDDEN) or _tells_more(word):
-            yield word
+    for word in describe(words):
+        if word.whole or word.secrets or len(word.text.split()) > 1 or _tells_more(word.text):
+            yield word.text
 
 
 def _tells_more(word: str) -> bool:
@@ -80,22 +78,17 @@ def _own_secrets(value: JsonValue) -> Iterator[str]:
     for each in as_list(value):
         yield from _own_secrets(each)
     words = as_texts(value)
-    yield from (word for before, word in pairwise(words) if _names(before))
+    yield from (word for before, word in pairwise(words) if names_secret(before))
 
 
 def _own_words(words: list[str]) -> Iterator[str]:
     """The secrets among the words of a text, which may be a command, as an app's target is."""
-    for before, word in zip(["", *words], words, strict=False):
-        named = _NAMED.fullmatch(word)
-        if named and holds_secret(named["name"]):
-            yield named["value"]
-        elif _names(before) or ("://" in word and clean_target(word) != word):
-            yield word
-
-
-def _names(word: str) -> bool:
-    """Whether it is an option whose value is a secret."""
-    return word.startswith("-") and "=" not in word and holds_secret(word.lstrip("-"))
+    for word in describe(words):
+        named = read_named(word.text)
+        if named is not None and named.is_secret:
+            yield named.value
+        elif word.whole or ("://" in word.text and clean_target(word.text) != word.text):
+            yield word.text
 
 
 class Mask:
