@@ -167,8 +167,8 @@ def find_parts(word: str) -> Iterator[str]:
         return
     yield from _layers(word)
     yield from _pairs(word)
-    if len(word.split()) > 1:
-        yield from find_secrets(split(word))
+    if len(words := _split(word)) > 1:  # a shell's command, or a header
+        yield from find_secrets(words)
     elif read_address(word) is None:
         yield from find_keys(word)
         if not word.startswith(PATH) and _LONG_RUN.search(word):
@@ -241,9 +241,17 @@ def split(command: str) -> list[str]:
         return command.split()[:1]
 
 
+def _split(words: str) -> list[str]:
+    try:
+        return shlex.split(words)
+    except ValueError:
+        return words.split()
+
+
 def names_secret(word: str) -> bool:
-    """Whether it is an option whose value is a secret."""
-    return word.startswith("-") and "=" not in word and holds_secret(word.lstrip("-"))
+    """Whether what follows is a secret: it is an option of that name, or a header of two words."""
+    names_next = (word.startswith("-") and "=" not in word) or word.endswith(":")
+    return names_next and holds_secret(word.strip("-:"))
 
 
 def _values(value: str) -> Iterator[str]:

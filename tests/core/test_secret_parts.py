@@ -63,6 +63,9 @@ SAID_AGAIN = [
     ("server --title 'My App'", "My App", "My App"),
     ("server 'http://h/?version=2025-06-18&transport=streamable-http&at=127.0.0.1:3000'",
      "2025-06-18 streamable-http 127.0.0.1:3000", "2025-06-18 streamable-http 127.0.0.1:3000"),
+    ("remote --header Authorization: Bearer hunter2", "hunter2", HIDDEN),
+    ("server 'a\u00a0b'", "a\u00a0b", "a\u00a0b"),
+    ("""sh -c "it's run --token hunter2\"""", "hunter2", HIDDEN),
     (f"server {'=a' * 3000}", "=a=a", "=a=a"),
     (f"server --k{'=b' * 11}", "b", "b"),
     ("server --pin 12", "12", "12"),
@@ -162,6 +165,16 @@ def test_a_secret_is_neither_shown_nor_quoted(place: str, secret: str) -> None:
     command = shlex.split(place.format(secret))
     assert secret not in show_command(command)
     assert secret not in hide(f"it was {secret}, {secret.upper()}", find_secrets(command))
+
+
+@given(
+    st.text()
+    | st.lists(st.sampled_from(["a", "=", ":", "-u", "@", "//", " ", "'", "\\"])).map("".join)
+)
+def test_whatever_was_written_can_be_shown_and_searched(text: str) -> None:
+    for each in (text, f"mcp:x {text}", f"https://{text}"):
+        shown = f"{show_target(each)}{show_unknown(each)}{hide_keys(each)}"
+        assert len(hide(shown, find_target_secrets(each))) <= len(shown) + 1
 
 
 @pytest.mark.parametrize(
