@@ -21,6 +21,7 @@ from abp_bridge.core.secret_parts import (
     hide_keys,
     read_address,
     read_named,
+    read_url,
     signs_in,
     split,
 )
@@ -73,7 +74,7 @@ def _program(word: str) -> str:
     a secret too.
     """
     named = read_named(word)
-    if read_address(word) is not None or (named is not None and named.is_secret):
+    if read_url(word) is not None or (named is not None and named.is_secret):
         return _show(word)
     return os.path.basename(word) or word
 
@@ -81,7 +82,7 @@ def _program(word: str) -> str:
 def _show(word: str) -> str:
     shown, rest = "", word
     for _ in range(MAX_NAMES):
-        if (address := read_address(rest)) is not None:
+        if (address := read_url(rest)) is not None:
             return f"{shown}{address.start}{address.host}"
         if not _hides(rest):
             is_path = rest.startswith(PATH) and not shown

@@ -42,10 +42,12 @@ _OF_USER = re.compile(r"(?:-u|--?(?:[\w-]+-)?user)", re.IGNORECASE)  # of curl a
 _WITH_USER = re.compile(r"-u[^\s:=-][^\s:=]*:", re.IGNORECASE)
 # How an address begins, also one that is misspelt: `htps://`, `http:/`, `http//`.
 _ADDRESS = re.compile(r"\s*(?P<start>[A-Za-z][\w+.-]*(?::/{1,2}|//))(?P<rest>.*)", re.DOTALL)
-# What follows in a sound one; in its path an `@` begins a part, as in `/@name`.
+# What follows in a sound one. In its path an `@` begins a part, as in `/@name`, or stands where no
+# `:` does, as in `/repository@main`: with one, all before it may be a password with a slash.
 _SOUND = re.compile(
     r"(?:(?P<user>[^/?#@]*)@)?"
-    r"(?P<host>[\w.-]+|\[[\dA-Fa-f:.]+\])(?P<port>:\d+)?(?P<path>(?:/@?[^@?#/]*)*)"
+    r"(?P<host>(?:[\w.-]+|\[[\dA-Fa-f:.]+\])(?P<port>:\d+)?)"
+    r"(?P<path>(?:/@?[^@?#/]*)*|(?(port)(?!)|/[^?#:]*))"
     r"(?P<more>[?#].*)?",
     re.DOTALL,
 )
@@ -83,12 +85,17 @@ def read_address(text: str) -> Address | None:
     if found is None:
         return None
     if sound := _SOUND.fullmatch(found["rest"]):
-        user, host, port, path, more = (each or "" for each in sound.groups())
-        return Address(found["start"], user, f"{host}{port}", path, more)
+        parts = (sound[each] or "" for each in ("user", "host", "path", "more"))
+        return Address(found["start"], *parts)
     user, _, rest = found["rest"].rpartition("@")
     shown = re.split(r"[?#]", rest)[0]
     host, slash, path = shown.partition("/")
     return Address(found["start"], user, host, f"{slash}{path}", rest[len(shown) :])
+
+
+def read_url(word: str) -> Address | None:
+    """The same of a word of a command, where `c:/folder` is none."""
+    return read_address(word) if "://" in word else None
 
 
 def looks_like_key(text: str) -> bool:
@@ -120,7 +127,8 @@ def find_secrets(command: Sequence[str]) -> list[str]:
 
 def find_address_secrets(address: str) -> list[str]:
     """The same of an address, or of what somebody wrote for one."""
-    return _sum_up(find_parts(address))
+    found = read_address(address)
+    return [] if found is None else _sum_up(_address_secrets(found))
 
 
 def _sum_up(found: Iterable[str]) -> list[str]:
@@ -169,7 +177,7 @@ def find_parts(word: str) -> Iterator[str]:
     yield from _pairs(word)
     if len(words := _split(word)) > 1:  # a shell's command, or a header
         yield from find_secrets(words)
-    elif read_address(word) is None:
+    elif read_url(word) is None:
         yield from find_keys(word)
         if not word.startswith(PATH) and _LONG_RUN.search(word):
             yield word
@@ -179,7 +187,7 @@ def _layers(word: str) -> Iterator[str]:
     """What is secret in it by its place: behind names, in an address, behind a user's name."""
     rest = word
     for _ in range(MAX_NAMES):
-        if (address := read_address(rest)) is not None:
+        if (address := read_url(rest)) is not None:
             yield from _address_secrets(address)
             return
         if user := _USER.match(rest):
@@ -267,7 +275,7 @@ def _values(value: str) -> Iterator[str]:
         yield credential.strip()
     for pair in _PAIR.finditer(bare[:MAX_SEARCHED]):
         yield pair["value"]
-    if (address := read_address(bare)) is not None:
+    if (address := read_url(bare)) is not None:
         yield from _address_secrets(address)
 
 

@@ -44,6 +44,16 @@ from abp_bridge.core.secret_parts import HIDDEN
         (["curl", "-u", "me:x"], f"curl -u {HIDDEN}"),
         (["docker", "run", "-u", "1000:1000", "image"], "docker run -u 1000:1000 image"),
         (["server", "--authorization", "Bearer", "x"], f"server --authorization {HIDDEN} {HIDDEN}"),
+        (
+            ["uvx", "--from", "git+https://github.com/o/r@main", "server"],
+            "uvx --from git+https://github.com server",
+        ),
+        (["node", "c:/Users/me/server.js"], "node c:/Users/me/server.js"),
+        (["server", "sqlite:///home/me/x.db"], "server sqlite://"),
+        (
+            ["npx", "@scope/server@latest", "me@host:folder"],
+            "npx @scope/server@latest me@host:folder",
+        ),
         (["uvx", "customer360analyticsmcp"], "uvx customer360analyticsmcp"),
         (["remote", "https://me:x@mcp.example/key?k=1"], "remote https://mcp.example"),
         (["uv"], "uv"),

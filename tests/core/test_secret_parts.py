@@ -63,6 +63,10 @@ SAID_AGAIN = [
     ("server --title 'My App'", "My App", "My App"),
     ("server 'http://h/?version=2025-06-18&transport=streamable-http&at=127.0.0.1:3000'",
      "2025-06-18 streamable-http 127.0.0.1:3000", "2025-06-18 streamable-http 127.0.0.1:3000"),
+    ("uvx --from git+https://github.com/o/r@main s", "github.com/o/r", "github.com/o/r"),
+    ("node c:/Users/me/server.js", "c:/Users/me/server.js", "c:/Users/me/server.js"),
+    ("server --password=https://h/x?key=hunter2", "hunter2", HIDDEN),
+    ("server https://me:12/hunter2@h.example/x", "12/hunter2", HIDDEN),
     ("remote --header Authorization: Bearer hunter2", "hunter2", HIDDEN),
     ("server 'a\u00a0b'", "a\u00a0b", "a\u00a0b"),
     ("""sh -c "it's run --token hunter2\"""", "hunter2", HIDDEN),
@@ -95,6 +99,8 @@ TARGETS = {
     f"https://mcp.example/v1#{KEY}": [KEY],
     f"sk-{KEY}": [f"sk-{KEY}"],
     "http://user:hunt/er2@example.org/x": ["hunt/er2"],
+    "http:/user:hunter2@example.org": ["hunter2"],
+    "https://h.example/o/r@main": [],
 }
 
 
