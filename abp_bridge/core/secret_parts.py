@@ -15,7 +15,6 @@ from string import hexdigits
 from typing import NamedTuple
 from urllib.parse import unquote, unquote_plus
 
-from abp_bridge.core.known_texts import KnownTexts
 from abp_bridge.core.secret_names import holds_secret
 
 HIDDEN = "\u2026"
@@ -139,8 +138,13 @@ def hide(text: str, secrets: Iterable[str], mark: str = HIDDEN) -> str:
     """`text` with a mark in the place of each of `secrets`, however it is written there
     (`KnownTexts`), in small letters or in capitals.
     """
+    found = [*secrets]
+    if not found:
+        return text
+    from abp_bridge.core.known_texts import KnownTexts  # nothing needs it where nothing goes wrong
+
     known = KnownTexts()
-    for each in secrets:
+    for each in found:
         for spelling in dict.fromkeys((each, each.lower(), each.upper())):
             known.add(spelling, mark)
     return known.replace(text)
@@ -161,11 +165,15 @@ def describe(command: Sequence[str]) -> Iterator[Word]:
         is_value = is_credential or names_secret(before)
         is_credential = is_value and word.lower() in _AUTH_SCHEMES
         if is_value:
-            yield Word(word, tuple(_values(word)), whole=True)
+            yield Word(word, _some(_values(word)), whole=True)
         elif _OF_USER.fullmatch(before) and (password := _password(word)):
-            yield Word(word, tuple(_values(password)), whole=True)
+            yield Word(word, _some(_values(password)), whole=True)
         else:
-            yield Word(word, tuple(find_parts(word)), whole=False)
+            yield Word(word, _some(find_parts(word)), whole=False)
+
+
+def _some(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(filter(None, found))
 
 
 def find_parts(word: str) -> Iterator[str]:
@@ -295,6 +303,7 @@ def _address_secrets(address: Address) -> Iterator[str]:
         is_named = name.lower() in _QUERY_NAMES or holds_secret(name)
         if (is_named and value) or looks_like_key(said) or _MIXED.fullmatch(said):
             yield from (value.strip("/") or said, said)
+    yield address.more.partition("#")[0]  # where the address is said again
 
 
 def _part_secrets(part: str) -> Iterator[str]:

@@ -14,7 +14,14 @@ from abp_bridge.core.command_line import (
     show_target,
     show_unknown,
 )
-from abp_bridge.core.secret_parts import HIDDEN, find_secrets, hide, hide_keys, read_address
+from abp_bridge.core.secret_parts import (
+    HIDDEN,
+    describe,
+    find_secrets,
+    hide,
+    hide_keys,
+    read_address,
+)
 
 KEY = "a1b2c3d4e5f6a7b8c9"
 
@@ -31,8 +38,8 @@ SAID_AGAIN = [
     ("server postgres://hunter2@db/x", "no user hunter2", f"no user {HIDDEN}"),
     ("server --db=postgres://me:hunt%20er@db/x", "hunt er", HIDDEN),
     ("server --url=https://h/x?key=hunter2key", "GET https://h/x?key=hunter2key",
-     f"GET https://h/x?key={HIDDEN}"),
-    ("server https://h/x?page=about", "the page about x?page=about", "the page about x?page=about"),
+     f"GET https://h/x{HIDDEN}"),
+    ("server https://h/x?page=about", "the page about x?page=about", f"the page about x{HIDDEN}"),
     ("server https://h/x?sealed&id=123456", "sealed 123456", "sealed 123456"),
     (f"server https://h/s/{KEY}/mcp", f"GET /s/{KEY}/mcp 404", f"GET /s/{HIDDEN}/mcp 404"),
     ("server https://h/s/%61%31b2c3d4e5f6a7b8c9/mcp", f"/s/{KEY}/", f"/s/{HIDDEN}/"),
@@ -193,3 +200,8 @@ def test_what_is_too_long_to_be_searched_is_hidden_whole(long: str) -> None:
     assert HIDDEN in show_unknown(long[:5_000])
     assert len(show_target(long)) < 2_500
     assert find_target_secrets(long)
+
+
+def test_what_has_no_secret_has_none() -> None:
+    command = ["server", "https://h.example/", "--file=a.json", "plain", "~/folder"]
+    assert [word.secrets for word in describe(command)] == [()] * 5
