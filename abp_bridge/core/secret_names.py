@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import methodcaller
 
 from abp_bridge.core.schema import Schema, parts
@@ -89,14 +89,13 @@ _HELD = "".join(
 _COUNTED = re.compile(
     rf"{_HELD}\btokens\Z|(?:max|min|continuation|cancellation|cursor|next) \w*\s?token\Z"
 )
-_WORDING = re.compile(_PHRASES)
 # "Do not give us your PIN" warns of what it names, up to the end of its clause.
 _WARNING = re.compile(
     r"\b(?:do not|don['\u2019]t|never) (?:ever )?(?:give|share|enter|include|provide|put|send|type"
     r"|paste|write|use|tell|disclose|reveal)\b[^.:;!?()\n]{0,200}",
     re.IGNORECASE,
 )
-_HOLDS = re.compile(rf"(?:{_PHRASES}\w*|\b(?:{_BARE})|\Aclave|{_ENDS_IN}){_AFTER}\Z")
+_HOLDS = rf"(?:{_PHRASES}\w*|\b(?:{_BARE})|\Aclave|{_ENDS_IN}){_AFTER}\Z"
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_KEYS?\Z")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SENSITIVE = methodcaller("get", "sensitive")
@@ -150,7 +149,7 @@ def is_secret(
 
 def asks_for_secret(words: str) -> bool:
     """Whether somebody who is asked this is asked for a secret."""
-    return _WORDING.search(_fold(_WARNING.sub(" ", words))) is not None
+    return _compile(_PHRASES).search(_fold(_WARNING.sub(" ", words))) is not None
 
 
 @lru_cache(maxsize=4_096)
@@ -159,9 +158,15 @@ def holds_secret(name: str) -> bool:
     `PGPASSWORD`, `db_pass`, `contraseña`.
     """
     words = _BORDERS.sub(" ", _fold(_without_unseen(name)[-MAX_NAME:])).strip()
-    if _HOLDS.search(words) is not None:
+    if _compile(_HOLDS).search(words) is not None:
         return _COUNTED.search(words) is None
     return _VARIABLE.match(name) is not None
+
+
+@cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Once it is needed: the long ones take a twentieth of a bridge's start."""
+    return re.compile(pattern)
 
 
 def _without_unseen(words: str) -> str:

@@ -23,6 +23,7 @@ Unit = Literal["s", "ms"]
 Environment = Literal["whole", "named", "bare"]
 
 NAME = "abp"  # of our entry
+OTHER_NAME = "abp-bridge"  # where that is taken
 PATIENCE = 900.0  # seconds for one call, the time of its person included
 QUESTION_LIMIT = 600.0  # seconds: as long as a question waits for its person
 

@@ -683,6 +683,24 @@ def test_the_envelope_is_answered_in_the_envelope(always: list[str]) -> None:
         )
 
 
+def test_an_envelope_whose_type_is_the_method_is_answered(always: list[str]) -> None:
+    lines = [
+        {"type": "elicitation/confirm", "id": "a", "payload": {"message": "?"}},
+        {"type": "capabilities/list", "id": "b"},
+        {"type": "elicitation/confirm", "payload": {"message": "Who answers this?"}},
+    ]
+    ended = ask(*always, stdin="".join(json.dumps(each) + "\n" for each in lines).encode())
+    answers = {answer["id"]: answer for answer in map(json.loads, ended.stdout.splitlines())}
+    assert {answer["type"] for answer in answers.values()} == {"elicitation/response"}
+    assert answers["a"]["payload"]["data"] == {"confirmed": True}
+    refused = answers["b"]["payload"]
+    assert not refused["success"]
+    assert "has no method 'capabilities/list'" in refused["error"]["message"]
+    assert answers.keys() == {"a", "b"}
+    assert b"elicitation/confirm came without an id" in ended.stderr
+    assert ended.returncode == 1
+
+
 BAD: list[tuple[bytes, int, Json]] = [
     (b"nonsense\n", -32700, None),
     (b"[]\n", -32600, None),

@@ -34,6 +34,8 @@ def test_which_binding_a_line_is_in(message: Json, is_one: bool) -> None:
 REQUESTS: dict[str, tuple[Json, bool]] = {
     "a call": ({"type": "capabilities/call", "id": 1}, True),
     "a question": ({"type": "elicitation/request", "id": "q"}, True),
+    "a question by its method": ({"type": "elicitation/confirm", "id": 1}, True),
+    "a model's by its method": ({"type": "sampling/create", "id": 1}, True),
     "one that wants no answer": ({"type": "shutdown"}, False),
     "an answer": ({"type": "elicitation/response", "id": "q"}, False),
     "a result": ({"type": "initialize-result", "id": 1}, False),
@@ -127,6 +129,26 @@ IN: dict[str, tuple[Json, Json]] = {
         {"type": "elicitation/request", "id": 7, "payload": {}},
         {"id": 7, "method": "elicitation/request", "params": None},
     ),
+    "a question whose type is its method": (
+        {"type": "elicitation/confirm", "id": 7, "payload": {"message": "?"}},
+        {"id": 7, "method": "elicitation/confirm", "params": {"message": "?"}},
+    ),
+    "one of no params": (
+        {"type": "sampling/create", "id": 7},
+        {"id": 7, "method": "sampling/create", "params": None},
+    ),
+    "one that nothing can answer": (
+        {"type": "elicitation/confirm", "payload": {"message": "?"}},
+        {"method": "elicitation/confirm", "params": {"message": "?"}},
+    ),
+    "what only an agent asks": (
+        {"type": "capabilities/list", "id": 7, "payload": {}},
+        {"id": 7, "method": "capabilities/list", "params": {}},
+    ),
+    "an answer that only we give": (
+        {"type": "elicitation/response", "id": 7, "payload": {"success": True}},
+        {"method": "notifications/elicitation/response", "params": {"success": True}},
+    ),
     "progress": (
         {"type": "progress", "id": 9, "payload": {"percentage": 5}},
         {"method": "notifications/progress", "params": {"percentage": 5}},
@@ -185,6 +207,8 @@ def test_any_envelope_is_a_message(rest: Json) -> None:
         "notification",
         "progress",
         "initialize-result",
+        "elicitation/confirm",
+        "capabilities/call",
         "anything",
     ):
         message = from_envelope({"type": kind, **rest})

@@ -754,6 +754,24 @@ def test_a_host_that_writes_its_file_itself_is_to_be_installed_first(tmp_path: P
     assert entry["cure"] == "install Claude Code first, then abp-bridge install claude"
 
 
+def test_what_is_to_be_installed_takes_nobody_elses_name(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    plant(home, {".cursor/mcp.json": '{"mcpServers": {"abp": {"command": "other"}}}'})
+    (entry,) = [each for each in examine(home, "cursor")["cursor"] if each["failed"]]
+    words = entry["cure"].partition("abp-bridge ")[2].split()
+    subprocess.run(
+        [sys.executable, "-m", "abp_bridge", *words, "--yes"],
+        check=True,
+        timeout=PATIENCE,
+        capture_output=True,
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        cwd=home,
+    )
+    servers = json.loads(file.read_text())["mcpServers"]
+    assert servers.keys() == {"abp", "abp-bridge"}
+    assert servers["abp"] == {"command": "other"}
+
+
 @pytest.mark.parametrize(
     ("program", "says"),
     [
@@ -825,6 +843,13 @@ def test_in_a_persons_own_folder_their_file_is_no_projects(tmp_path: Path) -> No
     facts = gather(HOSTS["codex"], machine)
     assert [each.scope for each in facts.entries] == ["user"]
     assert [each.scope for each in facts.files] == ["user"]
+
+
+def test_a_server_that_we_are_put_before_is_required_no_more_than_before(home: Path) -> None:
+    wrapped = _CODEX.replace("required = true\n", "").replace('"serve"', '"mcp", "--", "npx", "m"')
+    plant(home, {CODEX: wrapped})
+    found = judge(gather(HOSTS["codex"], machine(home)))
+    assert not [each for each in found if each.check == "not required"]
 
 
 def test_two_entries_of_one_name_are_told_apart(home: Path) -> None:

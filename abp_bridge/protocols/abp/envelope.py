@@ -21,6 +21,7 @@ _REQUESTS = (
 _ANSWERS = {f"{each}-result" for each in _REQUESTS}  # the types that answer a request
 QUESTION = "elicitation/request"
 ANSWER = "elicitation/response"  # the type that answers an app's
+_ASKING = ("elicitation/", "sampling/")  # what a type begins with that asks a person
 _UNNAMED = "abp-unnamed-"  # begins the ids of an agent's requests that came without one
 
 
@@ -36,8 +37,11 @@ def is_envelope(message: JsonValue) -> bool:
 def is_enveloped_request(message: JsonValue) -> bool:
     """Whether it is an envelope that wants an answer."""
     said = as_object(message)
-    kinds = (*_REQUESTS, QUESTION)
-    return is_envelope(message) and "id" in said and said["type"] in kinds
+    return is_envelope(message) and "id" in said and _is_request(as_text(said["type"]))
+
+
+def _is_request(kind: str) -> bool:
+    return kind in _REQUESTS or (kind.startswith(_ASKING) and kind != ANSWER)
 
 
 def to_envelope(message: JsonObject, now: float) -> dict[str, JsonValue]:
@@ -58,7 +62,8 @@ def to_envelope(message: JsonObject, now: float) -> dict[str, JsonValue]:
 def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
     """An app's envelope -> the JSON-RPC message it means.
 
-    `timestamp` may be missing (X28); an unknown type becomes a notification of that name.
+    `timestamp` may be missing (X28). A type that is a method itself is its request, with the
+    payload as params; an unknown one becomes a notification of that name.
     """
     kind, payload = envelope["type"], envelope.get("payload")
     rpc: dict[str, JsonValue] = {"jsonrpc": "2.0"}
@@ -76,6 +81,8 @@ def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
             "method": method if isinstance(method, str) else QUESTION,
             "params": params,
         }
+    if _is_request(as_text(kind)):
+        return rpc | {"method": kind, "params": payload}
     rpc.pop("id", None)
     if kind == "progress":
         return rpc | {"method": "notifications/progress", "params": body}

@@ -15,6 +15,7 @@ from abp_bridge.core.json_value import (
 from abp_bridge.core.near_names import nearest
 from abp_bridge.core.sanitize import label
 from abp_bridge.setup.doctor.facts import HostFacts, mentions_us
+from abp_bridge.setup.entries import wrapped_command
 from abp_bridge.setup.hosts import DISPLAY_VARIABLES
 
 _TEXT, _WHOLE, _NUMBER, _TABLE = "text", "true or false", "a number", "a table"
@@ -139,9 +140,11 @@ def untrusted(facts: HostFacts) -> Iterator[str]:
 
 
 def not_required(facts: HostFacts) -> Iterator[str]:
-    """Servers that Codex does not wait for."""
+    """Servers that Codex does not wait for; one that we are put before is as it was."""
     for entry in facts.entries:
-        if entry.members.get("required") is not True and entry.server.enabled:
+        is_wrapped = wrapped_command(entry.words) is not None
+        is_required = is_wrapped or entry.members.get("required") is True
+        if not is_required and entry.server.enabled:
             yield f"{entry.shown} is not required: Codex waits a second for it, then does without."
 
 
