@@ -72,7 +72,6 @@ def run(options: argparse.Namespace) -> int:
 
     async def login(tasks: TaskGroup) -> int:
         try:
-            _check_display()
             return await _login(settings, options.url, options.timeout, as_json=options.json)
         except ModuleNotFoundError as problem:
             if (problem.name or "").partition(".")[0] != "playwright":
@@ -98,11 +97,13 @@ def _check_display() -> None:
 
 
 async def _login(settings: Settings, url: str, limit: float, *, as_json: bool) -> int:
-    from abp_bridge.apps.browser.chromium import run_profile
     from abp_bridge.apps.browser.fetch import split
-    from abp_bridge.apps.browser.profile import default_profile, has_kept, use_profile
 
     address = split(url).geturl()
+    _check_display()
+    from abp_bridge.apps.browser.chromium import run_profile
+    from abp_bridge.apps.browser.profile import default_profile, has_kept, use_profile
+
     named = Path(settings.profile) if settings.profile is not None else default_profile()
     with use_profile(named) as folder:
         window = run_profile(settings, str(folder), grace=WRITING, no_viewport=True)

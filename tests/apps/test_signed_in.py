@@ -179,6 +179,13 @@ def test_without_a_display_login_says_what_to_do(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_address_that_is_none_is_named_before_a_display_is_looked_for(tmp_path: Path) -> None:
+    ended = run("login", "app.example")
+    assert ended.returncode == 1
+    assert "'app.example' is no web address" in ended.stderr
+    assert "display" not in ended.stderr
+
+
 # --- a browser that runs already ------------------------------------------------------------------
 
 
