@@ -74,6 +74,7 @@ class AppConnection:
         capabilities: What the app offers now, by name.
         state: The newest value of each state field, or words in place of one that is too large.
         calls: The running calls, by id.
+        reason: Why it has ended, once it has.
     """
 
     def __init__(self, session: ConnectionOwner, target: str, app: App) -> None:
@@ -100,7 +101,7 @@ class AppConnection:
         self._console: deque[str] = deque(maxlen=MAX_CONSOLE)
         self._progress: Progress | None = None
         self._list_changed = anyio.Event()
-        self._reason = "the app was disconnected"
+        self.reason = "the app was disconnected"
 
     async def live(self, *, task_status: TaskStatus[None]) -> None:
         """Hold the connection open.
@@ -306,7 +307,7 @@ class AppConnection:
 
     def on_disconnect(self, reason: str) -> None:
         """Leave the session, and end what is open (`AppListener.on_disconnect`)."""
-        self._reason = reason
+        self.reason = reason
         self._session.dismiss(self)
         self._end_calls()
         self.close_requested.set()
@@ -382,9 +383,9 @@ class AppConnection:
                 self._session.on_capabilities_changed(self)
 
     def _end_calls(self) -> None:
-        self._session.withdraw(list(self._questions.values()), self._reason)
+        self._session.withdraw(list(self._questions.values()), self.reason)
         for call in list(self.calls.values()):
-            call.on_disconnect(self._reason)
+            call.on_disconnect(self.reason)
 
 
 _HOOKS: dict[NoticeKind, Callable[[AppConnection, Notice], None]] = {

@@ -138,8 +138,9 @@ class Bridge:
         connected = [
             each.id for each in self._apps.values() if target is None or each.target == target
         ]
-        if failures and not connected:
-            raise failures[0]
+        if not connected:
+            words = "Each app ended while the others were connected: see abp_status."
+            raise failures[0] if failures else SessionError("DISCONNECTED", words)
         for warning in self._strange_names():
             if warning not in self._warned:
                 self._warned.add(warning)
@@ -483,10 +484,13 @@ class Bridge:
             return
         try:
             app = self._make_app(target, target in self._settings.apps)
-            await self._tasks.start(AppConnection(self, target, app).live)
+            connection = AppConnection(self, target, app)
+            await self._tasks.start(connection.live)
             await self._providers.start()
         except AppError as problem:
             raise SessionError(problem.code, str(problem)) from None
+        if connection not in self._apps.values():
+            raise SessionError("DISCONNECTED", f"It ended at once: {connection.reason}.")
 
     def _connection(self, id: str) -> AppConnection:
         if id not in self._apps:

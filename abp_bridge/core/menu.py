@@ -12,6 +12,7 @@ with ids that mean nothing elsewhere.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -466,7 +467,12 @@ _FILLER = (
     "are is do does did will would should shall can could may really sure the this that please"
     " confirm you your i we it there"
 )
-_NO_ACT = frozenset(_FILLER.split())
+_REFUSING = (
+    "no not never none nothing nobody neither nor cancel stop abort quit exit skip decline deny"
+    " reject refuse keep dismiss ignore leave back"
+)
+_NO_ACT = frozenset(f"{_FILLER} {_REFUSING}".split())
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 DISALLOW, ALLOW = "Do not allow", "Allow"
@@ -488,8 +494,11 @@ def yes_or_no(question: Question) -> Sequence[Choice]:
 
 
 def act(message: str) -> str:
-    """The word that names the act in "Delete all files?"; empty where the question does not begin
-    with one.
+    """The word that names the act in "Delete all files?"; empty where the message does not begin
+    with the question, or its first word may be read as a no.
     """
-    word = message.split(maxsplit=1)[0].strip(".,:;!?") if message.split() else ""
+    first, *others = _SENTENCE_END.split(message.strip(), maxsplit=1)
+    if not first or (others and not first.endswith("?")):
+        return ""
+    word = first.split(maxsplit=1)[0].removesuffix("?")
     return word.capitalize() if word.isalpha() and word.lower() not in _NO_ACT else ""

@@ -82,6 +82,25 @@ ONE_STEP = {
         asked("elicitation/confirm", message="You are about to drop it", destructive=True),
         ["No", "Yes, do it"],
     ),
+    "a destructive confirm of several lines": (
+        asked("elicitation/confirm", message="Delete?\nIt is for good.", destructive=True),
+        ["No, do not", "Delete"],
+    ),
+    **{
+        f"a yes is no {message.split()[0]!r}": (
+            asked("elicitation/confirm", message=message, destructive=True),
+            ["No", "Yes, do it"],
+        )
+        for message in (
+            "No backup was found. Drop the database anyway?",
+            "Not all tests pass, deploy?",
+            "Cancel the order?",
+            "Backup: none. Drop it?",
+            "Irreversible\nDrop it?",
+            "Delete these:\n- a\n- b",
+            "Sorry, drop it?",
+        )
+    },
     "a boolean": (
         asked("elicitation/input", prompt="Train?", schema={"type": "boolean"}),
         ["Yes", "No", "Skip"],

@@ -171,3 +171,28 @@ MESSAGES: dict[str, tuple[Question, int, str, list[str]]] = {
 def test_the_message_says_who_asks_what_and_what_fits(case: str) -> None:
     question, number, problem, parts = MESSAGES[case]
     assert chat.encode_question(question, number, problem) == "\n\n".join(parts)
+
+
+def copies(**schema: Any) -> Question:
+    request = {"prompt": "How many?", "schema": schema}
+    return decode_question({"method": "elicitation/input", "params": request}, id="q", origin="app")
+
+
+SHIFTED = [{"const": number, "title": str(number + 1)} for number in range(2)]
+AMBIGUOUS = {
+    # what is typed -> whether it may mean another option
+    "1": True,
+    "1 (0)": False,
+    "2": False,
+    "0": False,
+    "three": False,
+}
+
+
+@pytest.mark.parametrize("typed", AMBIGUOUS)
+def test_who_types_one_options_value_and_anothers_words_is_asked_again(typed: str) -> None:
+    [one] = copies(oneOf=SHIFTED).fields
+    assert [each.label for each in one.choices] == ["1 (0)", "2"]
+    assert ("1 may be 1 (0) or 2" in chat.find_ambiguity(one, typed)) is AMBIGUOUS[typed]
+    [some] = copies(type="array", items={"anyOf": SHIFTED}).fields
+    assert bool(chat.find_ambiguity(some, f"2, {typed}")) is AMBIGUOUS[typed]

@@ -122,6 +122,14 @@ def test_a_terminal_is_asked_nothing_that_it_might_answer_after_the_prompt() -> 
         assert b"\x1b[6n" not in screen.raw, "where its cursor is"
 
 
+def test_ctrl_d_declines_what_was_typed_before_it(term: str) -> None:
+    request = {"message": "Delete all files?", "destructive": True}
+    with Asked("confirm", request, TERM=term) as screen:
+        ready(screen, term)
+        screen.press("2", CTRL_D)
+        assert screen.reply() == ["declined", {}, 0]
+
+
 def test_text_is_given_as_it_was_typed(term: str) -> None:
     with Asked("input", {"prompt": "Name?", "schema": {"type": "string"}}, TERM=term) as screen:
         ready(screen, term)

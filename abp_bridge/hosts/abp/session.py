@@ -107,8 +107,11 @@ class AbpSession:
         words = encode_address(question, link.address, place)
         method = Kind.CONFIRM.value
         response = await self._exchange(question, method, {"message": words})
-        if response.outcome is not Outcome.ACCEPTED:
+        if response.outcome in (Outcome.DECLINED, Outcome.CANCELLED):
             return replace(response, variant=self._variant)
+        if response.outcome is not Outcome.ACCEPTED:
+            why = f"the agent did not show the page's address: {response.outcome.value}"
+            raise SurfaceUnsupportedError(why, lasting=False)
         said = next(iter(response.content.values()), None)
         if not isinstance(said, bool):
             raise RemoteProtocolError("the agent's answer does not say confirmed: true or false")

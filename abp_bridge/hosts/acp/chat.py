@@ -15,7 +15,7 @@ from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.question import Field, Outcome, Question, validate_answer
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.interfaces.surface import SurfaceResponse, median
-from abp_bridge.protocols.acp.chat import ChatReply, Meaning, encode_question
+from abp_bridge.protocols.acp.chat import ChatReply, Meaning, encode_question, find_ambiguity
 from abp_bridge.rpc.arrival import now
 
 MAX_REPLIES = 10  # to one field: a program that prompts by itself never ends by itself
@@ -140,6 +140,8 @@ def _read(question: Question, asked: Field, reply: ChatReply) -> tuple[dict[str,
     is_empty = reply.meaning is Meaning.EMPTY
     if is_empty and asked.required:
         return {}, _NOT_EMPTY
+    if problem := find_ambiguity(asked, reply.text):
+        return {}, problem
     one = replace(question, fields=(asked,))
     content, problems = validate_answer(one, {} if is_empty else {asked.name: reply.text})
     return content, "; ".join(problems)

@@ -228,7 +228,9 @@ class AcpServer:
                 respond_internal_error(
                     self._connection, None if self._second else id, "session/prompt"
                 )
-        del self._running[id], self._prompting[turn.session.id]
+        if self._running.get(id) is turn:  # draft 2 answers at once: the id may be another's by now
+            del self._running[id]
+        del self._prompting[turn.session.id]
         if self._second:
             turn.session.update(v2.encode_state(stop))
         elif self._connection.is_open(id):

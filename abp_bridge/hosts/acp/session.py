@@ -19,6 +19,7 @@ from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import MESSAGE_LIMIT, label
+from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import (
@@ -29,7 +30,12 @@ from abp_bridge.interfaces.host import (
     SessionApi,
     SessionError,
 )
-from abp_bridge.interfaces.surface import Page, PageLink, SurfaceResponse
+from abp_bridge.interfaces.surface import (
+    Page,
+    PageLink,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 from abp_bridge.protocols.acp import chat
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.results import encode_result
@@ -57,6 +63,7 @@ _NOT_TAKEN = (
     "*No question is open any more: what you wrote was not taken as an answer, and nobody got it.*"
     "\n\n"
 )
+_NO_CALL = "no call runs which the next prompt, as the answer, could go on with"
 _STILL_OPEN = (
     "*A question is open: answer it, or `/decline` or `/cancel` it. Until then there are only"
     " `/status`, `/connect` and `/disconnect`.*"
@@ -142,6 +149,8 @@ class AcpSession:
         """Ask while a prompt runs, on the card of the question's call where that is sure
         (`Host.ask`).
         """
+        if variant.surface is Surface.ACP_CHAT and self._running is None:
+            raise SurfaceUnsupportedError(_NO_CALL, lasting=False)
         card = question.call and f"abp:{question.call}"
         return await self._surfaces.ask(question, variant, problem, observe, tool_call_id=card)
 

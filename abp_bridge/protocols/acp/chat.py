@@ -141,6 +141,22 @@ def _choices(asked: Field) -> str:
     return "\n".join(lines)
 
 
+def find_ambiguity(asked: Field, typed: str) -> str:
+    """Why words do not say which option is meant; empty where they do. Who types the value of one
+    may mean another, which is shown by it: `1`, for `1 (0)`.
+    """
+    several = asked.type is FieldType.CHOICES
+    for words in map(str.strip, typed.split(",") if several else [typed]):
+        meant = [
+            each.label
+            for each in asked.choices
+            if each.key == words != each.label or each.label.startswith(f"{words} (")
+        ]
+        if len(meant) > 1 and words not in (each.label for each in asked.choices):
+            return f"{words} may be {' or '.join(meant)}: write it as it stands there"
+    return ""
+
+
 def _limits(asked: Field) -> str:
     limits = field_limits(asked)
     return f"{limits}." if limits else ""

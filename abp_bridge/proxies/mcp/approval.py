@@ -131,8 +131,9 @@ class Approval:
                 except Exception as problem:
                     logger.exception("a call is refused: asking for approval failed")
                     words = f"{describe_bug(problem)} The tool was not called."
-                if self._waiting.pop(id, None) is not scope:
+                if self._waiting.get(id) is not scope:
                     return  # it was taken back in the turn that answered it
+                del self._waiting[id]
                 if words:
                     on_refused(" ".join(filter(None, (words, question.note))))
                 else:

@@ -59,7 +59,8 @@ class UrlElicitations:
         tools: Sequence[str],
         on_end: Callable[[str], object],
     ) -> None:
-        """Send the person to each of these addresses, one after the other.
+        """Send the person to each of these addresses, one after the other; a request that is
+        answered so twice goes there once.
 
         Args:
             id: The host's request that the server answered with them.
@@ -67,6 +68,8 @@ class UrlElicitations:
             tools: What it calls, where it is a call.
             on_end: Is told how that went, in words for the host's model, unless it is withdrawn.
         """
+        if id in self._open:
+            return
         scope = self._open[id] = anyio.CancelScope()
 
         async def visit() -> None:
@@ -76,7 +79,8 @@ class UrlElicitations:
                 except Exception as problem:
                     logger.exception("a person is not sent to an address: asking them failed")
                     words = f"{_STAYED} {describe_bug(problem)}"
-                if self._open.pop(id, None) is scope:  # else it was taken back meanwhile
+                if self._open.get(id) is scope:  # else it was taken back meanwhile
+                    del self._open[id]
                     on_end(words)
 
         self._tasks.start_soon(visit)

@@ -225,7 +225,7 @@ async def ask_by_link(
     Args:
         page: A page of any kind.
         question: What is asked.
-        send_link: Sends the person there; what it returns other than accepted ends the question.
+        send_link: Sends the person there; a no or a cancel that it returns ends the question.
 
     Returns:
         What was answered on the page, or elsewhere in its place.
@@ -243,8 +243,12 @@ async def ask_by_link(
                 problems.append(problem)
                 tasks.cancel_scope.cancel()
             else:
-                if response.outcome is not Outcome.ACCEPTED:
+                if response.outcome in _LEFT:
                     shown.answer(response, _LEFT[response.outcome])
+                elif response.outcome is not Outcome.ACCEPTED:
+                    why = f"its address was not shown: {response.outcome.value}"
+                    problems.append(SurfaceUnsupportedError(why, lasting=False))
+                    tasks.cancel_scope.cancel()
 
         tasks.start_soon(send)
         try:

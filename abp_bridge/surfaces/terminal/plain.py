@@ -120,10 +120,12 @@ class LinePrompts:
             self._put("\n")
         if data is None:
             self._device.close_lost()
-        if data and not data.endswith(CTRL_C):
+        if data and (data.endswith(b"\n") or len(data) >= MAX_LINE):
             return data
         self._put("\n")
-        raise PromptExit(Outcome.DECLINED if data == b"" else Outcome.CANCELLED)
+        # without a line end it is Ctrl-D, behind what was typed too
+        is_left = data is None or data.endswith(CTRL_C)
+        raise PromptExit(Outcome.CANCELLED if is_left else Outcome.DECLINED)
 
     def _put(self, words: str) -> None:
         self._device.write(words)

@@ -1764,3 +1764,33 @@ def test_a_client_that_asks_for_the_draft_gets_it_when_it_is_switched_on() -> No
     assert "tool_call" not in {each["sessionUpdate"] for each in updates}
     (said,) = (each for each in updates if each["sessionUpdate"] == "agent_message_chunk")
     assert json.loads(said["content"]["text"])["data"] == {"confirmed": True}
+
+
+def test_in_the_draft_an_id_that_was_answered_may_be_another_turns() -> None:
+    hello = {"protocolVersion": 2, "info": {"name": "two", "version": "1"}, "capabilities": {}}
+
+    def read_until_asked() -> Json:
+        while (message := editor.read()).get("method") != "session/request_permission":
+            pass
+        return message
+
+    with RawHost("--app", "demo", env={"ABP_ACP_DRAFT": "true"}) as editor:
+        editor.request("initialize", hello)
+        place = {"cwd": "/", "mcpServers": []}
+        sessions = [editor.request("session/new", place)["result"] for _ in "ab"]
+        prompt = [{"type": "text", "text": asking(CONFIRM)}]
+        asked = []
+        for session in sessions:
+            editor.send("session/prompt", {**session, "prompt": prompt}, id="p")
+            asked.append(read_until_asked())
+        for each in asked:
+            chosen = selected(each["params"]["options"][0]["optionId"])
+            answer = {"jsonrpc": "2.0", "id": each["id"], "result": chosen}
+            editor.write(json.dumps(answer).encode() + b"\n")
+        ended = []
+        while len(ended) < len(sessions):
+            params = editor.read().get("params", {})
+            if params.get("update", {}).get("state") == "idle":
+                ended.append(params["sessionId"])
+        assert sorted(ended) == sorted(each["sessionId"] for each in sessions)
+        assert "result" in editor.request("session/new", place)

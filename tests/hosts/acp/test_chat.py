@@ -18,7 +18,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from support.acp_harness import FORM, Client, Failed, Handler, client, never, selected
 from support.harness import PATIENCE, SERVE, environment
-from support.puppets import puppets
+from support.puppets import puppets, scripted
 
 Json = Any
 
@@ -194,6 +194,15 @@ def test_what_does_not_fit_is_told_and_asked_again(chat: Chat, case: str) -> Non
     assert chat.answer("/cancel")["metadata"]["outcome"] == "cancelled"
 
 
+def test_a_value_that_is_another_options_label_is_asked_again(chat: Chat) -> None:
+    shifted = [{"const": number, "title": str(number + 1)} for number in range(2)]
+    fields = {"note": {"type": "string"}, "copies": {"oneOf": shifted}}
+    chat.say(typed("Print?", type="object", properties=fields, required=["copies"]))
+    assert "- 1 (0)\n- 2" in chat.say("/skip")
+    assert "1 may be 1 (0) or 2" in chat.say("1")
+    assert chat.answer("1 (0)")["data"] == {"value": {"copies": 0}}
+
+
 def test_who_never_says_what_fits_gives_no_answer_in_the_end(chat: Chat) -> None:
     said = chat.say(NUMBER)
     for _ in range(10):
@@ -334,6 +343,24 @@ async def test_a_cancel_between_two_prompts_ends_the_call() -> None:
 async def test_a_client_that_leaves_ends_the_question() -> None:
     async with chatting() as chat:
         await chat.asay(TEXT)  # the bridge ends by itself, with 0
+
+
+async def test_what_no_call_waits_for_is_not_asked_in_the_chat(tmp_path: Path) -> None:
+    """The turn ends with its command, and the next prompt would answer nothing."""
+    script = {
+        "app": {"id": "early"},
+        "capabilities": [{"name": "early.said", "steps": [{"answered": "early"}]}],
+        "early": [{"id": "early", "method": "elicitation/input", "params": {"prompt": "Where?"}}],
+    }
+    path = tmp_path / "app.json"
+    path.write_text(json.dumps(script))
+    async with chatting("--app", scripted(path)) as chat:
+        words = await chat.asay("/connect")
+        assert "Connected early" in words
+        assert "Your next message" not in words
+        answer = json.loads((await chat.asay("/early_said")).partition("\n\n")[0])
+        assert answer["error"]["code"] == "NOT_SUPPORTED"
+        assert "no call runs" in answer["error"]["message"]
 
 
 async def test_a_client_that_may_leave_is_asked_once_it_has_come_back() -> None:

@@ -64,6 +64,17 @@ def test_a_host_that_shows_no_addresses_has_its_person_sent_there(
         assert again["structuredContent"] == {"r": "visited"}
 
 
+def test_a_server_that_wants_its_address_visited_twice_for_one_call_has_it_once(
+    tmp_path: Path,
+) -> None:
+    desktop = Desktop(tmp_path)
+    with visiting(tmp_path, "legacy", {}, **desktop.env) as host:
+        id = host.begin("tools/call", {"name": "visit", "arguments": {"times": 2}})
+        desktop.visit().send(action="yes")
+        assert "they were sent there" in host.response(id)["result"]["content"][0]["text"]
+        assert read_by(host, tmp_path).count(f'"id": {id}, "') <= 1
+
+
 @eras
 def test_of_what_is_no_call_the_error_says_it(tmp_path: Path, era: str) -> None:
     desktop = Desktop(tmp_path)

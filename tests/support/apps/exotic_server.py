@@ -186,7 +186,7 @@ class Stub:
             )
             self.done(id, {"caps": hello["capabilities"], "client": hello["clientInfo"]})
         elif name == "visit":
-            self.visit(id)
+            self.visit(id, params.get("arguments", {}).get("times", 1))
         elif name == "withdraw":
             self.withdraw(id)
         elif name != "wait":  # which is answered never
@@ -233,14 +233,15 @@ class Stub:
         else:
             self.done(id, answers)
 
-    def visit(self, id: Json) -> None:
-        """Want an address visited first, once."""
+    def visit(self, id: Json, times: int = 1) -> None:
+        """Want an address visited first, once; and say so several times."""
         self.visits += 1
         if self.visits > 1:
             self.done(id, "visited")
         else:
             asked = [{**URL, "elicitationId": "E1"}]
-            self.error(id, -32042, "visit first", {"elicitations": asked})
+            for _ in range(times):
+                self.error(id, -32042, "visit first", {"elicitations": asked})
 
     def withdraw(self, id: Json) -> None:
         """Take a question back when the host says so."""

@@ -5,6 +5,7 @@ these messages come with the answer to `initialize`; a `curt` app ends without a
 
 Steps: {"ask": request} and {"ask": [request, ...]} at the same time: the call's data say whether
 there was an answer; with "aloud": true they have all of it, with "aloud": "hashed" its hash.
+{"answered": id}: the answer to an `early` request is the data.
 {"need": request} or a list of them, in the name of the call, which fails without an answer; with
 "aloud": true it goes on, and all of the answers are its data.
 {"tell": method, "params": {...}}, in the name of the call; with "apart": true not. {"grow": name}:
@@ -41,6 +42,7 @@ class App:
         self.steps = {each["name"]: each.pop("steps") for each in script["capabilities"]}
         self.ids = count(1)
         self.answers: dict[str, asyncio.Future[Json]] = {}
+        self.early: dict[str, asyncio.Future[Json]] = {}  # of what was asked with the greeting
         self.cancelled: dict[str, asyncio.Event] = {}  # by the ids of calls
 
     async def run(self, reader: asyncio.StreamReader) -> None:
@@ -58,6 +60,9 @@ class App:
                 case method:
                     result = self.result(method, message.get("params"))
                     early = self.script.get("early", ()) if method == "initialize" else ()
+                    for each in early:
+                        if "id" in each:
+                            self.answers[each["id"]] = self.early[each["id"]] = asyncio.Future()
                     self.send({"id": message["id"], "result": result}, *early)
 
     def result(self, method: str, params: Json) -> Json:
@@ -89,6 +94,8 @@ class App:
             match next(iter(step)):
                 case "ask":
                     data = await self.ask(step["ask"], step.get("aloud", False))
+                case "answered":
+                    data = await self.early[step["answered"]]
                 case "need":
                     answers = await self.need(fill(step["need"], known, params), call)
                     if step.get("aloud"):
