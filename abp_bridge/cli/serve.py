@@ -48,7 +48,7 @@ _OF_ABP = ("agent", "features")  # members of its `initialize` that no other pro
 
 HELP = "the bridge itself, on stdin and stdout, for an MCP host to launch"
 DESCRIPTION = (
-    "The stdio bridge: an MCP server (2025-06-18, 2025-11-25 and 2026-07-28), an ACP agent, or an"
+    "The stdio bridge: an MCP server (2024-11-05 to 2026-07-28), an ACP agent, or an"
     " ABP app, whichever its host speaks. Hosts launch it; it is not for typing at."
 )
 

@@ -23,6 +23,7 @@ import anyio.to_thread
 from abp_bridge.core.event import AttemptEvent, InputRequestEvent, InputResolvedEvent, SessionEvent
 from abp_bridge.core.question import Question
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.extras import install_command
 from abp_bridge.rpc.subprocess import child_environment
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ class Notifier:
             unread = [url for url in self._channels.urls if not services.add(url)]
             sent = services.notify(body, title)
         except ImportError:
-            raise NotificationError("--notify-url needs apprise: pip install apprise") from None
+            words = f"--notify-url needs apprise: {install_command('notify')}"
+            raise NotificationError(words) from None
         except Exception as problem:  # whatever it is: its words may hold an address
             raise NotificationError(f"apprise failed ({type(problem).__name__})") from None
         if unread or not sent:  # which address, is not said: it may hold a password

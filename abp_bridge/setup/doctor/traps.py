@@ -53,7 +53,10 @@ def judge(facts: HostFacts) -> list[Finding]:
 
 
 _FAILS, _WARNING, _NOTE = Verdict.FAILS, Verdict.WARNING, Verdict.NOTE
-_AGAIN = "'abp-bridge install HOST' writes it as this host has it."
+_AGAIN = (
+    "'abp-bridge install HOST --name NAME' writes it as this host has it; of a project with"
+    " --project, of a server behind us with -- and its command."
+)
 
 TRAPS: tuple[Trap, ...] = (
     Trap(
@@ -240,7 +243,8 @@ TRAPS: tuple[Trap, ...] = (
         (),
         _WARNING,
         "What is fetched at the start comes too late for hosts that wait a second.",
-        "Install it for good ('uv tool install abp-bridge'), then 'abp-bridge install HOST'.",
+        "Install it for good, from its folder ('uv tool install .'), then 'abp-bridge install HOST"
+        " --name NAME'.",
         anywhere.started_by_uvx,
     ),
     Trap(
