@@ -174,7 +174,7 @@ def test_the_message_says_who_asks_what_and_what_fits(case: str) -> None:
 
 
 def copies(**schema: Any) -> Question:
-    request = {"prompt": "How many?", "schema": schema}
+    request: Any = {"prompt": "How many?", "schema": schema}
     return decode_question({"method": "elicitation/input", "params": request}, id="q", origin="app")
 
 

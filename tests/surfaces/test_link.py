@@ -80,7 +80,7 @@ async def test_an_agent_that_fails_to_ask_has_not_answered() -> None:
     async def show_code() -> str:
         return "at a terminal"
 
-    agent = {"agent": {"name": "a", "version": "1"}, "features": {"elicitation": True}}
+    agent: Json = {"agent": {"name": "a", "version": "1"}, "features": {"elicitation": True}}
     connection: Json = Connection()
     api: Json = None
     session = AbpSession(connection, decode_agent(agent), lambda host: api)

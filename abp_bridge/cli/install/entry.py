@@ -239,8 +239,8 @@ def _notes(place: Place, server: Server | None) -> Iterator[str]:
         yield f"There is no {place.host.program} on the PATH here."
     if is_temporary(own_command()[0], os.environ):
         yield (
-            "This abp-bridge lies in a cache that uvx may clear: install it for good, from its folder"
-            " ('uv tool install .'), then again into this host."
+            "This abp-bridge lies in a cache that uvx may clear: install it for good, from its"
+            " folder ('uv tool install .'), then again into this host."
         )
 
 

@@ -1787,7 +1787,7 @@ def test_in_the_draft_an_id_that_was_answered_may_be_another_turns() -> None:
             chosen = selected(each["params"]["options"][0]["optionId"])
             answer = {"jsonrpc": "2.0", "id": each["id"], "result": chosen}
             editor.write(json.dumps(answer).encode() + b"\n")
-        ended = []
+        ended: list[str] = []
         while len(ended) < len(sessions):
             params = editor.read().get("params", {})
             if params.get("update", {}).get("state") == "idle":
