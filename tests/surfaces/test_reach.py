@@ -38,6 +38,7 @@ from abp_bridge.core.event import AttemptEvent, InputRequestEvent
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
+from abp_bridge.extras import install_command
 from abp_bridge.interfaces.surface import (
     PageLink,
     PageQuestion,
@@ -885,7 +886,7 @@ async def test_without_apprise_the_log_says_what_to_install(tmp_path: Path) -> N
     options = ("--app", "demo", "--ask-on", "host", "--notify-url", "ntfy://topic")
     async with hosted(*options, answer=greet, env=env) as host:
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-        assert "pip install apprise" in await read_when_there(tmp_path / "log")
+        assert install_command("notify") in await read_when_there(tmp_path / "log")
 
 
 async def test_what_nobody_is_asked_is_not_notified(programs: Programs, tmp_path: Path) -> None:
