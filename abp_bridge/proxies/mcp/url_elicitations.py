@@ -69,6 +69,7 @@ class UrlElicitations:
             on_end: Is told how that went, in words for the host's model, unless it is withdrawn.
         """
         if id in self._open:
+            logger.warning("a second answer with addresses is passed over: the first is visited")
             return
         scope = self._open[id] = anyio.CancelScope()
 

@@ -72,7 +72,7 @@ def test_a_server_that_wants_its_address_visited_twice_for_one_call_has_it_once(
         id = host.begin("tools/call", {"name": "visit", "arguments": {"times": 2}})
         desktop.visit().send(action="yes")
         assert "they were sent there" in host.response(id)["result"]["content"][0]["text"]
-        assert read_by(host, tmp_path).count(f'"id": {id}, "') <= 1
+        assert read_by(host, tmp_path).count(f'"id": {id}, "') == 1
 
 
 @eras
