@@ -499,7 +499,7 @@ class Router:
 
     def _intercept_links(self, message: JsonObject) -> bool:
         """Whether it is an error with addresses for a host that shows none: then its person is sent
-        there, and it gets words.
+        there, and it gets words. One for a request that has its answer goes no further.
         """
         id, error = message.get("id"), as_object(message.get("error"))
         named = as_object(error.get("data")).get("elicitations")
@@ -508,6 +508,9 @@ class Router:
         client = self._host.client
         if decode_capabilities(client.capabilities, client.version).url:
             return False
+        if id not in self._on_response:
+            logger.warning("an error with addresses is dropped: no open request is %s", id)
+            return True
         self._on_response[id] = None
         call = self._calls.open.get(id)
         tools = [] if call is None else [call.tool]
@@ -515,8 +518,11 @@ class Router:
         return True
 
     def _end_visit(self, id: Id, words: str) -> None:
+        answered = id not in self._on_response
         call = self._end_call(id)
-        if call is None:  # no tool's: it has no result that could be a failed one
+        if answered:
+            logger.warning("the server answered %s before the visit that it wanted had ended", id)
+        elif call is None:  # no tool's: it has no result that could be a failed one
             self._respond_error(id, INVALID_REQUEST, words)
         else:
             self._fail_call(id, " ".join([words, *call.notes]))

@@ -48,8 +48,8 @@ class UrlElicitations:
         self._tasks = tasks
         self._origin = origin
         self._open: dict[Id, anyio.CancelScope] = {}
-        # What is shown, by the elicitationId that its server may call done.
-        self._shown: dict[str, anyio.CancelScope] = {}
+        # What is shown, with the elicitationId that its server may call done.
+        self._shown: dict[anyio.CancelScope, str] = {}
         self._serial = 0
 
     def begin(
@@ -94,19 +94,22 @@ class UrlElicitations:
         return scope is not None
 
     def complete(self, elicitation: str) -> None:
-        """The server says that the person has been at the address of this `elicitationId`."""
-        if (shown := self._shown.get(elicitation)) is not None:
-            shown.cancel()
+        """The server says that the person has been at each address of this `elicitationId`."""
+        for shown, name in list(self._shown.items()):
+            if name == elicitation:
+                shown.cancel()
 
     async def _visit_all(self, id: Id, links: Sequence[JsonObject], tools: Sequence[str]) -> str:
         if not 0 < len(links) <= MAX_LINKS:
             return f"{_STAYED} It named {len(links)} of them."
         for each in links:
-            name, problem = as_text(each.get("elicitationId")), ""  # none where its server says so
+            problem = ""  # none where its server says that they have been there
             with anyio.CancelScope() as shown:
-                self._shown[name] = shown
-                problem = await self._visit(id, each, tools)
-            self._shown.pop(name, None)
+                self._shown[shown] = as_text(each.get("elicitationId"))
+                try:
+                    problem = await self._visit(id, each, tools)
+                finally:
+                    del self._shown[shown]
             if problem:
                 return f"{_STAYED} {label(problem, 1_000)}"
         return _WENT

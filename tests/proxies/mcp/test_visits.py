@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.apps.exotic_server import URL
 from support.era_host import Host
-from support.mcp_proxy import MCP, proxied
+from support.mcp_proxy import MCP, Proxied, proxied
 from support.paths import APPS, PYTHON
 from support.programs import Desktop
 
@@ -129,7 +129,19 @@ def test_a_call_that_is_taken_back_takes_its_address_down(tmp_path: Path) -> Non
 
 
 ERROR = '"error":{"code":%s,"message":"m","data":{"%s":[{"mode":"url","url":"%s"}]}}'
-LINES = ['{"jsonrpc":"2.0","id":900,%s}', '[{"jsonrpc":"2.0","id":900,%s}]']
+LINES = ['{"jsonrpc":"2.0","id":%s,%s}', '[{"jsonrpc":"2.0","id":%s,%s}]']
+
+
+def begin_open_call(host: Proxied) -> int:
+    """A call that stays open, while the server takes others."""
+    call = host.begin_call("ask", method="roots/list", params={})
+    host.until(lambda message: message.get("method") == "roots/list")
+    return call
+
+
+def said_to(host: Proxied) -> str:
+    read = host.log_file.read_text().splitlines()
+    return "\n".join(each for each in read if not each.startswith("> "))
 
 
 @pytest.mark.parametrize("name", ["elicitations", "\\u0065licitations"])
@@ -138,12 +150,57 @@ LINES = ['{"jsonrpc":"2.0","id":900,%s}', '[{"jsonrpc":"2.0","id":900,%s}]']
 def test_no_disguise_brings_an_address_to_the_host(
     tmp_path: Path, line: str, code: str, name: str
 ) -> None:
-    line = line % (ERROR % (code, name, URL["url"])) + "\n"
     with proxied(tmp_path, "--page", "off", "--without-person") as host:
+        visiting = begin_open_call(host)
+        line = line % (visiting, ERROR % (code, name, URL["url"])) + "\n"
         call = host.begin_call("say", lines=[line])
-        assert "did not go there" in host.response(900)["error"]["message"]
+        assert "did not go there" in host.text(visiting)
         assert host.text(call) == "said"
-        said = [
-            each for each in host.log_file.read_text().splitlines() if not each.startswith("> ")
-        ]
-        assert URL["url"] not in "".join(said)
+        assert URL["url"] not in said_to(host)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_an_address_for_a_request_that_is_not_open_goes_nowhere(tmp_path: Path, line: str) -> None:
+    desktop = Desktop(tmp_path)
+    line = line % (900, ERROR % (-32042, "elicitations", URL["url"])) + "\n"
+    with proxied(tmp_path, env=desktop.env) as host:
+        assert host.text(host.begin_call("say", lines=[line])) == "said"
+        host.request("tools/list")
+        assert '"id": 900' not in said_to(host)
+        logged = host.log_file.with_suffix(".stderr").read_text()
+        assert "an error with addresses is dropped: no open request is 900" in logged
+
+
+DONE = '{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{%s}}\n'
+AT = '"error":{"code":-32042,"message":"m","data":{"elicitations":[%s]}}' % json.dumps(
+    {**NAMED, "mode": "url"}
+)
+
+
+def test_a_server_that_answers_during_the_visit_has_answered(tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    with proxied(tmp_path, env=desktop.env) as host:
+        early, late = begin_open_call(host), begin_open_call(host)
+        host.begin_call("say", lines=[LINES[0] % (early, AT) + "\n"])
+        person = desktop.visit()
+        result = LINES[0] % (early, '"result":{"content":[{"type":"text","text":"early"}]}')
+        host.begin_call("say", lines=[f"{result}\n"])
+        assert host.text(early) == "early"
+        person.send(action="yes")
+        said = host.begin_call("say", lines=[LINES[0] % (late, AT) + "\n"])
+        assert host.text(said) == "said"
+        host.begin_call("say", lines=[DONE % '"elicitationId":"E1"'])
+        assert "were sent there" in host.text(late)
+        assert said_to(host).count("were sent there") == 1
+        logged = host.log_file.with_suffix(".stderr").read_text()
+        assert "before the visit that it wanted had ended" in logged
+
+
+def test_what_is_done_takes_down_each_visit_of_its_name(tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    with proxied(tmp_path, env=desktop.env) as host:
+        calls = [begin_open_call(host), begin_open_call(host)]
+        said = host.begin_call("say", lines=[LINES[0] % (call, AT) + "\n" for call in calls])
+        assert host.text(said) == "said"
+        host.begin_call("say", lines=[DONE % '"elicitationId":"E1"'])
+        assert all("were sent there" in host.text(call) for call in calls)
