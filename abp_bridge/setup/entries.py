@@ -220,8 +220,7 @@ def find_wrapped(shape: Shape, server: Server, ours: Launch) -> JsonObject | Non
     if server.launch is None:
         return None
     words = Launch(ours.command, (*ours.args, "--", *server.launch.words))
-    inside = write_launch(shape, words)
-    return {shape.within: inside} if shape.within else inside
+    return _write_members(shape, words)
 
 
 def find_unwrapped(shape: Shape, server: Server) -> JsonObject | None:
@@ -231,5 +230,18 @@ def find_unwrapped(shape: Shape, server: Server) -> JsonObject | None:
     command = None if server.launch is None else wrapped_command(server.launch.words)
     if command is None:
         return None
-    inside = write_launch(shape, Launch(command[0], command[1:]))
+    return _write_members(shape, Launch(command[0], command[1:]))
+
+
+def find_rewrapped(shape: Shape, server: Server, ours: Launch) -> JsonObject | None:
+    """The members of an entry of ours with `ours` in place of the program in it; None where it is
+    none.
+    """
+    if server.own is None:
+        return None
+    return _write_members(shape, Launch(ours.command, (*ours.args, *server.own)))
+
+
+def _write_members(shape: Shape, launch: Launch) -> JsonObject:
+    inside = write_launch(shape, launch)
     return {shape.within: inside} if shape.within else inside

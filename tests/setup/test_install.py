@@ -681,6 +681,26 @@ def test_a_server_that_is_there_goes_through_us_and_back(host: str, bridge: Brid
     assert again.startswith('Nothing to do: "mongodb" does not go through abp-bridge in ')
 
 
+@pytest.mark.parametrize("host", MONGODB)
+@pytest.mark.parametrize("gone", ["/gone/bin/abp-bridge", "/gone/bin/python -m abp_bridge"])
+def test_a_server_behind_a_bridge_that_moved_is_put_behind_the_one_that_is_here(
+    host: str, gone: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(file_of(host), MONGODB[host])
+    with monkeypatch.context() as moved:
+        moved.setattr("abp_bridge.cli.install.entry.own_command", gone.split)
+        assert bridge("install", host, "--wrap", "mongodb", "--yes")[0] == 0
+    (before,) = servers_of(HOSTS[host], "user", Machine())[1]
+    code, said = bridge("install", host, "--wrap", "mongodb", "--yes")
+    assert (code, "Done: " in said) == (0, True), said
+    (server,) = servers_of(HOSTS[host], "user", Machine())[1]
+    assert server.launch is not None
+    assert ([server.launch.command], server.own) == (OURS, before.own)
+    assert bridge("install", host, "--wrap", "mongodb")[1].startswith("Nothing to do")
+    assert bridge("uninstall", host, "--wrap", "mongodb", "--yes")[0] == 0
+    assert file.read_text() == MONGODB[host]
+
+
 def test_what_wrapping_added_is_named_where_it_stays(bridge: Bridge) -> None:
     file = write(file_of("opencode"), MONGODB["opencode"])
     bridge("install", "opencode", "--wrap", "mongodb", "--yes")

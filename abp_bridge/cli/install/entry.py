@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from abp_bridge.setup.entries import (
     Server,
     Wanted,
     additions,
+    find_rewrapped,
     find_wrapped,
     is_started_by_another,
     make_entry,
@@ -169,12 +171,14 @@ def own_command() -> list[str]:
 
 
 def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
-    """The entry of `--wrap`, started through us. Raises SetupError."""
+    """The entry of `--wrap`, started through us, as we are started now. Raises SetupError."""
     server = find_server(place, options.wrap)
-    if is_behind_us(server):
-        done = change.Change(place.file.content, place.file.content)
-        return _propose(place, server.name, done, [], is_theirs=True)
     own, shape = own_command(), place.layout.shape
+    if is_behind_us(server):
+        members = find_rewrapped(shape, server, Launch(own[0], tuple(own[1:]))) or {}
+        made = change.wrap(place.host.format, place.file.content or b"", server, members, {})
+        made = replace(made, keeps_backup=read_backup(place.file) is not None)
+        return _propose(place, server.name, made, [], is_theirs=True)
     if server.launch is not None and is_started_by_another(server.launch.words):
         raise SetupError(f'"{server.name}" goes through abp-bridge already, by its own command')
     kind = ["acp"] if place.agents else ["mcp", *_limit(place)]

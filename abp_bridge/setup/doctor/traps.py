@@ -57,6 +57,10 @@ _AGAIN = (
     "'abp-bridge install HOST --name NAME' writes it as this host has it; of a project with"
     " --project, of a server behind us with -- and its command."
 )
+_FIND = (
+    "'abp-bridge install HOST --name NAME' writes down where it is now; of a project with"
+    " --project, of a server behind us with --wrap NAME."
+)
 
 TRAPS: tuple[Trap, ...] = (
     Trap(
@@ -121,7 +125,7 @@ TRAPS: tuple[Trap, ...] = (
         (),
         _FAILS,
         "The command is gone, as when its environment has moved.",
-        _AGAIN,
+        _FIND,
         anywhere.no_program,
     ),
     Trap(
@@ -130,7 +134,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A command without its folder is found in a terminal, and not by a host that a desktop"
         " starts.",
-        "Write its whole path. " + _AGAIN,
+        "Write its whole path. " + _FIND,
         anywhere.not_on_path,
     ),
     Trap(
@@ -138,7 +142,7 @@ TRAPS: tuple[Trap, ...] = (
         (),
         _WARNING,
         "A path that does not begin at the root is another one in each folder.",
-        "Write its whole path. " + _AGAIN,
+        "Write its whole path. " + _FIND,
         anywhere.no_absolute_path,
     ),
     Trap(
