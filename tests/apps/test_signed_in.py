@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -95,6 +96,44 @@ def test_a_browser_that_is_killed_is_not_said_to_have_kept_anything(
         said = login.communicate(timeout=PATIENCE)[1]
     assert login.returncode == 1
     assert "may not have kept where you signed in: do it again" in said
+
+
+# A browser that has heard nothing more from us, and is not at its end yet.
+SLOW_TO_END = """#!/bin/sh
+{program} --blink-settings=allowScriptsToCloseWindows=true "$@" &
+exec 3>&- 4>&-
+wait
+echo > {folder}/closed
+sleep 1
+echo > {folder}/ended
+"""
+
+
+def test_a_browser_that_has_begun_to_end_by_itself_is_not_killed(
+    site: Members, tmp_path: Path
+) -> None:
+    chrome, profile = tmp_path / "chrome", tmp_path / "profile"
+    program = find_chromium(read_settings())
+    chrome.write_text(SLOW_TO_END.format(program=program, folder=tmp_path))
+    chrome.chmod(0o700)
+    with display() as shown:
+        login = subprocess.Popen(
+            [sys.executable, "-m", "abp_bridge", "login", site.here, "--profile", str(profile)],
+            env=environment(DISPLAY=shown.name, ABP_CHROME=str(chrome)),
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            site.on_signed_in = lambda: login.send_signal(signal.SIGSTOP)  # it sees no close
+            until = time.monotonic() + PATIENCE
+            while not (tmp_path / "closed").exists():
+                assert time.monotonic() < until, "the window was not closed"
+                time.sleep(0.05)
+            login.send_signal(signal.SIGCONT)
+            assert login.wait(PATIENCE) == 0
+        finally:
+            login.kill()
+            login.wait(PATIENCE)
+    assert (tmp_path / "ended").exists()
 
 
 async def test_who_signed_in_once_is_signed_in_for_the_app(member: Member) -> None:

@@ -31,6 +31,7 @@ GRACE = 0.6  # seconds to close in, before what is left is killed
 KEEPING_GRACE = 1.2  # ... where it writes down what is kept
 KILLED = 0.25  # seconds for the killed to be gone
 MAX_PATH = 55  # of that folder; a socket's path has at most 103 bytes on some systems
+GLANCE = 0.02  # seconds between two looks at whether one that keeps something has ended
 SWEEPS = (0, 0.01, 0.05, 0.2)  # seconds before each attempt to take their files away
 
 # Else a page's STUN goes around every proxy. The second is the flag's name in older versions.
@@ -137,7 +138,7 @@ async def run_profile(
             `settings.browser_timeout`.
     """
     path = find_chromium(settings)
-    async with _driver(settings, grace) as (driver, ending):
+    async with _driver(settings, grace, keeps=bool(folder)) as (driver, ending):
         path = path or _bundled_path(driver)
         options = _options(path, settings)
         options["args"] += context.pop("args", ())
@@ -176,9 +177,9 @@ async def attach_chromium(settings: Settings, socket: str) -> AsyncIterator[Brow
 
 @asynccontextmanager
 async def _driver(
-    settings: Settings, grace: float = GRACE
+    settings: Settings, grace: float = GRACE, *, keeps: bool = False
 ) -> AsyncIterator[tuple[Playwright, _Ending]]:
-    ending = _Ending(grace)
+    ending = _Ending(grace, keeps=keeps)
     try:
         with anyio.fail_after(settings.browser_timeout):
             driver = await ending.start()
@@ -201,9 +202,10 @@ class _Ending:
     browser that the driver started.
     """
 
-    def __init__(self, grace: float) -> None:
+    def __init__(self, grace: float, *, keeps: bool) -> None:
         self.browser: Browser | None = None
         self._grace = grace
+        self._keeps = keeps
         self._folder = _folder()
         self._manager = async_playwright()
         self._group: int | None = None
@@ -251,10 +253,25 @@ class _Ending:
         with anyio.move_on_after(self._grace):
             if self.browser is not None:
                 with anyio.move_on_after(self._grace - GRACE / 2), suppress(PlaywrightError):
-                    await self.browser.close()
+                    await self._close(self.browser)
             await self._manager.__aexit__()
         await self._kill()
         await self._sweep()
+
+    async def _close(self, browser: Browser) -> None:
+        """Playwright kills one that has already begun to end, as its last window was closed, before
+        that has written down what it keeps. So one that keeps something is told by us, and has time.
+        """
+        if not self._keeps or self._group is None:
+            await browser.close()
+            return
+        with suppress(PlaywrightError):  # it does not listen any more
+            session = await browser.new_browser_cdp_session()
+            await session.send("Browser.close")
+        with suppress(ProcessLookupError, PermissionError):
+            while True:
+                os.killpg(self._group, 0)
+                await anyio.sleep(GLANCE)
 
     async def _kill(self) -> None:
         # Playwright has no public name for its driver's process. Where it is not found here, the

@@ -172,9 +172,8 @@ def test_an_address_for_a_request_that_is_not_open_goes_nowhere(tmp_path: Path, 
 
 
 DONE = '{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{%s}}\n'
-AT = '"error":{"code":-32042,"message":"m","data":{"elicitations":[%s]}}' % json.dumps(
-    {**NAMED, "mode": "url"}
-)
+WANTED = {"code": -32042, "message": "m", "data": {"elicitations": [{**NAMED, "mode": "url"}]}}
+AT = f'"error":{json.dumps(WANTED)}'
 
 
 def test_a_server_that_answers_during_the_visit_has_answered(tmp_path: Path) -> None:

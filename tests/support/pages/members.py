@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,12 +58,14 @@ _SIGN_IN = """<!doctype html><title>Sign in</title>
 
 class Members:
     """A running site at `here`. `signed_in` counts who has signed in, `shown` how often its app was
-    loaded. `profile` is where the browser keeps its cookies.
+    loaded. `profile` is where the browser keeps its cookies; where `on_signed_in` is set, that is
+    called in place of waiting for them to be written.
     """
 
     def __init__(self) -> None:
         self.here = ""
         self.profile = Path()
+        self.on_signed_in: Callable[[], object] | None = None
         self.signed_in = self.shown = 0
         self._session = secrets.token_hex(8)
 
@@ -73,7 +75,7 @@ class Members:
             cookie = f"{_COOKIE}={self._session}; HttpOnly; Path=/; SameSite=Strict"
             return Reply(headers={"Set-Cookie": cookie})
         if request.parts.path == "/kept":
-            self._await_cookie()
+            (self.on_signed_in or self._await_cookie)()
             return Reply()
         is_member = f"{_COOKIE}={self._session}" in request.headers.get("cookie", "")
         if request.parts.path == "/who":
