@@ -260,7 +260,7 @@ class _Ending:
 
     async def _close(self, browser: Browser) -> None:
         """Playwright kills one that has already begun to end, as its last window was closed, before
-        that has written down what it keeps. So one that keeps something is told by us, and has time.
+        that has written down what it keeps. So we tell one that keeps something, and wait.
         """
         if not self._keeps or self._group is None:
             await browser.close()
