@@ -83,7 +83,7 @@ ROWS: Mapping[str, Setting] = {
         flag="--profile",
         commands=(*TRYING, "check", "login"),
         metavar="DIR",
-        shown="an empty one each time",
+        shown="an empty one each time; `login` has one among your data",
         private=True,
         help=(
             "the folder in which the browser of your apps keeps where it is signed in; 'abp-bridge"

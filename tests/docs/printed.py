@@ -12,6 +12,7 @@ from pathlib import Path
 
 from abp_bridge.bridge import result_store
 from abp_bridge.bridge.saved_index import KEPT_DAYS
+from abp_bridge.cli.main import COMMANDS
 from abp_bridge.core.ways import BESIDE, WAYS
 from abp_bridge.hosts.profiles import PROFILES
 from abp_bridge.interfaces.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD
@@ -89,7 +90,12 @@ def settings_table() -> Iterable[str]:
         value = getattr(usual, name)
         default = row.shown or ("none" if value in (None, ()) else f"`{row.format(value)}`")
         unit = ", in ms" if row.duration else ""
-        yield f"| {code(row.variable)} | {code(row.flag)} | {default}{unit} | {row.help} |"
+        others = [each for each in COMMANDS if each not in row.commands]
+        few = len(others) < len(row.commands)
+        whose = f"all but {', '.join(others)}" if few else ", ".join(row.commands)
+        option = f"{code(row.flag)} of {whose}" if row.flag else ""
+        cells = (code(row.variable), option, f"{default}{unit}", row.help)
+        yield f"| {' | '.join(cells)} |"
 
 
 def code(words: str) -> str:
