@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePath
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, as_texts
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, as_texts
 from abp_bridge.setup.formats.text import find, holding, merge
 from abp_bridge.setup.hosts import DISPLAY_VARIABLES, Layout, SetupHost, Shape
 
@@ -233,13 +233,16 @@ def find_unwrapped(shape: Shape, server: Server) -> JsonObject | None:
     return _write_members(shape, Launch(command[0], command[1:]))
 
 
-def find_rewrapped(shape: Shape, server: Server, ours: Launch) -> JsonObject | None:
-    """The members of an entry of ours with `ours` in place of the program in it; None where it is
-    none.
-    """
-    if server.own is None:
-        return None
-    return _write_members(shape, Launch(ours.command, (*ours.args, *server.own)))
+def find_rewrapped(shape: Shape, own: Sequence[str], ours: Launch) -> JsonObject:
+    """The members of an entry of ours, whose arguments are `own`, with `ours` for its program."""
+    return _write_members(shape, Launch(ours.command, (*ours.args, *own)))
+
+
+def unread_words(shape: Shape, entry: JsonObject) -> list[JsonValue]:
+    """What of its command is no text: `read_launch` leaves that out, and a host may not."""
+    inside = as_object(entry.get(shape.within)) or entry
+    words = as_list(inside.get(shape.args or shape.command))
+    return [each for each in words if not isinstance(each, str)]
 
 
 def _write_members(shape: Shape, launch: Launch) -> JsonObject:

@@ -701,6 +701,35 @@ def test_a_server_behind_a_bridge_that_moved_is_put_behind_the_one_that_is_here(
     assert file.read_text() == MONGODB[host]
 
 
+def test_a_server_that_was_written_behind_us_by_hand_is_put_behind_us_anew_and_freed(
+    bridge: Bridge,
+) -> None:
+    words = '"command": "/gone/abp-bridge", "args": ["mcp", "--timeout", "9", "--", "npx", "-y"]'
+    content = f'{{"mcpServers": {{"db": {{{words}}}}}}}'
+    file = write(file_of("cursor"), content)
+    assert bridge("install", "cursor", "--wrap", "db", "--yes")[0] == 0
+    (server,) = servers_of(HOSTS["cursor"], "user", Machine())[1]
+    assert server.launch == Launch(OURS[0], ("mcp", "--timeout", "9", "--", "npx", "-y"))
+    assert bridge("uninstall", "cursor", "--wrap", "db", "--yes")[0] == 0
+    (server,) = servers_of(HOSTS["cursor"], "user", Machine())[1]
+    assert server.launch == Launch("npx", ("-y",))
+    write(file.with_name(file.name + BACKUP), content)
+    write(file, content)
+    assert bridge("uninstall", "cursor", "--wrap", "db", "--yes")[0] == 0
+    (server,) = servers_of(HOSTS["cursor"], "user", Machine())[1]
+    assert server.launch == Launch("npx", ("-y",)), "a backup that has it behind us is no way back"
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_an_argument_that_is_no_text_is_not_lost(command: str, bridge: Bridge) -> None:
+    content = "extensions:\n  db:\n    cmd: abp-bridge\n    args: [mcp, --, npx, --port, 8080]\n"
+    file = write(file_of("goose"), content)
+    code, said = bridge(command, "goose", "--wrap", "db", "--yes")
+    problem = '"db" has an argument that is no text, 8080: put it in quotes'
+    assert (code, problem in said) == (2, True)
+    assert file.read_text() == content
+
+
 def test_what_wrapping_added_is_named_where_it_stays(bridge: Bridge) -> None:
     file = write(file_of("opencode"), MONGODB["opencode"])
     bridge("install", "opencode", "--wrap", "mongodb", "--yes")

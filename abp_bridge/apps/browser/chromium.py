@@ -31,7 +31,7 @@ GRACE = 0.6  # seconds to close in, before what is left is killed
 KEEPING_GRACE = 1.2  # ... where it writes down what is kept
 KILLED = 0.25  # seconds for the killed to be gone
 MAX_PATH = 55  # of that folder; a socket's path has at most 103 bytes on some systems
-GLANCE = 0.02  # seconds between two looks at whether one that keeps something has ended
+POLL = 0.02  # seconds between two looks at whether one that keeps something has ended
 SWEEPS = (0, 0.01, 0.05, 0.2)  # seconds before each attempt to take their files away
 
 # Else a page's STUN goes around every proxy. The second is the flag's name in older versions.
@@ -246,7 +246,8 @@ class _Ending:
             processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
             await session.detach()
             group = os.getpgid(next(each["id"] for each in processes if each["type"] == "browser"))
-            self._group = group if group != os.getpgrp() else None
+            # One that is in another namespace has a group of ours, or 0.
+            self._group = group if group > 1 and group != os.getpgrp() else None
 
     async def end(self) -> None:
         """Close browser and driver; what is not gone within its grace is killed."""
@@ -260,7 +261,8 @@ class _Ending:
 
     async def _close(self, browser: Browser) -> None:
         """Playwright kills one that has already begun to end, as its last window was closed, before
-        that has written down what it keeps. So we tell one that keeps something, and wait.
+        that has written down what it keeps. So we tell one that keeps something, and wait, where we
+        know its process.
         """
         if not self._keeps or self._group is None:
             await browser.close()
@@ -270,8 +272,8 @@ class _Ending:
             await session.send("Browser.close")
         with suppress(ProcessLookupError, PermissionError):
             while True:
-                os.killpg(self._group, 0)
-                await anyio.sleep(GLANCE)
+                os.kill(self._group, 0)  # its leader, whom the driver reaps: others stay zombies
+                await anyio.sleep(POLL)
 
     async def _kill(self) -> None:
         # Playwright has no public name for its driver's process. Where it is not found here, the

@@ -28,6 +28,7 @@ from abp_bridge.setup.entries import (
     find_wrapped,
     is_started_by_another,
     make_entry,
+    unread_words,
     wrapped_command,
 )
 from abp_bridge.setup.errors import SetupError
@@ -174,11 +175,12 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
     """The entry of `--wrap`, started through us, as we are started now. Raises SetupError."""
     server = find_server(place, options.wrap)
     own, shape = own_command(), place.layout.shape
-    if is_behind_us(server):
-        members = find_rewrapped(shape, server, Launch(own[0], tuple(own[1:]))) or {}
+    if server.own is not None and is_behind_us(server):
+        members = find_rewrapped(shape, server.own, Launch(own[0], tuple(own[1:])))
         made = change.wrap(place.host.format, place.file.content or b"", server, members, {})
-        made = replace(made, keeps_backup=read_backup(place.file) is not None)
-        return _propose(place, server.name, made, [], is_theirs=True)
+        made = replace(made, keeps_backup=True)  # the way back is from before we came
+        notes = [*_notes(place, server)] if made.is_one else []
+        return _propose(place, server.name, made, notes, is_theirs=True)
     if server.launch is not None and is_started_by_another(server.launch.words):
         raise SetupError(f'"{server.name}" goes through abp-bridge already, by its own command')
     kind = ["acp"] if place.agents else ["mcp", *_limit(place)]
@@ -210,6 +212,11 @@ def find_server(place: Place, name: str) -> Server:
             f"is {near!r} meant?" if near else f"there are {', '.join(map(label, names)) or 'none'}"
         )
         raise SetupError(f"{place.file.path} has no server {name!r}: {there}")
+    if unread := unread_words(place.layout.shape, as_object(server.entry)):
+        raise SetupError(
+            f'{place.file.path}: "{server.name}" has an argument that is no text,'
+            f" {label(json.dumps(unread[0]), 80)}: put it in quotes, or it would be lost"
+        )
     return server
 
 

@@ -352,6 +352,7 @@ class Router:
         """A call has its result: what may still be asked for it, and for no other, is cancelled."""
         call = self._calls.open.pop(id, None)
         self._keepalive.end(id)
+        self._url_elicitations.withdraw(id)
         if self._questions.is_asking:
             self._questions.withdraw_call(str(id))
         return call
@@ -434,7 +435,7 @@ class Router:
         if self._intercept_links(message):
             return b""
         if method is None and not misleading_name(message):
-            on_response = self._on_response.pop(id, None) if is_id(id) else None
+            on_response = self._answer(id)
             return line if on_response is None else on_response(line, message)
         return b"" if await self._intercept_from_server(message) else line
 
@@ -450,13 +451,20 @@ class Router:
     def _rewrite_in_batch(self, each: JsonValue, message: JsonObject) -> JsonValue:
         """What goes on of a message of a batch: itself, unless it is a response that is changed."""
         id = message.get("id")
-        if message.get("method") is not None or not is_id(id):
+        if message.get("method") is not None:
             return each
-        if (on_response := self._on_response.pop(id, None)) is None:
+        if (on_response := self._answer(id)) is None:
             return each
         line = dump(message)
         changed = on_response(line, message)
         return each if changed == line else byte_edit.read(changed)
+
+    def _answer(self, id: JsonValue) -> Callable[[bytes, JsonObject], bytes] | None:
+        """The server answers a request: who looks at that before it passes."""
+        if not is_id(id):
+            return None
+        self._url_elicitations.withdraw(id)
+        return self._on_response.pop(id, None)
 
     def _end_call_unread(self, line: bytes) -> bool:
         """Whether nothing in this line matters but which request it answers: then its call ends."""
@@ -509,7 +517,7 @@ class Router:
         if decode_capabilities(client.capabilities, client.version).url:
             return False
         if id not in self._on_response:
-            logger.warning("an error with addresses is dropped: no open request is %s", id)
+            logger.warning("an error with addresses is dropped: none is open for %s", label(id, 80))
             return True
         self._on_response[id] = None
         call = self._calls.open.get(id)
@@ -518,11 +526,8 @@ class Router:
         return True
 
     def _end_visit(self, id: Id, words: str) -> None:
-        answered = id not in self._on_response
         call = self._end_call(id)
-        if answered:
-            logger.warning("the server answered %s before the visit that it wanted had ended", id)
-        elif call is None:  # no tool's: it has no result that could be a failed one
+        if call is None:  # no tool's: it has no result that could be a failed one
             self._respond_error(id, INVALID_REQUEST, words)
         else:
             self._fail_call(id, " ".join([words, *call.notes]))

@@ -87,7 +87,9 @@ class UrlElicitations:
         self._tasks.start_soon(visit)
 
     def withdraw(self, id: Id) -> bool:
-        """The host takes its request back: whether its person was on the way."""
+        """The host takes its request back, or the server answers it: whether its person was on the
+        way.
+        """
         scope = self._open.pop(id, None)
         if scope is not None:
             scope.cancel()
@@ -96,7 +98,7 @@ class UrlElicitations:
     def complete(self, elicitation: str) -> None:
         """The server says that the person has been at each address of this `elicitationId`."""
         for shown, name in list(self._shown.items()):
-            if name == elicitation:
+            if elicitation and name == elicitation:
                 shown.cancel()
 
     async def _visit_all(self, id: Id, links: Sequence[JsonObject], tools: Sequence[str]) -> str:

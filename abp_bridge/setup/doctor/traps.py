@@ -59,7 +59,7 @@ _AGAIN = (
 )
 _FIND = (
     "'abp-bridge install HOST --name NAME' writes down where it is now; of a project with"
-    " --project, of a server behind us with --wrap NAME."
+    " --project, of a server behind us with --wrap NAME, of an agent with --agent and its command."
 )
 
 TRAPS: tuple[Trap, ...] = (

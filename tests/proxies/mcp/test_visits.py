@@ -166,9 +166,9 @@ def test_an_address_for_a_request_that_is_not_open_goes_nowhere(tmp_path: Path, 
     with proxied(tmp_path, env=desktop.env) as host:
         assert host.text(host.begin_call("say", lines=[line])) == "said"
         host.request("tools/list")
-        assert '"id": 900' not in said_to(host)
+        assert URL["url"] not in said_to(host)
         logged = host.log_file.with_suffix(".stderr").read_text()
-        assert "an error with addresses is dropped: no open request is 900" in logged
+        assert "an error with addresses is dropped: none is open for 900" in logged
 
 
 DONE = '{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{%s}}\n'
@@ -186,13 +186,12 @@ def test_a_server_that_answers_during_the_visit_has_answered(tmp_path: Path) -> 
         host.begin_call("say", lines=[f"{result}\n"])
         assert host.text(early) == "early"
         person.send(action="yes")
+        assert "Thank you" not in person.page, "it was taken down"
         said = host.begin_call("say", lines=[LINES[0] % (late, AT) + "\n"])
         assert host.text(said) == "said"
         host.begin_call("say", lines=[DONE % '"elicitationId":"E1"'])
         assert "were sent there" in host.text(late)
         assert said_to(host).count("were sent there") == 1
-        logged = host.log_file.with_suffix(".stderr").read_text()
-        assert "before the visit that it wanted had ended" in logged
 
 
 def test_what_is_done_takes_down_each_visit_of_its_name(tmp_path: Path) -> None:
@@ -201,5 +200,20 @@ def test_what_is_done_takes_down_each_visit_of_its_name(tmp_path: Path) -> None:
         calls = [begin_open_call(host), begin_open_call(host)]
         said = host.begin_call("say", lines=[LINES[0] % (call, AT) + "\n" for call in calls])
         assert host.text(said) == "said"
+        desktop.visit()
         host.begin_call("say", lines=[DONE % '"elicitationId":"E1"'])
         assert all("were sent there" in host.text(call) for call in calls)
+
+
+def test_a_notice_without_a_name_ends_no_visit(tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    nameless = {"code": -32042, "message": "m", "data": {"elicitations": [{**URL, "mode": "url"}]}}
+    with proxied(tmp_path, env=desktop.env) as host:
+        call = begin_open_call(host)
+        line = LINES[0] % (call, f'"error":{json.dumps(nameless)}') + "\n"
+        host.begin_call("say", lines=[line])
+        person = desktop.visit()
+        assert host.text(host.begin_call("say", lines=[DONE % ""])) == "said"
+        person.send(action="decline")
+        assert "did not go there" in host.text(call)
+        host.log_file.write_bytes(b"")  # that notice is nothing for the referee
