@@ -13,7 +13,7 @@ from dataclasses import replace
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.bridge.files import FileAccess
+from abp_bridge.bridge.files import READ_LIMIT, FileAccess
 from abp_bridge.bridge.providers import advise
 from abp_bridge.bridge.routing import Routing
 from abp_bridge.bridge.validation import AnswerAttribution, ask_on
@@ -92,6 +92,7 @@ class Elicitor:
         self._limit = limit
         self._attribution = AnswerAttribution(min_human_latency)
         self._scopes: dict[str, anyio.CancelScope] = {}
+        self._waits: dict[str, Awaited] = {}
 
     async def ask(self, question: Question) -> Answer:
         """Put `question` to the person.
@@ -113,6 +114,7 @@ class Elicitor:
         self._scopes[question.id] = scope = anyio.CancelScope(deadline=entry.since + timeout)
         own_bound = None if question.timeout else _PersonTime(scope, timeout, person_time.get())
         bounds, waits = person_time.set(own_bound), Awaited()
+        self._waits[question.id] = waits
         waiting = awaited.set(waits)
         try:
             with scope:
@@ -126,7 +128,8 @@ class Elicitor:
             awaited.reset(waiting)
             person_time.reset(bounds)
             self._end(entry, LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, _ABANDONED)
-            del self._scopes[question.id]
+            waits.over = True
+            del self._scopes[question.id], self._waits[question.id]
             assert entry.answer is not None, "a question that is not asked any more has ended"
             shown = replace(entry.answer, content={}) if question.secret else entry.answer
             self._observe(InputResolvedEvent(now(), question, shown))
@@ -141,6 +144,7 @@ class Elicitor:
         for question in questions:
             if (entry := self.ledger.entry(question.id)) is not None:
                 self._end(entry, LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, reason)
+                self._waits[question.id].over = True
                 self._scopes[question.id].cancel()
 
     def _end(self, entry: Entry, event: LedgerEvent, outcome: Outcome, reason: str) -> None:
@@ -154,7 +158,11 @@ class Elicitor:
                 return await self._retry_on_route_change(entry)
             request = await self._files.look(entry.question)
             entry.question = request.question
-            return await request.complete(await self._retry_on_route_change(entry))
+            answer = await self._retry_on_route_change(entry)
+            # The person has answered in their time; reading a file has its own.
+            scope = self._scopes[entry.question.id]
+            scope.deadline = max(scope.deadline, now() + 2 * READ_LIMIT)
+            return await request.complete(answer)
         except HostDisconnectedError as gone:
             return _unanswered(entry, gone.outcome, str(gone))
         except HostTimeoutError as away:

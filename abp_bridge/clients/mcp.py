@@ -46,6 +46,7 @@ from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.rpc.protocol import INVALID_REQUEST, Id, dump, is_id
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
 logger = logging.getLogger(__name__)
@@ -80,14 +81,35 @@ async def connect(
         headers: Sent with each request: a token that the person has.
         auth: Signs in where the server wants it.
     """
-    server = HttpServer()
+    server, left = HttpServer(), anyio.Event()
     # It logs what it cannot read with a traceback, and with that the values: answers, tokens.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     # No limit to reading: a stream may be silent for as long as nothing happens.
     timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=None)
-    with anyio.CancelScope() as ending:
+    http = _HttpClient(headers=dict(headers or {}), timeout=timeout, auth=auth)
+    async with anyio.create_task_group() as tasks:
+        try:
+            await tasks.start(_carry, server, url, http, left)
+            yield server
+        finally:
+            server.stdin.close()
+            left.set()
+
+
+async def _carry(
+    server: HttpServer,
+    url: str,
+    http: _HttpClient,
+    left: anyio.Event,
+    *,
+    task_status: TaskStatus[None],
+) -> None:
+    """Carry lines until somebody has `left`, and what they said last. It ends by that alone: who
+    leaves may be cancelled, and their answers are not.
+    """
+    with anyio.CancelScope(shield=True) as ending:
         async with (
-            _HttpClient(headers=dict(headers or {}), timeout=timeout, auth=auth) as http,
+            http,
             # The SDK drops an event of more than 1 MiB; a result may be longer.
             streamable_http_client(url, http_client=http, max_sse_event_size=None) as (read, write),
             anyio.create_task_group() as tasks,
@@ -95,14 +117,15 @@ async def connect(
             lines = _Lines(server, read, write)
             tasks.start_soon(lines.carry_out)
             tasks.start_soon(lines.carry_in)
-            try:
-                yield server
-            finally:
-                server.stdin.close()
-                server.stdout.close()
-                tasks.cancel_scope.cancel()
-                # The transport says goodbye by a request that may take for ever.
-                ending.deadline = anyio.current_time() + FAREWELL
+            task_status.started()
+            await left.wait()
+            with anyio.move_on_after(FAREWELL):
+                await lines.sent.wait()
+                await http.wait_told(lines.telling)
+            server.stdout.close()
+            tasks.cancel_scope.cancel()
+            # The transport ends its session by a request that may take for ever.
+            ending.deadline = anyio.current_time() + FAREWELL
 
 
 class _HttpClient(httpx2.AsyncClient):
@@ -111,6 +134,17 @@ class _HttpClient(httpx2.AsyncClient):
     The transport lets an exception of one request end them all, and replaces what a server says
     with an error status by "Server returned an error response".
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._told = 0  # answers and notifications that have reached the server, or cannot
+        self._changed = anyio.Event()
+
+    async def wait_told(self, count: int) -> None:
+        """Wait until so many answers and notifications have reached the server, or cannot."""
+        while self._told < count:
+            self._changed = anyio.Event()
+            await self._changed.wait()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request; what keeps it from its server comes back as its answer."""
@@ -128,9 +162,18 @@ class _HttpClient(httpx2.AsyncClient):
             if not isinstance(problem, OAuthFlowError):
                 failed, error = "the server cannot be reached", {**error, "data": UNREACHED}
             words = f"{failed}: {label(str(problem) or type(problem).__name__, 300)}"
+        finally:
+            if request.method == "POST" and _tells(as_object(parse(request.content))):
+                self._told += 1
+                self._changed.set()
         logger.warning("%s", words)
         body = {"jsonrpc": "2.0", "id": None, "error": {**error, "message": words}}
         return httpx2.Response(status, json=body, request=request)
+
+
+def _tells(message: JsonObject) -> bool:
+    """Whether it is an answer or a notification: nothing has to come back."""
+    return "method" not in message or "id" not in message
 
 
 def _is_json(response: httpx2.Response) -> bool:
@@ -153,6 +196,8 @@ class _Lines:
         self._asked: dict[Id, str] = {}  # the requests whose result matters here
         # Which arguments of a tool go into headers too: the SDK's session knows, not its transport.
         self._parameters: dict[str, dict[tuple[str, ...], str]] = {}
+        self.sent = anyio.Event()  # all that was written has gone to the SDK
+        self.telling = 0  # answers and notifications among that
 
     async def carry_out(self) -> None:
         rest = b""
@@ -161,6 +206,7 @@ class _Lines:
             for line in lines:
                 if line.strip():
                     await self._send(line)
+        self.sent.set()
         self._server.stdout.close()
 
     async def _send(self, line: bytes) -> None:
@@ -185,6 +231,7 @@ class _Lines:
         if is_id(id) and method in ("initialize", "tools/list"):
             self._asked[id] = method
         metadata = ClientMessageMetadata(headers=self._headers(method, given.get("params")))
+        self.telling += _tells(given)
         await self._write.send(SessionMessage(made, metadata))
 
     async def _refuse(self, message: JsonObject) -> None:

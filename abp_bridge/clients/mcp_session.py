@@ -326,12 +326,17 @@ class _Dispatcher(JSONRPCDispatcher):
         method: str,
         params: Any,
     ) -> dict[str, Any]:
-        self._answering += 1
         try:
             result = await self._listener.on_request(method, params or {}, context.progress)
             return await otherwise(context, method, params) if result is None else dict(result)
         except RemoteError as problem:
             raise MCPError(problem.code, str(problem.error.get("message"))) from None
+
+    async def _handle_request(self, *arguments: Any, **named: Any) -> None:
+        """The SDK's, which writes the answer too, turns after it has it."""
+        self._answering += 1
+        try:
+            await super()._handle_request(*arguments, **named)
         finally:
             self._answering -= 1
             if not self._answering:
@@ -339,7 +344,7 @@ class _Dispatcher(JSONRPCDispatcher):
                 self._idle = anyio.Event()
 
     async def settled(self) -> None:
-        """Returns when no request of the server's is being answered."""
+        """Returns when each request of the server's has its answer on the way."""
         while self._answering:
             await self._idle.wait()
 

@@ -223,9 +223,12 @@ class _Callback:
             raise OAuthFlowError(
                 f"the port {self._port}, which the browser comes back to, is taken"
             ) from problem
-        if await self._open_browser(url) is False:
+        try:
+            if await self._open_browser(url) is False:
+                raise OAuthFlowError("nobody went there to sign in")
+        except BaseException:  # a cancellation too: nobody waits, and the port is needed again
             self._server.close()
-            raise OAuthFlowError("nobody went there to sign in")
+            raise
 
     async def wait(self) -> AuthorizationCodeResult:
         """What the browser brings, within `SIGN_IN_LIMIT`."""

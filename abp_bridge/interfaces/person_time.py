@@ -28,11 +28,15 @@ class PersonTime(Protocol):
 
 @dataclass(slots=True)
 class Awaited:
-    """Who has not done what, should the time of a question be over now: in words that go on with
-    `within 30 s`.
+    """What a question waits for.
+
+    Attributes:
+        words: Who has not done what, should its time be over now: they go on with `within 30 s`.
+        over: It has ended: whatever is answered now comes too late.
     """
 
     words: str = NOBODY
+    over: bool = False
 
 
 # Of the question that is being asked: whom it waits for, as whatever asks it says.

@@ -245,6 +245,7 @@ class JsonRpcConnection:
         self._postponed: list[Callable[[], None]] = []
         self._unfinished: float | None = None  # when a line began that has no end yet
         self._closed = False
+        self._broken = False  # nothing can be written any more
         self.arrived = 0.0
         self.coalesced = 0
         self.dropped = 0
@@ -266,7 +267,7 @@ class JsonRpcConnection:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, tasks.cancel_scope)
                 await self._read()
-                with anyio.move_on_after(FAREWELL):
+                with anyio.move_on_after(0 if self._broken else FAREWELL):
                     await self.sent()
                 tasks.cancel_scope.cancel()
         finally:
@@ -605,8 +606,10 @@ class JsonRpcConnection:
                     self._flush()
                     if self._tail:
                         await self._writer.writable()
-        except OSError:
-            scope.cancel()  # the other side is gone
+        except OSError:  # nobody reads there any more: what was said before that still counts
+            self._broken = True
+            await anyio.sleep(FAREWELL)
+            scope.cancel()
 
 
 class _Waiter:

@@ -57,6 +57,18 @@ def exotic(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     return target("exotic", request.param, log), log
 
 
+def test_who_is_disconnected_while_it_asks_has_an_answer_to_each_question(tmp_path: Path) -> None:
+    log = tmp_path / "heard"
+    with RawHost("--app", target("exotic", "legacy", log)) as host:
+        host.initialize(elicitation={"form": {}})
+        host.begin("tools/call", {"name": "abp_call", "arguments": {"capability": "two"}})
+        for _ in range(2):
+            host.until(lambda message: message.get("method") == "elicitation/create")
+        host.result("tools/call", {"name": "abp_disconnect", "arguments": {}})
+    answers = [each["result"]["action"] for each in heard(log) if "result" in each]
+    assert answers == ["cancel", "cancel"]
+
+
 # --- what it offers and returns -------------------------------------------------------------------
 
 

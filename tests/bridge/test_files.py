@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,14 @@ import pytest
 from support.acp_harness import client, labels, pressing
 from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, accept, hosted, refuse
 
+from abp_bridge.bridge import files
+from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.core.file import MAX_SIZE
-from abp_bridge.core.question import Question
+from abp_bridge.core.matrix import SurfaceVariant
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.surface import Surface
+from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.protocols.abp import decode_question
 
 Json = Any
@@ -332,3 +338,33 @@ async def test_a_name_that_no_file_has_is_no_reason_to_end(granted: Path, uri: s
     }
     wanted = await FileAccess(roots).look(decode_question(request, id="q", origin="app"))
     assert "which is not read" in wanted.note
+
+
+async def test_a_file_that_was_allowed_in_time_is_read_after_it(
+    granted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 2.0
+    over = time.monotonic() + limit
+    read = files._read
+
+    def read_late(named: Any) -> bytes:
+        time.sleep(max(0.0, over - time.monotonic()) + 0.1)  # a slow disk
+        return read(named)
+
+    class Person:
+        def variants(self, calls: object = ()) -> list[SurfaceVariant]:
+            return [SurfaceVariant(Surface.TERMINAL)]
+
+        async def ask(self, *_: object, **__: object) -> SurfaceResponse:
+            return SurfaceResponse(Outcome.ACCEPTED, {"confirmed": True})
+
+    async def roots(question: Question) -> list[str]:
+        return [str(granted)]
+
+    monkeypatch.setattr(files, "_read", read_late)
+    asked = {"prompt": "Which?", "uri": str(granted / "notes.txt")}
+    question = decode_question(
+        {"method": "elicitation/resource", "params": asked}, id="q", origin="x"
+    )
+    asking = Elicitor(Person(), limit=limit, min_human_latency=0.0, files=FileAccess(roots))
+    assert (await asking.ask(question)).outcome is Outcome.ACCEPTED

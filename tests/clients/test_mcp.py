@@ -98,6 +98,22 @@ def test_a_question_and_its_state_come_and_go_to_the_byte() -> None:
     played(play)
 
 
+def test_what_was_said_last_arrives_though_who_said_it_is_cancelled() -> None:
+    last = [{"jsonrpc": "2.0", "id": id, "result": {"action": "cancel"}} for id in range(3)]
+
+    async def play(server: SqlServer) -> None:
+        with anyio.CancelScope() as scope:
+            async with connected(server.url) as lines:
+                await lines.ask("tools/list", {"_meta": ENVELOPE})
+                for each in last:
+                    await lines.say(each)
+                scope.cancel()
+                await anyio.sleep_forever()
+        assert [message for _, message in server.heard[-3:]] == last
+
+    played(play)
+
+
 def test_the_headers_say_what_the_revisions_want() -> None:
     async def play(server: SqlServer) -> None:
         arguments = {"query": "SELECT 1", "region": "Zürich"}

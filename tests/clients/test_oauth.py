@@ -78,6 +78,30 @@ def test_a_person_signs_in_once(server: SignInServer, folder: Path) -> None:
     assert (server.granted, server.clients) == (["authorization_code"], 1)
 
 
+def test_a_sign_in_that_was_cancelled_leaves_its_port_to_the_next(server: SignInServer) -> None:
+    left: list[str] = []
+
+    async def play() -> None:
+        with anyio.fail_after(30), anyio.CancelScope() as scope:
+
+            async def browse(address: str) -> None:
+                left.append(address)
+                scope.cancel()
+                await anyio.sleep_forever()
+
+            auth = await sign_in(server.url, browse)
+            async with connect(server.url, auth=auth) as connected:
+                await Lines(connected).ask("vendor/thing", {})
+
+    anyio.run(play)
+    back = parse_qs(urlsplit(left[0]).query)["redirect_uri"][0]
+    with pytest.raises(OSError, match="refused"):
+        visit(back)
+    answers, shown = asked(server)
+    assert answers[0]["result"] == {"ok": True}
+    assert shown == ["You are signed in. You can close this tab."]
+
+
 def test_a_token_that_is_over_is_renewed_without_the_person(server: SignInServer) -> None:
     server.lifetime = 1
     asked(server)

@@ -457,6 +457,26 @@ async def test_a_reader_that_is_gone_ends_the_connection(stuck: bool) -> None:
         await ends.ended.wait()
 
 
+async def test_what_was_said_before_the_reader_went_counts() -> None:
+    async with running() as ends:
+        answers: list[Json] = []
+
+        async def ask() -> None:
+            answers.append(await ends.link.request("ask", {}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await until(lambda: ends.sink.messages)
+            ends.sink.break_down()
+            ends.link.notify("nobody reads it")
+            for _ in range(5):
+                await anyio.lowlevel.checkpoint()
+            ends.source.say(id="abp-1", result={"success": True})
+            ends.source.end()
+        assert answers == [{"success": True}]
+        await ends.ended.wait()
+
+
 async def test_a_mistake_in_taking_a_message_ends_the_connection_and_every_wait() -> None:
     source, sink = Source(), Sink()
 

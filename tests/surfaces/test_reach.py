@@ -12,8 +12,9 @@ import socket
 import sys
 import threading
 import tomllib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 import pytest
+from anyio.abc import TaskGroup
 from playwright.async_api import BrowserContext, expect
 from support.acp_harness import client
 from support.harness import PATIENCE, Hosted, environment, hosted, text
@@ -34,9 +36,10 @@ from support.programs import Programs
 from support.screen import Screen, Tty
 from support.visitor import Browser as Visitor
 
+from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.event import AttemptEvent, InputRequestEvent
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import Question
+from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.surface import (
@@ -237,6 +240,70 @@ async def test_a_browser_that_comes_too_late_is_told_what_became_of_the_question
         page = await anyio.to_thread.run_sync(Visitor().open, opened[0])
         assert "This question is no longer open here" in page
         tasks.cancel_scope.cancel()
+
+
+class WatchedPage(LazyPageServer):
+    """Knows the question that it shows."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        super().__init__(tasks)
+        self.shown = anyio.Event()
+        self.form: PageQuestion | None = None
+
+    @asynccontextmanager
+    async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
+        async with super().show(question) as self.form:
+            self.shown.set()
+            yield self.form
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        ("answer", "expire", Outcome.ACCEPTED),
+        ("expire", "answer", Outcome.TIMED_OUT),
+        ("withdraw", "answer", Outcome.WITHDRAWN),
+    ],
+)
+async def test_whoever_is_told_that_it_was_sent_has_answered(
+    before: str, after: str, outcome: Outcome
+) -> None:
+    """Also where it ends in another way in the same turn."""
+    asked = replace(
+        decode_question({"method": "elicitation/input", "params": NAME}, id="q1", origin="app"),
+        timeout=None,
+    )
+    answers: list[Outcome] = []
+    told: list[bool] = []
+
+    async def wait(question: Question, link: PageLink) -> SurfaceResponse:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def nowhere(question: Question, page: PageQuestion) -> str:
+        return ""
+
+    async with anyio.create_task_group() as tasks:
+        page = WatchedPage(tasks)
+        asking = Elicitor(PageSurface(page, wait, nowhere), limit=PATIENCE, min_human_latency=0.0)
+
+        async def ask() -> None:
+            answers.append((await asking.ask(asked)).outcome)
+
+        async with anyio.create_task_group() as questions:
+            questions.start_soon(ask)
+            await page.shown.wait()
+            assert page.form is not None
+            yes = SurfaceResponse(Outcome.ACCEPTED, {"value": "Ada"})
+            acts: dict[str, Callable[[], None]] = {
+                "answer": lambda: told.append(page.form.answer(yes)),  # type: ignore[union-attr]
+                "expire": lambda: setattr(asking._scopes["q1"], "deadline", 0.0),
+                "withdraw": lambda: asking.withdraw([asked], "its call ended"),
+            }
+            acts[before]()
+            acts[after]()
+        tasks.cancel_scope.cancel()
+    assert (answers, told) == ([outcome], [outcome is Outcome.ACCEPTED])
 
 
 async def test_a_refusal_says_why_its_own_question_came_to_no_browser(

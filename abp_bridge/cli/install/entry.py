@@ -176,8 +176,8 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
     server = find_server(place, options.wrap)
     own, shape = own_command(), place.layout.shape
     if server.own is not None and is_behind_us(server):
-        members = find_rewrapped(shape, server.own, Launch(own[0], tuple(own[1:])))
-        made = change.wrap(place.host.format, place.file.content or b"", server, members, {})
+        again = find_rewrapped(shape, server.own, Launch(own[0], tuple(own[1:])))
+        made = change.wrap(place.host.format, place.file.content or b"", server, again, {})
         made = replace(made, keeps_backup=True)  # the way back is from before we came
         notes = [*_notes(place, server)] if made.is_one else []
         return _propose(place, server.name, made, notes, is_theirs=True)

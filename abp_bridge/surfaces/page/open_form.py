@@ -13,7 +13,7 @@ from math import isfinite
 import anyio
 
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.interfaces.person_time import person_time
+from abp_bridge.interfaces.person_time import Awaited, awaited, person_time
 from abp_bridge.interfaces.surface import Ending, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.page import browser
 from abp_bridge.surfaces.page.controls import Filled
@@ -70,6 +70,7 @@ class OpenForm:
         self._asked = now
         self._bound = bound if question.timeout is None else min(bound, now + question.timeout)
         self._time = time if own else None
+        self._wait = awaited.get() or Awaited()
         self._visits = visits
         self._on_change = on_change
         self._renew = renew
@@ -148,7 +149,8 @@ class OpenForm:
 
     def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
         """Answer it, unless it is over: False then (`PageQuestion.answer`)."""
-        if self.link.ending:
+        is_late = anyio.current_time() >= self.deadline
+        if self.link.ending or self._wait.over or is_late:
             return False
         self._reply = reply
         self.close(ending)

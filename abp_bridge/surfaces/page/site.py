@@ -421,10 +421,10 @@ class PageSite:
         return self._answer(request, form, SurfaceResponse(Outcome.ACCEPTED, given))
 
     def _answer(self, request: Request, form: OpenForm, reply: SurfaceResponse) -> Response:
-        form.answer(reply, _ENDINGS[reply.outcome])
-        now = anyio.current_time()
-        unshown = {id: until for id, until in self._unshown.items() if until > now}
-        self._unshown = {**unshown, form.link.id: now + http.CLOSE_LIMIT}
+        if form.answer(reply, _ENDINGS[reply.outcome]):
+            now = anyio.current_time()
+            unshown = {id: until for id, until in self._unshown.items() if until > now}
+            self._unshown = {**unshown, form.link.id: now + http.CLOSE_LIMIT}
         return _lead(request, form.link.address)
 
     async def _events(self, request: Request) -> Response:

@@ -252,7 +252,9 @@ async def ask_by_link(
 
         tasks.start_soon(send)
         try:
-            return await shown.wait_answer()
+            response = await shown.wait_answer()
+            tasks.cancel_scope.shield = True  # its person was told so: no end of time takes it back
+            return response
         except SurfaceUnsupportedError as problem:
             problems.append(problem)
         finally:
