@@ -17,7 +17,7 @@ from abp_bridge.core.command_line import show_target
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.log import print_message
-from abp_bridge.settings import Settings
+from abp_bridge.settings import Settings, variables_of_others
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
     Returns:
         The exit code: 0 where the person closed it, and its browser kept what it knows.
     """
-    settings = replace(load_settings(options), headless=False)
+    given = load_settings(options, ignored=variables_of_others("login"))
+    settings = replace(given, headless=False)
 
     async def login(tasks: TaskGroup) -> int:
         try:

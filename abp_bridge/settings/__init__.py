@@ -143,13 +143,19 @@ def read_values(
 
 
 def _read_variable(environ: Mapping[str, str], row: Setting) -> Any:
-    if row.variable not in environ:
+    if not (text := environ.get(row.variable, "")):  # hosts give one so that was not filled in
         return None
     try:
-        return row.parse(environ[row.variable], "ms")
+        return row.parse(text, "ms")
     except ValueError as problem:
-        given = "" if row.private else f"={quote(environ[row.variable])}"
+        given = "" if row.private else f"={quote(text)}"
         raise SettingsError(f"{row.variable}{given} cannot be used: {problem}") from None
+
+
+def variables_of_others(command: str) -> tuple[str, ...]:
+    """The variables whose options this command does not have: what they say is not for it."""
+    rows = (row for row in TABLE.values() if row.flag and command not in row.commands)
+    return tuple(row.variable for row in rows if row.variable)
 
 
 def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:

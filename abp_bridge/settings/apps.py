@@ -62,7 +62,7 @@ ROWS: Mapping[str, Setting] = {
     "headless": _switch(
         variable="ABP_HEADLESS",
         flag="--headful",
-        commands=TRYING,
+        commands=(*TRYING, "check"),
         const=False,
         replayable="plain",
         help="show the browser (`ABP_HEADLESS=false`)",

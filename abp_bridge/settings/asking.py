@@ -20,12 +20,13 @@ ROWS: Mapping[str, Setting] = {
         read=read_choice(*_PAGES),
         choices=_PAGES,
         const="link",
+        shown="off; of `mcp`: open",
         commands=PROXIED,
         group=_WHO,
         replayable="page",
         help=(
             "what the host cannot show goes to a page of the bridge's own: 'link' has the host"
-            " show its address, 'open' opens your browser, as `mcp` does unless it is 'off'"
+            " show its address, 'open' opens your browser"
         ),
     ),
     "page_port": Setting(
@@ -198,8 +199,14 @@ SURFACES = {
     "sampling": "sampling",
     "model-relay": "ask_via_model",
 }
+
+
+def _as_given(row: Setting) -> str:
+    few = "" if "mcp" in row.commands else f" (of {', '.join(row.commands)})"
+    return f"{row.flag} {row.metavar or ''}".strip() + few
+
+
 # What sets up such a surface, as a person gives it.
 SET_UP_BY: Mapping[str, str] = {
-    surface: f"{ROWS[name].flag} {ROWS[name].metavar or ''}".strip()
-    for surface, name in SURFACES.items()
+    surface: _as_given(ROWS[name]) for surface, name in SURFACES.items()
 }

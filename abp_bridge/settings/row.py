@@ -16,7 +16,10 @@ BRIDGE = ("serve", "acp")
 PROXIED = (*BRIDGE, "mcp")
 ASKING = (*PROXIED, "ask")
 TRYING = (*BRIDGE, "try")  # what a bridge that `try` spawns may be told too
-ALL = (*ASKING, "try", "check", "demo", "inbox", "login", "matrix", "replay", "trace")
+ALL = (
+    *(*ASKING, "try", "check", "demo", "install", "uninstall", "doctor", "inbox", "login"),
+    *("agents", "matrix", "replay", "trace"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

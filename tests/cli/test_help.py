@@ -51,4 +51,4 @@ def test_the_matrix_says_what_each_surface_is_that_no_host_has(
     assert main(words) == 0
     shown = capsys.readouterr().out.partition("\ntext\n")[0]
     for surface, setup in SET_UP_BY.items():
-        assert re.search(rf"^  {surface} +{setup}: [a-z]", shown, re.MULTILINE)
+        assert re.search(rf"^  {surface} +{re.escape(setup)}: [a-z]", shown, re.MULTILINE)

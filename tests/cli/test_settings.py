@@ -209,3 +209,35 @@ def test_a_command_has_the_options_that_the_table_gives_it(command: str) -> None
             assert (f"{row.flag} " in words or f"{row.flag}\n" in words) == (
                 command in row.commands
             ), row.flag
+
+
+def test_a_variable_that_is_empty_is_as_none() -> None:
+    """Hosts give a server one so that their person has not filled in."""
+    names = [row.variable for row in TABLE.values() if row.variable]
+    assert read_settings(dict.fromkeys(names, "")) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        (
+            {"ABP_BROWSER_URL": "http://127.0.0.1:9222"},
+            ["login", "not-an-address", "--profile", "x"],
+        ),
+        ({"ABP_SAMPLING_BUDGET": "2"}, ["login", "not-an-address", "--profile", "x"]),
+        ({"ABP_ROOTS": "/nowhere", "ABP_ANSWERS": "/nowhere"}, ["check", "not-an-app"]),
+    ],
+)
+def test_what_a_command_has_no_option_for_does_not_stop_it(
+    variables: dict[str, str], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    ended = run(*words)
+    assert "not-an-a" in ended.stderr, ended.stderr
+    assert not any(name in ended.stderr for name in ("--browser-url", "--sampling", "--root"))
+
+
+def test_a_surface_that_is_not_set_up_is_named_with_the_commands_that_set_it_up() -> None:
+    with pytest.raises(SettingsError, match=r"give --ask-via-model \(of serve, acp\) too"):
+        read_settings({}, ask_on=("model-relay",))

@@ -70,6 +70,9 @@ _BUNDLES = ("Google Chrome", "Chromium", "Microsoft Edge", "Brave Browser")
 _WHERE = "where a host launches abp-bridge, in env of this server in the host's configuration"
 
 
+_LONGER = f"ABP_BROWSER_TIMEOUT sets how long to wait, in milliseconds ({_WHERE})."
+
+
 class BrowserError(AppError):
     """A browser that cannot be started or has failed; the message says what to do."""
 
@@ -186,7 +189,7 @@ async def _driver(
     except TimeoutError:
         raise BrowserError(
             "Browser launch timeout: Playwright did not start within"
-            f" {settings.browser_timeout:g} s."
+            f" {settings.browser_timeout:g} s. {_LONGER}"
         ) from None
     except PlaywrightError as problem:
         raise BrowserError(f"Playwright cannot be started: {error_summary(problem)}") from None
@@ -367,7 +370,7 @@ def _launching(path: str, settings: Settings, folder: str = "") -> Iterator[None
     except PlaywrightTimeout:
         why = (
             f"Browser launch timeout: {path} did not start within {settings.browser_timeout:g} s."
-            f" ABP_BROWSER_TIMEOUT sets how long to wait, in milliseconds ({_WHERE})."
+            f" {_LONGER}"
         )
     except PlaywrightError as problem:
         why = _why(str(problem), path, settings, folder)

@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 THANKS = 1.0  # seconds for the browser that answered to get the page that says so
 DOTS = "••••••"  # in the place of a secret, however long it is
 SURFACES = ("terminal", "page", "mock")
-# Settings of hosts: where a question of a command's own is asked, --on says.
-OF_HOSTS = ("ABP_ASK_ON", "ABP_QUESTIONS_API")
+# Settings of bridges under a host: where a question of a command's own is asked, --on says.
+OF_HOSTS = ("ABP_ASK_ON", "ABP_QUESTIONS_API", "ABP_AUDIT", "ABP_RECORD")
 # What its person gives to be asked elsewhere.
 _OPTIONS: Options = {
     Surface.PAGE: Way("--on page", "you are asked on a page of the bridge's own"),

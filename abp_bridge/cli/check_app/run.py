@@ -23,7 +23,7 @@ from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import Json, JsonObject, as_count, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
-from abp_bridge.settings import Settings
+from abp_bridge.settings import Settings, variables_of_others
 from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, read_answers
 from abp_bridge.surfaces.terminal.rendering import hanging_lines
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     if wrong := find_target_problem(target):
         return complain(wrong, "check")
     answers, options.answers = options.answers, None  # a bridge's setting elsewhere
-    settings = load_settings(options, ignored=("ABP_ANSWERS",))
+    settings = load_settings(options, ignored=variables_of_others("check"))
     if answers is not None and options.call is None:
         return complain("--answers is for what --call asks: name a capability too", "check")
     try:
