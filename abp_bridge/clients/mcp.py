@@ -46,7 +46,6 @@ from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.rpc.protocol import INVALID_REQUEST, Id, dump, is_id
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskStatus
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
 logger = logging.getLogger(__name__)
@@ -89,21 +88,14 @@ async def connect(
     http = _HttpClient(headers=dict(headers or {}), timeout=timeout, auth=auth)
     async with anyio.create_task_group() as tasks:
         try:
-            await tasks.start(_carry, server, url, http, left)
+            tasks.start_soon(_carry, server, url, http, left)
             yield server
         finally:
             server.stdin.close()
             left.set()
 
 
-async def _carry(
-    server: HttpServer,
-    url: str,
-    http: _HttpClient,
-    left: anyio.Event,
-    *,
-    task_status: TaskStatus[None],
-) -> None:
+async def _carry(server: HttpServer, url: str, http: _HttpClient, left: anyio.Event) -> None:
     """Carry lines until somebody has `left`, and what they said last. It ends by that alone: who
     leaves may be cancelled, and their answers are not.
     """
@@ -117,15 +109,16 @@ async def _carry(
             lines = _Lines(server, read, write)
             tasks.start_soon(lines.carry_out)
             tasks.start_soon(lines.carry_in)
-            task_status.started()
-            await left.wait()
-            with anyio.move_on_after(FAREWELL):
-                await lines.sent.wait()
-                await http.wait_told(lines.telling)
-            server.stdout.close()
-            tasks.cancel_scope.cancel()
-            # The transport ends its session by a request that may take for ever.
-            ending.deadline = anyio.current_time() + FAREWELL
+            try:
+                await left.wait()
+                with anyio.move_on_after(FAREWELL):
+                    await lines.sent.wait()
+                    await http.wait_told(lines.telling)
+            finally:
+                server.stdout.close()
+                tasks.cancel_scope.cancel()
+                # The transport ends its session by a request that may take for ever.
+                ending.deadline = anyio.current_time() + FAREWELL
 
 
 class _HttpClient(httpx2.AsyncClient):
@@ -149,8 +142,10 @@ class _HttpClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request; what keeps it from its server comes back as its answer."""
         error: JsonObject = {"code": UNREACHABLE}
+        tells = request.method == "POST" and _tells(as_object(parse(await request.aread())))
         try:
             response = await super().send(request, **options)
+            tells = tells and response.next_request is None  # which the SDK sends, where it may
             if response.status_code < 400 or request.method != "POST" or _is_json(response):
                 return response
             await response.aread()
@@ -163,7 +158,7 @@ class _HttpClient(httpx2.AsyncClient):
                 failed, error = "the server cannot be reached", {**error, "data": UNREACHED}
             words = f"{failed}: {label(str(problem) or type(problem).__name__, 300)}"
         finally:
-            if request.method == "POST" and _tells(as_object(parse(request.content))):
+            if tells:
                 self._told += 1
                 self._changed.set()
         logger.warning("%s", words)
@@ -172,8 +167,11 @@ class _HttpClient(httpx2.AsyncClient):
 
 
 def _tells(message: JsonObject) -> bool:
-    """Whether it is an answer or a notification: nothing has to come back."""
-    return "method" not in message or "id" not in message
+    """Whether it is an answer or a notification: nothing has to come back. A cancellation is none
+    here: the SDK ends a request by itself in the modern era.
+    """
+    cancels = message.get("method") == "notifications/cancelled"
+    return not cancels and ("method" not in message or "id" not in message)
 
 
 def _is_json(response: httpx2.Response) -> bool:
@@ -215,11 +213,11 @@ class _Lines:
             message = parse(line)
             made = jsonrpc_message_adapter.validate_python(message, by_name=False)
             json.dumps(message, ensure_ascii=False).encode()  # half a character ends the transport
-        except ValueError:
+            sent = made.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        except (ValueError, RecursionError):
             await self._refuse(as_object(message))
             return
         given = as_object(message)
-        sent = made.model_dump(by_alias=True, mode="json", exclude_unset=True)
         dropped = [name for name in given if name not in sent]
         if "id" in dropped:  # a request with such an id is a notification to the SDK
             await self._refuse(given)
@@ -238,7 +236,7 @@ class _Lines:
         """What HTTP does not carry."""
         words = (
             "this message cannot be sent over HTTP: ids are strings or whole numbers, params are"
-            " objects, and text is Unicode"
+            " objects, text is Unicode, and nothing is nested some hundred levels deep"
         )
         logger.warning("%s", words)
         if "method" in message and is_id(id := message.get("id")):

@@ -168,7 +168,7 @@ ROWS: Mapping[str, Setting] = {
     "roots": Setting(
         variable="ABP_ROOTS",
         flag="--root",
-        commands=(*ASKING, "try"),
+        commands=(*ASKING, "try", "check"),
         metavar="DIR",
         read=read_list(os.pathsep),
         separator=os.pathsep,

@@ -225,7 +225,7 @@ def test_a_variable_that_is_empty_is_as_none() -> None:
             ["login", "not-an-address", "--profile", "x"],
         ),
         ({"ABP_SAMPLING_BUDGET": "2"}, ["login", "not-an-address", "--profile", "x"]),
-        ({"ABP_ROOTS": "/nowhere", "ABP_ANSWERS": "/nowhere"}, ["check", "not-an-app"]),
+        ({"ABP_SAMPLING_BUDGET": "2", "ABP_ANSWERS": "/nowhere"}, ["check", "not-an-app"]),
     ],
 )
 def test_what_a_command_has_no_option_for_does_not_stop_it(
@@ -235,7 +235,7 @@ def test_what_a_command_has_no_option_for_does_not_stop_it(
         monkeypatch.setenv(name, value)
     ended = run(*words)
     assert "not-an-a" in ended.stderr, ended.stderr
-    assert not any(name in ended.stderr for name in ("--browser-url", "--sampling", "--root"))
+    assert not any(name in ended.stderr for name in ("--browser-url", "--sampling", "/nowhere"))
 
 
 def test_a_surface_that_is_not_set_up_is_named_with_the_commands_that_set_it_up() -> None:

@@ -98,18 +98,48 @@ def test_a_question_and_its_state_come_and_go_to_the_byte() -> None:
     played(play)
 
 
-def test_what_was_said_last_arrives_though_who_said_it_is_cancelled() -> None:
-    last = [{"jsonrpc": "2.0", "id": id, "result": {"action": "cancel"}} for id in range(3)]
+@pytest.mark.parametrize("moved", [False, True], ids=["there", "led on"])
+def test_what_was_said_last_arrives_though_who_said_it_is_cancelled(moved: bool) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    last: list[Json] = [{"jsonrpc": "2.0", "method": "notifications/initialized"}]
+    last += [{"jsonrpc": "2.0", "id": id, "result": {"action": "cancel"}} for id in range(3)]
 
     async def play(server: SqlServer) -> None:
+        server.moved = moved
         with anyio.CancelScope() as scope:
             async with connected(server.url) as lines:
-                await lines.ask("tools/list", {"_meta": ENVELOPE})
+                assert "result" in await lines.ask("initialize", hello)
                 for each in last:
                     await lines.say(each)
                 scope.cancel()
                 await anyio.sleep_forever()
-        assert [message for _, message in server.heard[-3:]] == last
+        assert [message for _, message in server.heard[-4:]] == last
+
+    played(play)
+
+
+def test_who_is_cancelled_while_connecting_is_not_connected() -> None:
+    async def play(server: SqlServer) -> None:
+        with anyio.fail_after(20), anyio.CancelScope() as scope:
+            scope.cancel()
+            async with connected(server.url) as lines:
+                await lines.ask("tools/list", {"_meta": ENVELOPE})
+        assert scope.cancelled_caught
+        assert server.heard == []
+
+    played(play)
+
+
+def test_what_is_too_deep_for_http_is_refused() -> None:
+    deep: Json = 1
+    for _ in range(300):
+        deep = [deep]
+
+    async def play(server: SqlServer) -> None:
+        async with connected(server.url) as lines:
+            error = await lines.ask("tools/call", {"name": "x", "arguments": {"deep": deep}})
+            assert "cannot be sent over HTTP" in error["error"]["message"]
+            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE}, 2)
 
     played(play)
 

@@ -708,6 +708,7 @@ def test_a_server_that_was_written_behind_us_by_hand_is_put_behind_us_anew_and_f
     content = f'{{"mcpServers": {{"db": {{{words}}}}}}}'
     file = write(file_of("cursor"), content)
     assert bridge("install", "cursor", "--wrap", "db", "--yes")[0] == 0
+    assert file.with_name(file.name + BACKUP).read_text() == content
     (server,) = servers_of(HOSTS["cursor"], "user", Machine())[1]
     assert server.launch == Launch(OURS[0], ("mcp", "--timeout", "9", "--", "npx", "-y"))
     assert bridge("uninstall", "cursor", "--wrap", "db", "--yes")[0] == 0

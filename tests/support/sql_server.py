@@ -42,13 +42,14 @@ BIG = 12345678901234567890123
 @dataclass
 class SqlServer:
     """A running one: what it `ran`, and each message that it `heard` with its headers. Without a
-    `token` it lets anybody in.
+    `token` it lets anybody in. Where it has `moved`, its address leads to another.
     """
 
     url: str = ""
     token: str = TOKEN
     ran: list[str] = field(default_factory=list)
     heard: list[tuple[Mapping[str, str], Json]] = field(default_factory=list)
+    moved: bool = False
 
     def sign(self, query: str) -> str:
         return hmac.new(KEY, query.encode(), hashlib.sha256).hexdigest() + '"\\ü\u2028'
@@ -58,9 +59,11 @@ class SqlServer:
             return Reply(kind="text/plain", status=405)
         if self.token and request.headers["authorization"] != f"Bearer {self.token}":
             return Reply(b"no token", "text/plain", 401)
+        if self.moved and request.parts.path == "/mcp":
+            return Reply(status=307, headers={"Location": "/mcp/"})
         message = request.json
         self.heard.append((dict(request.headers), message))
-        if "id" not in message:
+        if "id" not in message or "method" not in message:
             return Reply(status=202)
         return json_reply({"jsonrpc": "2.0", "id": message["id"], **self.answer(message)})
 

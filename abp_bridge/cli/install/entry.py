@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,13 +29,14 @@ from abp_bridge.setup.entries import (
     find_wrapped,
     is_started_by_another,
     make_entry,
+    read_server,
     unread_words,
     wrapped_command,
 )
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import read_backup
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import find
+from abp_bridge.setup.formats.text import FormatError, find
 from abp_bridge.setup.hosts import (
     BROWSER_VARIABLES,
     DISPLAY_VARIABLES,
@@ -178,7 +180,9 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
     if server.own is not None and is_behind_us(server):
         again = find_rewrapped(shape, server.own, Launch(own[0], tuple(own[1:])))
         made = change.wrap(place.host.format, place.file.content or b"", server, again, {})
-        made = replace(made, keeps_backup=True)  # the way back is from before we came
+        backup = read_backup(place.file)
+        is_way_back = backup is not None and not has_wrapped(place, backup, server.name)
+        made = replace(made, keeps_backup=is_way_back)
         notes = [*_notes(place, server)] if made.is_one else []
         return _propose(place, server.name, made, notes, is_theirs=True)
     if server.launch is not None and is_started_by_another(server.launch.words):
@@ -200,6 +204,14 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
 def is_behind_us(server: Server) -> bool:
     """Whether it is another server, or an agent, that we are put before."""
     return server.launch is not None and wrapped_command(server.launch.words) is not None
+
+
+def has_wrapped(place: Place, content: bytes, name: str) -> bool:
+    """Whether this server was behind us in an earlier content too: then that is no way back."""
+    with suppress(FormatError):
+        entry = Document(content, place.host.format).find((*place.layout.key, name))
+        return is_behind_us(read_server(place.layout, name, entry))
+    return False
 
 
 def find_server(place: Place, name: str) -> Server:

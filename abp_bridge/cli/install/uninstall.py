@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from abp_bridge.cli.install.entry import AGENT_NAME, find_server, is_behind_us
+from abp_bridge.cli.install.entry import AGENT_NAME, find_server, has_wrapped, is_behind_us
 from abp_bridge.cli.install.place import Place, find_place
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.install.run import add_consent_options, add_place_options
@@ -16,11 +15,10 @@ from abp_bridge.cli.runtime import complain
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.setup import change
-from abp_bridge.setup.entries import additions, find_unwrapped, list_servers, read_server
+from abp_bridge.setup.entries import additions, find_unwrapped, list_servers
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import read_backup
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import FormatError
 from abp_bridge.setup.hosts import NAME
 from abp_bridge.setup.locate import Machine, understanding
 
@@ -108,14 +106,6 @@ def _wrapped(place: Place, options: argparse.Namespace) -> Iterator[str]:
             yield f'"{label(server.name)}" goes through abp-bridge: {shlex.join(words)}'
 
 
-def _has_wrapped(place: Place, content: bytes, name: str) -> bool:
-    """Whether this server was behind us in an earlier content too: then that is no way back."""
-    with suppress(FormatError):
-        entry = Document(content, place.host.format).find((*place.layout.key, name))
-        return is_behind_us(read_server(place.layout, name, entry))
-    return False
-
-
 def _unwrap(place: Place, name: str) -> Proposal:
     server = find_server(place, name)
     before = place.file.content or b""
@@ -125,7 +115,7 @@ def _unwrap(place: Place, name: str) -> Proposal:
         return Proposal(place, name, same, server.entry, is_theirs=True)
     added = additions(place.host, place.layout.shape, {"": ""})
     backup = read_backup(place.file)
-    if backup is not None and _has_wrapped(place, backup, name):
+    if backup is not None and has_wrapped(place, backup, name):
         backup = None
     made = change.unwrap(place.host.format, before, server, members, added=added, backup=backup)
     entry = Document(made.after or b"", place.host.format).find(server.path)
