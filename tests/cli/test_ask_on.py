@@ -21,7 +21,7 @@ from abp_bridge.settings import SettingsError, read_settings
         ("terminal", "terminal is not set up: give --tty DEVICE too"),
         ("questions-api", "questions-api is not set up: give --questions-api PORT too"),
         ("page", "page is not set up: give --page too"),
-        ("model-relay", "model-relay is not set up: give --ask-via-model too"),
+        ("model-relay", "model-relay is not set up: give --ask-via-model (of serve, acp) too"),
     ],
 )
 def test_an_order_names_only_what_is_set_up(name: str, why: str) -> None:

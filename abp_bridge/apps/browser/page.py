@@ -58,6 +58,7 @@ MAX_RESULT = 2**27  # characters of one result, in all its parts
 MAX_NOTES = 10  # of what JSON could not hold in a result
 MAX_REFUSED = 20  # places and frames of which the listener hears that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
+LEAVING_LIMIT = 5.0  # seconds from a document's end to knowing what became of its page
 _GATE_FAILURE = "net::ERR_SOCKS_"
 _OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave up
 
@@ -167,6 +168,7 @@ class AppPage:
         self.main_frame_id = ""
         self._refused: set[str] = set()
         self._left = anyio.Event()
+        self._is_leaving = False  # its document has ended
         self._unreachable: AppError | None = None  # why the page itself cannot be had
 
     @property
@@ -443,14 +445,19 @@ class AppPage:
         if not self.lost:
             with anyio.move_on_after(REASON_LIMIT):
                 await self._left.wait()
+        if self._is_leaving:
+            with anyio.move_on_after(LEAVING_LIMIT):
+                await self._left.wait()
         return self.lost or error_summary(problem)
 
     async def _watch(self, script: JSHandle) -> None:
         """Whatever ends the page ends this, even what no event tells of."""
         try:
             await script.evaluate("script => script.forever")
-        except PlaywrightError as problem:
-            await self._why(problem)
+        except PlaywrightError:
+            self._is_leaving = True
+            with anyio.move_on_after(LEAVING_LIMIT):
+                await self._left.wait()
         self._lose("its page can no longer be reached")
 
     # --- what the page says ---
