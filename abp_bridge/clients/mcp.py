@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +142,10 @@ class _HttpClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request; what keeps it from its server comes back as its answer."""
         error: JsonObject = {"code": UNREACHABLE}
-        tells = request.method == "POST" and _tells(as_object(parse(await request.aread())))
+        tells = False
+        if request.method == "POST":
+            with suppress(ValueError):
+                tells = _tells(as_object(parse(await request.aread())))
         try:
             response = await super().send(request, **options)
             tells = tells and response.next_request is None  # which the SDK sends, where it may
