@@ -137,6 +137,7 @@ async def _ask(path: Path, request: JsonObject) -> JsonObject | None:
                 await stream.send(json.dumps(request).encode() + b"\n")
                 data = bytearray()
                 while not data.endswith(b"\n") and len(data) <= MAX_ANSWER:
+                    await unix_peer.wait_readable(stream)
                     data += await stream.receive()
     except (ConnectionRefusedError, FileNotFoundError):
         remove(path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from functools import partial
 
 import anyio
 from anyio.abc import SocketStream
@@ -44,8 +43,10 @@ async def serve(answer: Answer, on_problem: Callable[[str], None]) -> None:
         on_problem(str(problem))
         return
     try:
-        async with listener:
-            await listener.serve(partial(_attend, answer, path.name))
+        async with listener, anyio.create_task_group() as tasks:
+            while True:
+                await unix_peer.wait_readable(listener)
+                tasks.start_soon(_attend, answer, path.name, await listener.accept())
     finally:
         remove(path)
 
@@ -68,6 +69,7 @@ async def _read_line(stream: SocketStream) -> bytes:
     """Raises ValueError where it is too long."""
     line = b""
     while not line.endswith(b"\n"):
+        await unix_peer.wait_readable(stream)
         line += await stream.receive(MAX_REQUEST)
         if len(line) > MAX_REQUEST:
             raise ValueError("too long")

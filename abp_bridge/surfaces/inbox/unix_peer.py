@@ -1,4 +1,6 @@
-"""Which user of this machine is at the other end of a Unix socket, as its kernel knows it."""
+"""Unix sockets: which user of this machine is at the other end, as its kernel knows it, and a wait
+that may be cancelled at any moment.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ import socket
 import struct
 import sys
 
+import anyio
+from anyio import TypedAttributeProvider
 from anyio.abc import SocketAttribute, SocketStream
 
 _LINUX = struct.Struct("3i")  # pid, uid, gid
@@ -30,3 +34,10 @@ def find_user(connection: socket.socket) -> int | None:
         return int(_BSD.unpack_from(found)[1])
     except (OSError, struct.error):
         return None
+
+
+async def wait_readable(end: TypedAttributeProvider) -> None:
+    """Wait until something is there to receive, or to accept. anyio's own wait in its Unix sockets
+    ends with an error of the event loop where it is cancelled in the turn in which that comes.
+    """
+    await anyio.wait_readable(end.extra(SocketAttribute.raw_socket))  # noqa: S610
