@@ -1,56 +1,36 @@
-"""Signing in to a server over HTTP: the official SDK's OAuth flow, with a browser of the person's,
-and what it brings kept for the next time.
+"""Signing in to a server over HTTP: the official SDK's OAuth flow, with a browser of the person's.
 
-Owns where tokens are kept (the system's keyring, else a file that only this user reads) and the
-address that the browser comes back to. Nothing is opened, asked or listened to before a server
-wants it.
+Owns when a token is renewed and when the person is asked, and the address that the browser comes
+back to. Nothing is opened, asked or listened to before a server wants it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import hmac
-import importlib
-import json
-import logging
-import os
 import socket
-import tempfile
-import time
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from http import HTTPStatus
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
+import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthToken,
-)
-from pydantic import BaseModel, ValidationError
+from mcp.client.auth.utils import extract_field_from_www_auth
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonValue, as_number, as_object
-
-logger = logging.getLogger(__name__)
+from abp_bridge.clients.token_store import Places, TokenStore
 
 SIGN_IN_LIMIT = 300.0  # seconds for the person to come back from the browser
 MAX_REQUEST = 16 * 2**10  # bytes of what the browser brings
-EARLY = 30.0  # seconds before its end a token counts as over: it has a way to go
-SERVICE = "abp-bridge"  # in the keyring
+STEP_LIMIT = 30.0  # seconds for an authorization server to go on with what it says
 
 _DONE = b"You are signed in. You can close this tab."
 
 
-async def sign_in(
-    url: str, open_browser: Callable[[str], Awaitable[object]]
-) -> OAuthClientProvider:
+async def sign_in(url: str, open_browser: Callable[[str], Awaitable[object]]) -> httpx2.Auth:
     """What signs in to the server at `url`, when it wants that.
 
     Args:
@@ -58,170 +38,169 @@ async def sign_in(
         open_browser: Sends the person to an address; False says that they did not go.
     """
     store = await anyio.to_thread.run_sync(TokenStore, url)  # a keyring may take its time
-    callback = _Callback(store, open_browser)
-    metadata = OAuthClientMetadata.model_validate(
-        {
-            "client_name": "abp-bridge",
-            "redirect_uris": [callback.address],
-            "token_endpoint_auth_method": "none",
-        }
-    )
-    return OAuthClientProvider(url, metadata, store, callback.open, callback.wait)
+    signing_in = _SignIn(url, store, _Callback(store.port or _free_port(), open_browser))
+    await signing_in.take_stored()
+    return signing_in
 
 
-class _Vault(Protocol):
-    """Where one text is kept. Both may wait, and run in a thread."""
+class _SignIn(OAuthClientProvider):
+    """The SDK's flow, but that it is gone through only where it is needed.
 
-    def read(self) -> str | None: ...
-
-    def write(self, text: str) -> None: ...
-
-
-class TokenStore:
-    """What signing in to one server brought: the SDK's `TokenStorage`.
-
-    The SDK takes a stored token for one that never ends, and signs in anew at the first refusal: so
-    its end is kept here, and a token that is over comes back without itself, to be renewed.
+    The SDK sends each request itself within it, one at a time: a call that takes long would keep
+    back all others, and the answers to its own questions. And it has the person sign in anew where
+    a token is refused that could be renewed, or that another bridge has renewed.
     """
 
-    def __init__(self, url: str) -> None:
-        self._vault = _find_vault(hashlib.blake2b(url.encode(), digest_size=16).hexdigest())
-        try:
-            self._kept = as_object(parse(self._vault.read() or "{}"))
-        except ValueError:
-            self._kept = {}
+    def __init__(self, url: str, store: TokenStore, callback: _Callback) -> None:
+        super().__init__(url, callback.describe(), store, callback.open, callback.wait)
+        self._store = store
+        self._callback = callback
+        self._turn = anyio.Lock()
 
-    @property
-    def port(self) -> int | None:
-        """Of the address that the server knows for this client: some take no other."""
-        uris = as_object(self._kept.get("client")).get("redirect_uris")
-        first = uris[0] if isinstance(uris, list) and uris else None
-        return urlsplit(first).port if isinstance(first, str) else None
+    async def take_stored(self) -> None:
+        """Go on with what is kept."""
+        context, places = self.context, self._store.places
+        context.current_tokens = await self._store.get_tokens()
+        context.token_expiry_time = self._store.end
+        context.client_info = await self._store.get_client_info()
+        if context.oauth_metadata is None:
+            context.oauth_metadata = places.metadata
+            context.protected_resource_metadata = places.resource
+            context.auth_server_url = places.server
+        if self._store.port is not None:
+            self._callback.port = self._store.port
+            context.client_metadata.redirect_uris = self._callback.describe().redirect_uris
 
-    async def get_tokens(self) -> OAuthToken | None:
-        """The tokens, of which one that is over is empty."""
-        tokens, end = as_object(self._kept.get("tokens")), as_number(self._kept.get("end"))
-        if end is not None and time.time() > end - EARLY:
-            tokens = {**tokens, "access_token": ""}
-        return _validated(OAuthToken, tokens)
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send `request` with the token that there is; where it is refused, with one that is kept
+        or renewed, and at last with one of a new sign-in.
+        """
+        refused: httpx2.Response | None = None
+        for attempt in range(3):
+            was_asked = False
+            if refused is not None or self._is_over():
+                was_asked = await self._obtain(request, refused, may_renew=attempt < 2)
+            if (token := self._token()) is not None:
+                request.headers["Authorization"] = f"Bearer {token}"
+            refused = yield request
+            if was_asked or not _wants_more(refused):
+                return
 
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep these tokens, and when they end."""
-        end = None if tokens.expires_in is None else time.time() + tokens.expires_in
-        await self._write(tokens=tokens.model_dump(mode="json", exclude_none=True), end=end)
+    def _token(self) -> str | None:
+        tokens = self.context.current_tokens
+        return tokens.access_token if tokens and self.context.is_token_valid() else None
 
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Who this client is for the server."""
-        return _validated(OAuthClientInformationFull, self._kept.get("client"))
+    def _is_over(self) -> bool:
+        return not self.context.is_token_valid() and self.context.can_refresh_token()
 
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep who this client is for the server."""
-        await self._write(client=client_info.model_dump(mode="json", exclude_none=True))
+    async def _obtain(
+        self, request: httpx2.Request, refused: httpx2.Response | None, *, may_renew: bool
+    ) -> bool:
+        """Another token than the one with which `request` was `refused`, if any is to be had:
+        whether the person was asked for it.
+        """
+        async with self._turn, self._store.lock(SIGN_IN_LIMIT):
+            sent = None if refused is None else _token_of(request)
+            is_void = refused is not None and refused.status_code == HTTPStatus.UNAUTHORIZED
+            if is_void and sent is not None:
+                self._store.refuse(sent, may_renew=may_renew)
+            await anyio.to_thread.run_sync(self._store.read)
+            await self.take_stored()
+            visits = self._callback.visits
+            if self._token() in (None, sent):
+                await self._go_through(request, refused, sent)
+            return self._callback.visits != visits
 
-    async def _write(self, **members: JsonValue) -> None:
-        self._kept = {**self._kept, **members}
-        await anyio.to_thread.run_sync(self._vault.write, json.dumps(self._kept))
+    async def _go_through(
+        self, request: httpx2.Request, refused: httpx2.Response | None, sent: str | None
+    ) -> None:
+        """Go through the SDK's flow as far as the next time that it would send `request`."""
+        context = self.context
+        async with contextlib.aclosing(super().async_auth_flow(request)) as flow:
+            step = await anext(flow)
+            while step is not request or (refused is not None and self._token() in (None, sent)):
+                if step is request:
+                    assert refused is not None
+                    response, refused = refused, None  # it was sent so a moment ago
+                else:
+                    response = await _send(step)
+                step = await flow.asend(response)
+        await self._store.set_places(
+            Places(
+                server=context.auth_server_url,
+                metadata=context.oauth_metadata,
+                resource=context.protected_resource_metadata,
+            )
+        )
 
 
-Model = TypeVar("Model", bound=BaseModel)
+async def _send(request: httpx2.Request) -> httpx2.Response:
+    """Send a step of a sign-in.
 
-
-def _validated(model: type[Model], value: JsonValue) -> Model | None:
+    Raises:
+        OAuthFlowError: It got no answer in time.
+    """
     try:
-        return model.model_validate(value) if value else None
-    except ValidationError:  # of another version of ours: as if there were none
-        return None
+        with anyio.fail_after(STEP_LIMIT):
+            async with httpx2.AsyncClient(timeout=STEP_LIMIT) as client:
+                return await client.send(request)
+    except (httpx2.HTTPError, TimeoutError) as problem:
+        words = str(problem) or f"no answer in {STEP_LIMIT:.0f} s"
+        raise OAuthFlowError(f"{request.url.host}: {words}") from problem
 
 
-def _find_vault(name: str) -> _Vault:
-    """The system's keyring where there is one, else a file."""
-    file = _File(_data_folder() / f"{name}.json")
-    try:
-        keyring: Any = importlib.import_module("keyring")  # of the extra `keyring`
-        return _Keyring(keyring, name, file) if keyring.get_keyring().priority > 0 else file
-    except Exception as problem:  # none of its kinds of trouble keeps anybody from signing in
-        logger.debug("there is no keyring: %s", type(problem).__name__)
-        return file
+def _token_of(request: httpx2.Request) -> str | None:
+    return request.headers.get("Authorization", "").removeprefix("Bearer ") or None
 
 
-def _data_folder() -> Path:
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
-    return Path(base) / "abp-bridge/sign-ins"
-
-
-class _Keyring:
-    def __init__(self, keyring: Any, name: str, file: _File) -> None:
-        self._keyring = keyring
-        self._name = name
-        self._file = file
-
-    def read(self) -> str | None:
-        try:
-            found = self._keyring.get_password(SERVICE, self._name)
-        except Exception as problem:
-            self._warn(problem)
-            found = None
-        return found if isinstance(found, str) else self._file.read()
-
-    def write(self, text: str) -> None:
-        try:
-            self._keyring.set_password(SERVICE, self._name, text)
-        except Exception as problem:
-            self._warn(problem)
-            self._file.write(text)
-
-    def _warn(self, problem: Exception) -> None:
-        logger.warning("the keyring cannot be used (%s): a file is", type(problem).__name__)
-
-
-class _File:
-    """Of which nobody else reads a byte, at any moment."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self) -> str | None:
-        try:
-            return self._path.read_text()
-        except (OSError, UnicodeDecodeError):
-            return None
-
-    def write(self, text: str) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=self._path.parent)  # which has the mode 0600
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text)
-            Path(name).replace(self._path)
-        except BaseException:  # a cancellation too: no half of a token stays; it is raised again
-            Path(name).unlink(missing_ok=True)
-            raise
+def _wants_more(response: httpx2.Response) -> bool:
+    """Whether the server wants another token: one, or one that may do more."""
+    if response.status_code == HTTPStatus.FORBIDDEN:
+        return extract_field_from_www_auth(response, "error") == "insufficient_scope"
+    return response.status_code == HTTPStatus.UNAUTHORIZED
 
 
 class _Callback:
     """The address of this machine that the browser comes back to, once. Who else comes (another
     page, a name that leads here, a program) is refused, and changes nothing.
+
+    Attributes:
+        port: Where it listens while somebody signs in.
+        visits: How often somebody was sent to sign in.
     """
 
-    def __init__(self, store: TokenStore, open_browser: Callable[[str], Awaitable[object]]) -> None:
+    def __init__(self, port: int, open_browser: Callable[[str], Awaitable[object]]) -> None:
+        self.port = port
+        self.visits = 0
         self._open_browser = open_browser
-        self._port = store.port or _free_port()
         self._server: asyncio.Server | None = None
         self._came: asyncio.Future[AuthorizationCodeResult] | None = None
         self._state = ""  # that only who was sent to sign in knows
-        self.address = f"http://127.0.0.1:{self._port}/callback"
+
+    def describe(self) -> OAuthClientMetadata:
+        """This client, as it tells a server of itself."""
+        return OAuthClientMetadata.model_validate(
+            {
+                "client_name": "abp-bridge",
+                "redirect_uris": [f"http://127.0.0.1:{self.port}/callback"],
+                "token_endpoint_auth_method": "none",
+            }
+        )
 
     async def open(self, url: str) -> None:
         """Listen, and send the person to sign in at `url`."""
+        self.visits += 1
         self._came = asyncio.get_running_loop().create_future()
         self._state = parse_qs(urlsplit(url).query)["state"][0]
         try:
             self._server = await asyncio.start_server(
-                self._on_browser, "127.0.0.1", self._port, limit=MAX_REQUEST
+                self._on_browser, "127.0.0.1", self.port, limit=MAX_REQUEST
             )
         except OSError as problem:
             raise OAuthFlowError(
-                f"the port {self._port}, which the browser comes back to, is taken"
+                f"the port {self.port}, which the browser comes back to, is taken"
             ) from problem
         try:
             if await self._open_browser(url) is False:
@@ -257,7 +236,7 @@ class _Callback:
         first, *lines = head.splitlines()
         hosts = [line[5:].strip() for line in lines if line[:5].lower() == "host:"]
         match first.split(" "):
-            case [_, _, _] if hosts != [f"127.0.0.1:{self._port}"]:
+            case [_, _, _] if hosts != [f"127.0.0.1:{self.port}"]:
                 return b"403 Forbidden", b"Nobody of this name is here."
             case ["GET", target, _]:
                 return self._take(urlsplit(target))

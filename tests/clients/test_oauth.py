@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import json
 import socket
 import sys
+import threading
+import time
 import types
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,6 +23,7 @@ import pytest
 from clients.test_mcp import Lines
 from support.sign_in_server import SignInServer, sign_in_server
 
+from abp_bridge.clients import oauth
 from abp_bridge.clients.mcp import connect
 from abp_bridge.clients.oauth import sign_in
 
@@ -43,6 +48,24 @@ def visit(url: str) -> str:
         return str(page.read().decode())
 
 
+ANSWER = {"jsonrpc": "2.0", "id": 1, "result": {"ok": True}}
+
+
+async def nobody(address: str) -> None:
+    raise AssertionError(f"somebody was sent to {address}")
+
+
+@asynccontextmanager
+async def signed_in(
+    server: SignInServer, browse: Callable[[str], Awaitable[None]] = nobody
+) -> AsyncIterator[Lines]:
+    """A bridge's connection to the server, and a browser that goes where it is sent."""
+    with anyio.fail_after(30):
+        auth = await sign_in(server.url, browse)
+        async with connect(server.url, auth=auth) as connected:
+            yield Lines(connected)
+
+
 def asked(
     server: SignInServer, times: int = 1, before: Callable[[str], None] = lambda address: None
 ) -> tuple[list[Json], list[str]]:
@@ -56,11 +79,8 @@ def asked(
         shown.append(await anyio.to_thread.run_sync(visit, address))
 
     async def play() -> list[Json]:
-        with anyio.fail_after(30):
-            auth = await sign_in(server.url, browse)
-            async with connect(server.url, auth=auth) as connected:
-                lines = Lines(connected)
-                return [await lines.ask("vendor/thing", {}, id) for id in range(times)]
+        async with signed_in(server, browse) as lines:
+            return [await lines.ask("vendor/thing", {}, id) for id in range(times)]
 
     return anyio.run(play), shown
 
@@ -69,8 +89,8 @@ def test_a_person_signs_in_once(server: SignInServer, folder: Path) -> None:
     answers, shown = asked(server, 2)
     assert [each["result"] for each in answers] == [{"ok": True}] * 2
     assert shown == ["You are signed in. You can close this tab."]
-    (file,) = folder.iterdir()
-    assert file.stat().st_mode & 0o777 == 0o600
+    assert {each.suffix for each in folder.iterdir()} == {".json", ".lock"}
+    assert {each.stat().st_mode & 0o777 for each in folder.iterdir()} == {0o600}
     assert folder.stat().st_mode & 0o777 == 0o700
     answers, shown = asked(server)
     assert answers[0]["result"] == {"ok": True}
@@ -112,12 +132,178 @@ def test_a_token_that_is_over_is_renewed_without_the_person(server: SignInServer
     assert server.granted == ["authorization_code", "refresh_token"]
 
 
-def test_a_token_that_is_refused_is_asked_for_again(server: SignInServer) -> None:
+def test_a_token_that_ends_meanwhile_is_renewed_before_it_is_used(
+    server: SignInServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked(server)
-    server.granted.append("somebody else's")
+    now = time.time()
+
+    async def play() -> None:
+        async with signed_in(server) as lines:
+            assert await lines.ask("vendor/thing", {}) == ANSWER
+            monkeypatch.setattr(time, "time", lambda: now + 2 * server.lifetime)
+            assert await lines.ask("vendor/thing", {}) == ANSWER
+
+    refused = server.refused
+    anyio.run(play)
+    assert server.granted == ["authorization_code", "refresh_token"]
+    assert server.refused == refused
+
+
+def test_a_token_that_is_refused_is_renewed_without_the_person(server: SignInServer) -> None:
+    asked(server)
+    server.revoke()
     answers, shown = asked(server)
     assert answers[0]["result"] == {"ok": True}
+    assert shown == []
+    assert server.granted == ["authorization_code", "revoked", "refresh_token"]
+
+
+@pytest.mark.parametrize("lifetime", [3_600, 1], ids=["refused", "over"])
+def test_who_cannot_renew_a_token_signs_in_again(server: SignInServer, lifetime: int) -> None:
+    server.lifetime = lifetime
+    asked(server)
+    server.lifetime = 3_600
+    server.revoke()
+    server.renewals += 1
+    answers, shown = asked(server, 2)
+    assert [each["result"] for each in answers] == [{"ok": True}] * 2
+    assert shown == ["You are signed in. You can close this tab."]
+    assert server.granted == ["authorization_code", "revoked", "authorization_code"]
+
+
+def test_a_token_that_is_refused_as_soon_as_it_is_given_is_asked_for_once(
+    server: SignInServer,
+) -> None:
+    server.takes_none = True
+    answers, shown = asked(server)
+    assert answers[0]["error"]
     assert len(shown) == 1
+
+
+def test_a_token_that_is_good_for_too_little_is_asked_for_again(server: SignInServer) -> None:
+    asked(server)
+    server.scope = "more"
+    answers, shown = asked(server, 2)
+    assert [each["result"] for each in answers] == [{"ok": True}] * 2
+    assert len(shown) == 1
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["one after another", "at once"])
+def test_what_one_bridge_renews_the_other_takes(server: SignInServer, at_once: bool) -> None:
+    asked(server)
+
+    async def play() -> None:
+        async with signed_in(server) as one, signed_in(server) as other:
+            for lines in (one, other):
+                assert await lines.ask("vendor/thing", {}) == ANSWER
+            server.revoke()
+            async with anyio.create_task_group() as both:
+                for lines in (one, other):
+                    both.start_soon(ask, lines)
+                    if not at_once:
+                        await anyio.wait_all_tasks_blocked()
+
+    async def ask(lines: Lines) -> None:
+        assert await lines.ask("vendor/thing", {}) == ANSWER
+
+    anyio.run(play)
+    assert server.granted == ["authorization_code", "revoked", "refresh_token"]
+
+
+def test_of_two_bridges_that_start_at_once_one_asks_the_person(server: SignInServer) -> None:
+    shown: list[str] = []
+
+    async def browse(address: str) -> None:
+        shown.append(await anyio.to_thread.run_sync(visit, address))
+
+    async def ask() -> None:
+        async with signed_in(server, browse) as lines:
+            assert await lines.ask("vendor/thing", {}) == ANSWER
+
+    async def play() -> None:
+        async with anyio.create_task_group() as both:
+            both.start_soon(ask)
+            both.start_soon(ask)
+
+    anyio.run(play)
+    assert len(shown) == server.clients == 1
+
+
+def test_who_waits_for_another_bridge_in_vain_is_told_so(
+    server: SignInServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(server)
+    server.revoke()
+    monkeypatch.setattr(oauth, "SIGN_IN_LIMIT", 0.1)
+    (path,) = folder.glob("*.lock")
+    with path.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        answers, _ = asked(server)
+    assert (
+        "another abp-bridge has been waiting for you to sign in" in (answers[0]["error"]["message"])
+    )
+    answers, _ = asked(server)
+    assert answers[0] == ANSWER | {"id": 0}
+
+
+def test_a_server_that_gives_no_token_in_time_is_named(
+    server: SignInServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(server)
+    server.revoke()
+    server.is_silent = True
+    monkeypatch.setattr(oauth, "STEP_LIMIT", 0.5)
+    answers, _ = asked(server)
+    assert answers[0]["error"]["message"].startswith("signing in failed: 127.0.0.1: ")
+    server.is_silent = False
+    answers, shown = asked(server)
+    assert answers[0] == ANSWER | {"id": 0}
+    assert shown == []
+
+
+def test_a_sign_in_that_cannot_be_kept_is_good_for_as_long_as_the_bridge_runs(
+    server: SignInServer, folder: Path
+) -> None:
+    folder.parent.mkdir(parents=True)
+    folder.write_text("no folder")
+    shown: list[str] = []
+
+    async def browse(address: str) -> None:
+        shown.append(await anyio.to_thread.run_sync(visit, address))
+
+    async def play() -> None:
+        async with signed_in(server, browse) as lines:
+            assert await lines.ask("vendor/thing", {}) == ANSWER
+            server.revoke()
+            assert await lines.ask("vendor/thing", {}) == ANSWER
+
+    anyio.run(play)
+    assert len(shown) == 1
+    assert server.granted == ["authorization_code", "revoked", "refresh_token"]
+
+
+def test_a_call_that_takes_long_keeps_no_other_from_the_server(server: SignInServer) -> None:
+    asked(server)
+    second = threading.Event()
+
+    def on_asked(message: Json) -> None:
+        if message["method"] == "vendor/long":
+            assert second.wait(20)
+        else:
+            second.set()
+
+    server.on_asked = on_asked
+
+    async def play() -> None:
+        async with signed_in(server) as lines:
+            for id, method in ((1, "vendor/long"), (2, "vendor/thing")):
+                await lines.say({"jsonrpc": "2.0", "id": id, "method": method, "params": {}})
+            answers = [await lines.hear() for _ in range(2)]
+            assert ANSWER in answers
+            assert {**ANSWER, "id": 2} in answers
+
+    anyio.run(play)
 
 
 def test_a_refusal_in_the_browser_is_the_answer(server: SignInServer, folder: Path) -> None:
@@ -182,7 +368,7 @@ def test_a_keyring_keeps_them_where_there_is_one(
     asked(server)
     _, shown = asked(server)
     assert shown == []
-    assert not folder.exists()
+    assert [each.suffix for each in folder.iterdir()] == [".lock"]
     ((service, _name), text) = next(iter(kept.items()))
     assert service == "abp-bridge"
     assert json.loads(text)["tokens"]["access_token"] == server.token
@@ -201,7 +387,7 @@ def test_a_keyring_that_is_locked_is_done_without(
     asked(server)
     _, shown = asked(server)
     assert shown == []
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.glob("*.json"))) == 1
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"tokens": 7, "client": {"redirect_uris": [1]}}'])
@@ -209,7 +395,7 @@ def test_a_file_that_cannot_be_read_is_as_none(
     server: SignInServer, folder: Path, text: str
 ) -> None:
     asked(server)
-    (file,) = folder.iterdir()
+    (file,) = folder.glob("*.json")
     file.write_text(text)
     answers, shown = asked(server)
     assert answers[0]["result"] == {"ok": True}

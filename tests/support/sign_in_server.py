@@ -1,4 +1,5 @@
-"""A server over HTTP that wants a sign-in: its own authorization server, on the same port.
+"""A server over HTTP that wants a sign-in: its own authorization server, on the same port. A
+refresh token can be used once.
 
 Who opens its address to sign in is signed in at once, or refused.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ Json = Any
 PLACES = {
     "issuer": "",
     "authorization_endpoint": "/authorize",
-    "token_endpoint": "/token",
+    "token_endpoint": "/oauth/token",
     "registration_endpoint": "/register",
 }
 KNOWN = {"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
@@ -34,6 +35,11 @@ class SignInServer:
         granted: The grant types of the tokens it gave, in that order.
         lifetime: Of a token, in seconds.
         refuses: Whether it lets nobody in.
+        takes_none: Whether it takes no token, not even its own.
+        scope: What a token must be good for.
+        is_silent: Whether who wants a token gets no answer.
+        on_asked: Called with each request that has a token.
+        refused: How many requests had no token, or another.
         clients: How many have registered.
     """
 
@@ -41,8 +47,15 @@ class SignInServer:
     granted: list[str] = field(default_factory=list)
     lifetime: int = 3_600
     refuses: bool = False
+    takes_none: bool = False
+    scope: str | None = None
+    is_silent: bool = False
+    on_asked: Callable[[Json], None] = lambda asked: None
+    refused: int = 0
     clients: int = 0
     challenge: str = ""
+    renewals: int = 0
+    granted_scope: str | None = None
 
     @property
     def url(self) -> str:
@@ -52,6 +65,10 @@ class SignInServer:
     def token(self) -> str:
         """The only one that it takes now."""
         return f"tok-{len(self.granted)}-secret"
+
+    def revoke(self) -> None:
+        """Take the token no longer that it has given."""
+        self.granted.append("revoked")
 
     def answer(self, request: Request) -> Reply:
         path = request.parts.path
@@ -65,12 +82,21 @@ class SignInServer:
         if path == "/register":
             self.clients += 1
             return json_reply({**request.json, "client_id": f"client-{self.clients}"}, 201)
-        if path == "/token":
-            return json_reply(self.grant(first_values(request.body.decode())))
+        if path == "/oauth/token" and self.is_silent:
+            return Reply(on_left=lambda: None)
+        if path == "/oauth/token":
+            granted = self.grant(first_values(request.body.decode()))
+            return json_reply(granted, 400 if "error" in granted else 200)
         if path != "/mcp" or request.method != "POST":
             return json_reply({}, 404)
-        if request.headers["authorization"] != f"Bearer {self.token}" or not self.granted:
+        given = request.headers["authorization"]
+        if self.takes_none or not self.granted or given != f"Bearer {self.token}":
+            self.refused += 1
             return json_reply({}, 401)
+        if self.scope is not None and self.scope != self.granted_scope:
+            wanted = f'Bearer error="insufficient_scope", scope="{self.scope}"'
+            return Reply(b"{}", status=403, headers={"WWW-Authenticate": wanted})
+        self.on_asked(request.json)
         return json_reply({"jsonrpc": "2.0", "id": request.json["id"], "result": {"ok": True}})
 
     def grant(self, given: dict[str, str]) -> Json:
@@ -78,15 +104,16 @@ class SignInServer:
             digest = hashlib.sha256(given["code_verifier"].encode()).digest()
             assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == self.challenge
             assert given["code"] == "the-code"
-        else:
-            assert given["refresh_token"] == "renew"
+        elif given["refresh_token"] != f"renew-{self.renewals}":
+            return {"error": "invalid_grant"}
         self.granted.append(given["grant_type"])
-        token = {"access_token": self.token, "refresh_token": "renew"}
+        self.renewals += 1
+        token = {"access_token": self.token, "refresh_token": f"renew-{self.renewals}"}
         return {**token, "token_type": "Bearer", "expires_in": self.lifetime}
 
     def sign_in(self, asked: dict[str, str]) -> str:
         """Where a browser is sent on to, when its person signs in as it is `asked` to."""
-        self.challenge = asked["code_challenge"]
+        self.challenge, self.granted_scope = asked["code_challenge"], asked.get("scope")
         brought = {"error": "access_denied"} if self.refuses else {"code": "the-code"}
         return f"{asked['redirect_uri']}?{urlencode({**brought, 'state': asked['state']})}"
 

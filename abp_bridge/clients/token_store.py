@@ -1,0 +1,259 @@
+"""Where what a sign-in to a server brought is kept for the next time, and for the other bridges of
+this user: the system's keyring, else a file that only this user reads.
+
+Owns the files and the lock; it sends nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+from mcp.client.auth import OAuthFlowError
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import BaseModel, ValidationError
+
+from abp_bridge.core.json_text import parse
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_number, as_object
+from abp_bridge.rpc.file_lock import lock, wait_for_lock
+
+logger = logging.getLogger(__name__)
+
+EARLY = 30.0  # seconds before its end a token counts as over: it has a way to go
+SERVICE = "abp-bridge"  # in the keyring
+
+
+class Places(BaseModel):
+    """Where a token is renewed, and for what."""
+
+    server: str | None = None
+    metadata: OAuthMetadata | None = None
+    resource: ProtectedResourceMetadata | None = None
+
+
+class _Vault(Protocol):
+    """Where one text is kept. Both may wait, and run in a thread."""
+
+    def read(self) -> str | None: ...
+
+    def write(self, text: str) -> None: ...
+
+
+class TokenStore:
+    """What signing in to one server brought: the SDK's `TokenStorage`.
+
+    The SDK takes a stored token for one that never ends, and looks for where one is renewed at the
+    server itself: so its end and the places that were found are kept too.
+
+    """
+
+    def __init__(self, url: str) -> None:
+        name = hashlib.blake2b(url.encode(), digest_size=16).hexdigest()
+        self._vault = _find_vault(name)
+        self._lock = _data_folder() / f"{name}.lock"
+        self._kept: JsonObject = {}
+        self._is_shared = True  # that it could be written, as far as it was tried
+        self._refused: str | None = None
+        self._may_renew = True
+        self.read()
+
+    def read(self) -> None:
+        """See what is kept now: another bridge may have signed in, or renewed a token. It may wait
+        for a keyring, and is called in a thread.
+        """
+        if not self._is_shared:
+            return
+        try:
+            self._kept = as_object(parse(self._vault.read() or "{}"))
+        except ValueError:
+            self._kept = {}
+
+    @contextlib.asynccontextmanager
+    async def lock(self, wait: float) -> AsyncIterator[None]:
+        """Be the only one of this user's bridges that signs in or renews: a token that two renew is
+        taken for stolen by some servers.
+
+        Args:
+            wait: Seconds that another may take to sign in.
+
+        Raises:
+            OAuthFlowError: Another took longer.
+        """
+        with contextlib.ExitStack() as opened:
+            if os.name == "posix":
+                try:
+                    descriptor = _open(self._lock)
+                    opened.callback(os.close, descriptor)
+                    await _lock(descriptor, wait)
+                except TimeoutError:
+                    words = "another abp-bridge has been waiting for you to sign in: do that first"
+                    raise OAuthFlowError(words) from None
+                except OSError as problem:  # some networks' folders
+                    logger.info("a sign-in cannot be locked: %s", problem)
+            yield
+
+    @property
+    def port(self) -> int | None:
+        """Of the address that the server knows for this client: some take no other."""
+        uris = as_object(self._kept.get("client")).get("redirect_uris")
+        first = uris[0] if isinstance(uris, list) and uris else None
+        return urlsplit(first).port if isinstance(first, str) else None
+
+    @property
+    def end(self) -> float | None:
+        """When the access token counts as over, in seconds since 1970."""
+        end = as_number(self._kept.get("end"))
+        return None if end is None else end - EARLY
+
+    @property
+    def places(self) -> Places:
+        """Where a token is renewed, as it was found when the person signed in."""
+        return _validated(Places, self._kept.get("places")) or Places()
+
+    def refuse(self, token: str, *, may_renew: bool) -> None:
+        """The server does not take this access token, whatever its end; where it may not be
+        renewed, somebody has to sign in.
+        """
+        self._refused, self._may_renew = token, may_renew
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """The tokens, of which an access token that is over or was refused is empty."""
+        tokens = as_object(self._kept.get("tokens"))
+        was_refused = self._refused is not None and tokens.get("access_token") == self._refused
+        if was_refused and not self._may_renew:
+            return None
+        if was_refused or (self.end is not None and time.time() > self.end):
+            tokens = {**tokens, "access_token": ""}
+        return _validated(OAuthToken, tokens)
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep these tokens, and when they end."""
+        end = None if tokens.expires_in is None else time.time() + tokens.expires_in
+        await self._write(tokens=tokens.model_dump(mode="json", exclude_none=True), end=end)
+
+    async def set_places(self, places: Places) -> None:
+        """Keep where a token is renewed."""
+        if places != self.places:
+            await self._write(places=places.model_dump(mode="json", exclude_none=True))
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Who this client is for the server."""
+        return _validated(OAuthClientInformationFull, self._kept.get("client"))
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep who this client is for the server."""
+        await self._write(client=client_info.model_dump(mode="json", exclude_none=True))
+
+    async def _write(self, **members: JsonValue) -> None:
+        self._kept = {**self._kept, **members}
+        try:
+            await anyio.to_thread.run_sync(self._vault.write, json.dumps(self._kept))
+            self._is_shared = True
+        except OSError as problem:
+            logger.warning("you will have to sign in again the next time: %s", problem)
+            self._is_shared = False
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+async def _lock(descriptor: int, wait: float) -> None:
+    try:
+        lock(descriptor)
+    except BlockingIOError:
+        with anyio.fail_after(wait):
+            await wait_for_lock(descriptor)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _validated(model: type[Model], value: JsonValue) -> Model | None:
+    try:
+        return model.model_validate(value) if value else None
+    except ValidationError:  # of another version of ours: as if there were none
+        return None
+
+
+def _find_vault(name: str) -> _Vault:
+    """The system's keyring where there is one, else a file."""
+    file = _File(_data_folder() / f"{name}.json")
+    try:
+        keyring: Any = importlib.import_module("keyring")  # of the extra `keyring`
+        return _Keyring(keyring, name, file) if keyring.get_keyring().priority > 0 else file
+    except Exception as problem:  # none of its kinds of trouble keeps anybody from signing in
+        logger.debug("there is no keyring: %s", type(problem).__name__)
+        return file
+
+
+def _data_folder() -> Path:
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    return Path(base) / "abp-bridge/sign-ins"
+
+
+class _Keyring:
+    def __init__(self, keyring: Any, name: str, file: _File) -> None:
+        self._keyring = keyring
+        self._name = name
+        self._file = file
+
+    def read(self) -> str | None:
+        try:
+            found = self._keyring.get_password(SERVICE, self._name)
+        except Exception as problem:
+            self._warn(problem)
+            found = None
+        return found if isinstance(found, str) else self._file.read()
+
+    def write(self, text: str) -> None:
+        try:
+            self._keyring.set_password(SERVICE, self._name, text)
+        except Exception as problem:
+            self._warn(problem)
+            self._file.write(text)
+
+    def _warn(self, problem: Exception) -> None:
+        logger.warning("the keyring cannot be used (%s): a file is", type(problem).__name__)
+
+
+class _File:
+    """Of which nobody else reads a byte, at any moment."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> str | None:
+        try:
+            return self._path.read_text()
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def write(self, text: str) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(dir=self._path.parent)  # which has the mode 0600
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(text)
+            Path(name).replace(self._path)
+        except BaseException:  # a cancellation too: no half of a token stays; it is raised again
+            Path(name).unlink(missing_ok=True)
+            raise
