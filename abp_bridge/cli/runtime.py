@@ -64,7 +64,7 @@ def _arguments(row: Setting) -> dict[str, Any]:
     """How argparse has this row's option."""
     if row.choices is not None:
         alone = {"nargs": "?", "const": row.const} if row.const is not None else {}
-        return {"choices": row.choices, **alone}
+        return {"choices": row.choices, "type": str.lower, **alone}
     if row.const is not None:
         return {"action": "store_const", "const": row.const}
     if row.repeated:

@@ -55,12 +55,12 @@ def read_listen(text: str) -> int:
 
 
 def read_choice(*choices: str) -> Callable[[str], str]:
-    """What reads one of these words."""
+    """What reads one of these words, in capitals too."""
 
     def read(text: str) -> str:
-        if text not in choices:
+        if text.lower() not in choices:
             raise ValueError(f"it must be {', '.join(choices[:-1])} or {choices[-1]}")
-        return text
+        return text.lower()
 
     return read
 

@@ -687,6 +687,13 @@ def test_a_level_that_there_is_not_is_said() -> None:
     assert "ABP_LOG_LEVEL cannot be used: it must be debug, info," in ended.stderr
 
 
+def test_a_level_may_be_in_capitals() -> None:
+    asked = bridge("serve", "--log-level", "ERROR", ABP_LOG_LEVEL="Debug")
+    assert (asked.returncode, asked.stderr) == (0, "")
+    meant = bridge("serve", ABP_LOG_LEVEL="ERROR")
+    assert (meant.returncode, meant.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("name", ["serve", "acp", "demo", "ask", "matrix", "replay", "trace"])
 def test_every_command_takes_the_options(name: str) -> None:
     words = bridge(name, "--help").stdout
