@@ -53,6 +53,8 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT = 30.0  # seconds to be let in; how long an answer may take, the host decides
 FAREWELL = 0.5  # seconds for the end of a session to be told: a host kills us after two
 ROOM = 64 * 2**20  # bytes of one line, and of those that wait: as the proxy's own
+PAUSES = (0.5, 1.0, 2.0)  # seconds before an answer that did not arrive is sent again
+PASSING = frozenset({429, 502, 503, 504})  # statuses of a server that may be there again soon
 UNREACHABLE = -32000  # the code of a request that never reached the server, as in the SDK
 
 
@@ -140,33 +142,62 @@ class _HttpClient(httpx2.AsyncClient):
             await self._changed.wait()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request; what keeps it from its server comes back as its answer."""
-        error: JsonObject = {"code": UNREACHABLE}
-        tells = False
+        """Send a request; what keeps it from its server comes back as its answer. What somebody has
+        answered is sent again where it did not arrive: the server takes it once.
+        """
+        message: JsonObject = {}
         if request.method == "POST":
             with suppress(ValueError):
-                tells = _tells(as_object(parse(await request.aread())))
+                message = as_object(parse(await request.aread()))
+        tells, is_answer = _tells(message), bool(message) and "method" not in message
         try:
-            response = await super().send(request, **options)
+            for pause in (*PAUSES, None) if is_answer else (None,):
+                response, may_arrive = await self._send(request, options)
+                if pause is None or not may_arrive:
+                    break
+                await anyio.sleep(pause)
             tells = tells and response.next_request is None  # which the SDK sends, where it may
-            if response.status_code < 400 or request.method != "POST" or _is_json(response):
-                return response
-            await response.aread()
-            status = response.status_code
-            words = f"the server answered with HTTP {status}: {label(response.text, 300)}"
-        except Exception as problem:
-            logger.debug("a request failed", exc_info=True)
-            status, failed = 502, "signing in failed"
-            if not isinstance(problem, OAuthFlowError):
-                failed, error = "the server cannot be reached", {**error, "data": UNREACHED}
-            words = f"{failed}: {label(str(problem) or type(problem).__name__, 300)}"
+            if is_answer and response.is_error:
+                logger.error("an answer did not reach the server, which may wait for it")
+            return response
         finally:
             if tells:
                 self._told += 1
                 self._changed.set()
+
+    async def _send(
+        self, request: httpx2.Request, options: Mapping[str, Any]
+    ) -> tuple[httpx2.Response, bool]:
+        """What the server answers, or what is said in its place; and whether the same may arrive
+        later.
+        """
+        error: JsonObject = {"code": UNREACHABLE}
+        has_begun = False  # with its answer
+        try:
+            response = await super().send(request, **options)
+            may_arrive = response.status_code in PASSING
+            if request.method != "POST" or (response.status_code < 400 and not _is_json(response)):
+                return response, may_arrive
+            has_begun = True
+            await _read(response)
+            if _is_json(response):
+                return response, may_arrive
+            status = response.status_code
+            words = f"the server answered with HTTP {status}: {label(response.text, 300)}"
+        except OAuthFlowError as problem:
+            status, may_arrive = 502, False
+            words = f"signing in failed: {label(str(problem), 300)}"
+        except Exception as problem:
+            logger.debug("a request failed", exc_info=True)
+            status, may_arrive = 502, True
+            failed = (
+                "the server's answer broke off" if has_begun else "the server cannot be reached"
+            )
+            error = error if has_begun else {**error, "data": UNREACHED}
+            words = f"{failed}: {label(str(problem) or type(problem).__name__, 300)}"
         logger.warning("%s", words)
         body = {"jsonrpc": "2.0", "id": None, "error": {**error, "message": words}}
-        return httpx2.Response(status, json=body, request=request)
+        return httpx2.Response(status, json=body, request=request), may_arrive
 
 
 def _tells(message: JsonObject) -> bool:
@@ -175,6 +206,15 @@ def _tells(message: JsonObject) -> bool:
     """
     cancels = message.get("method") == "notifications/cancelled"
     return not cancels and ("method" not in message or "id" not in message)
+
+
+async def _read(response: httpx2.Response) -> None:
+    """Read it whole: the SDK would, but a body that breaks off ends all that it carries."""
+    try:
+        await response.aread()
+    except BaseException:  # a cancellation too; it is raised again
+        await response.aclose()
+        raise
 
 
 def _is_json(response: httpx2.Response) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.http_server import Reply
 from support.sql_server import BIG, SERVER, TOKEN, TOOL, SqlServer, sql_server
 
 from abp_bridge.clients import mcp
@@ -189,6 +190,67 @@ def test_a_refusal_is_told_with_its_status_and_ends_nothing() -> None:
                 assert "HTTP 401: no token" in answer["error"]["message"]
 
     played(play)
+
+
+GZIP = {"Content-Encoding": "gzip"}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(b'{"jsonrpc": "2.0", "id": 1, "result"', breaks_off=True),
+        Reply(b'{"jsonrpc": "2.0", "id": 1, "error"', status=400, breaks_off=True),
+        Reply(b"no", "text/plain", 500, breaks_off=True),
+        Reply(b"no gzip", headers=GZIP),
+        Reply(b"no gzip", "text/plain", 500, headers=GZIP),
+    ],
+)
+def test_an_answer_that_breaks_off_is_an_error_and_no_end(reply: Reply) -> None:
+    async def play(server: SqlServer) -> None:
+        async with connected(server.url) as lines:
+            server.instead = [reply]
+            error = (await lines.ask("tools/list", {"_meta": ENVELOPE}))["error"]
+            assert "the server's answer broke off" in error["message"]
+            assert "data" not in error
+            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE}, 2)
+
+    played(play)
+
+
+BUSY = Reply(b"busy", "text/plain", 503)
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_what_a_person_answers_is_sent_until_it_arrives(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp, "PAUSES", (0.0, 0.0, 0.0))
+    answer = {"jsonrpc": "2.0", "id": 7, "result": {"action": "accept", "content": {}}}
+
+    async def play(server: SqlServer) -> None:
+        server.to_answers = [BUSY] * failures
+        async with connected(server.url) as lines:
+            await lines.say(answer)
+            await lines.ask("tools/list", {"_meta": ENVELOPE})
+        assert [said for _, said in server.heard if said == answer] == [answer] * (failures + 1)
+
+    played(play)
+
+
+def test_an_answer_that_never_arrives_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(mcp, "PAUSES", (0.0,))
+
+    async def play(server: SqlServer) -> None:
+        server.to_answers = [BUSY] * 2
+        async with connected(server.url) as lines:
+            await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
+            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
+        assert server.to_answers == []
+
+    played(play)
+    assert "an answer did not reach the server" in caplog.text
 
 
 def test_a_server_that_is_not_there_is_an_error_and_no_end() -> None:

@@ -42,7 +42,7 @@ class Request:
 @dataclass(frozen=True)
 class Reply:
     """What is answered. With `on_left` there is more to come, and never comes: that is called once
-    whoever asked has gone.
+    whoever asked has gone. With `breaks_off` the connection ends before all has come.
     """
 
     body: bytes = b""
@@ -50,6 +50,7 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     on_left: Callable[[], None] | None = None
+    breaks_off: bool = False
 
 
 def json_reply(value: Json, status: int = 200) -> Reply:
@@ -76,7 +77,8 @@ def serving(answer: Callable[[Request], Reply], port: int = 0) -> Iterator[str]:
             reply = answer(Request(self.command, self.path, self.headers, body))
             self.send_response(reply.status)
             self.send_header("Content-Type", reply.kind)
-            length = len(reply.body) + (reply.on_left is not None)
+            length = len(reply.body) + (reply.on_left is not None or reply.breaks_off)
+            self.close_connection = reply.breaks_off
             self.send_header("Content-Length", str(length))
             for name, value in reply.headers.items():
                 self.send_header(name, value)

@@ -42,7 +42,8 @@ BIG = 12345678901234567890123
 @dataclass
 class SqlServer:
     """A running one: what it `ran`, and each message that it `heard` with its headers. Without a
-    `token` it lets anybody in. Where it has `moved`, its address leads to another.
+    `token` it lets anybody in. Where it has `moved`, its address leads to another. The next of its
+    replies, or of those to answers, are what stands in `instead` or `to_answers`.
     """
 
     url: str = ""
@@ -50,6 +51,8 @@ class SqlServer:
     ran: list[str] = field(default_factory=list)
     heard: list[tuple[Mapping[str, str], Json]] = field(default_factory=list)
     moved: bool = False
+    instead: list[Reply] = field(default_factory=list)
+    to_answers: list[Reply] = field(default_factory=list)
 
     def sign(self, query: str) -> str:
         return hmac.new(KEY, query.encode(), hashlib.sha256).hexdigest() + '"\\ü\u2028'
@@ -63,6 +66,10 @@ class SqlServer:
             return Reply(status=307, headers={"Location": "/mcp/"})
         message = request.json
         self.heard.append((dict(request.headers), message))
+        if "method" not in message and self.to_answers:
+            return self.to_answers.pop(0)
+        if self.instead:
+            return self.instead.pop(0)
         if "id" not in message or "method" not in message:
             return Reply(status=202)
         return json_reply({"jsonrpc": "2.0", "id": message["id"], **self.answer(message)})
