@@ -42,6 +42,7 @@ from pydantic import BaseModel
 
 from abp_bridge import VERSION
 from abp_bridge.clients.lines import (
+    ASKED_TWICE,
     FAREWELL,
     MAX_WAITING,
     NO_MESSAGE,
@@ -322,6 +323,10 @@ class _Messages:
         if isinstance(method, str) and "id" not in message:
             self._on_notification(method, params)
         elif isinstance(method, str) and is_id(id):
+            if id in self._open:
+                self._listener.on_malformed(ASKED_TWICE)
+                return None
+            self._open[id] = anyio.CancelScope()  # it may be taken back before the SDK has begun
             return {**message, "params": {"id": id, "params": params}}  # `answer` wants both
         elif "method" not in message and is_id(id) and _is_answer(message):
             return message
@@ -342,15 +347,14 @@ class _Messages:
         Raises:
             RequestError: It is answered with this error.
         """
-        scope = self._open[params["id"]] = anyio.CancelScope()
         try:
-            with scope:
+            with self._open[params["id"]]:
                 return await self._listener.on_request(method, params["params"])
         except RemoteError as problem:
             words = as_text(problem.error.get("message"))
             raise RequestError(problem.code, words, problem.data) from None
         finally:
-            self._open.pop(params["id"], None)
+            del self._open[params["id"]]
             self._idle.set()
             self._idle = anyio.Event()
         raise RequestError(REQUEST_CANCELLED, "the request was taken back")

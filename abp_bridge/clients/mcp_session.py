@@ -27,12 +27,14 @@ from mcp_types import (
     CONNECTION_CLOSED,
     Implementation,
     JSONRPCMessage,
+    JSONRPCRequest,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
 
 from abp_bridge import VERSION
 from abp_bridge.clients.lines import (
+    ASKED_TWICE,
     FAREWELL,
     MAX_WAITING,
     NO_MESSAGE,
@@ -52,6 +54,7 @@ from abp_bridge.rpc.connection import (
     ConnectionClosedError,
     RemoteError,
 )
+from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
@@ -296,6 +299,7 @@ class _Dispatcher(JSONRPCDispatcher):
     def __init__(self, source: Any, sink: Any, listener: ServerListener) -> None:
         super().__init__(source, sink)
         self.ended = anyio.Event()
+        self.open: set[Id] = set()  # of its requests
         self._listener = listener
         self._answering = 0
         self._idle = anyio.Event()
@@ -332,12 +336,13 @@ class _Dispatcher(JSONRPCDispatcher):
         except RemoteError as problem:
             raise MCPError(problem.code, str(problem.error.get("message"))) from None
 
-    async def _handle_request(self, *arguments: Any, **named: Any) -> None:
+    async def _handle_request(self, req: JSONRPCRequest, *arguments: Any, **named: Any) -> None:
         """The SDK's, which writes the answer too, turns after it has it."""
         self._answering += 1
         try:
-            await super()._handle_request(*arguments, **named)
+            await super()._handle_request(req, *arguments, **named)
         finally:
+            self.open.discard(req.id)
             self._answering -= 1
             if not self._answering:
                 self._idle.set()
@@ -359,7 +364,13 @@ async def _carry_in(
     async with inward:
         with suppress(anyio.BrokenResourceError):  # the session is over: nobody waits for more
             while (given := await reader.receive()) is not None:
-                if (message := _read(given, listener)) is not None:
+                message = _read(given, listener)
+                if isinstance(message, JSONRPCRequest):
+                    if message.id in dispatcher.open:  # the SDK would answer it twice
+                        listener.on_malformed(ASKED_TWICE)
+                        continue
+                    dispatcher.open.add(message.id)
+                if message is not None:
                     await inward.send(SessionMessage(message))
         dispatcher.ended.set()
     listener.on_end()
