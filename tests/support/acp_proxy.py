@@ -85,6 +85,7 @@ def form(message: str = "Well?", required: list[str] | None = None, **properties
 
 
 CONFIRM = form(ok={"type": "boolean"})
+YES, NO = "Well", "No, do not"  # its answers: a yes is named by what is asked
 
 
 @asynccontextmanager

@@ -1,34 +1,37 @@
 """The agent's own questions that its client cannot show: the proxy asks them itself, by buttons,
 and answers the agent. Which lines of the agent are such questions is decided here too; what the
 apps ask goes another way (`mcp_endpoint`).
+
+A server behind the agent may ask so, and take an error, or the end of the agent, to mean that
+nobody can be asked: so what nobody answers is a `cancel`, also when the client leaves.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, as_object
-from abp_bridge.core.question import AnsweredBy, Outcome
+from abp_bridge.core.question import AnsweredBy, Kind, Outcome
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.host_words import encode_account
-from abp_bridge.protocols.mcp.server_elicitation import decode_form, encode_reply
+from abp_bridge.protocols.mcp.server_elicitation import decode_question, encode_answer
 from abp_bridge.proxies.elicitor import ElicitorApi
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
-from abp_bridge.rpc.errors import respond_internal_error
 from abp_bridge.rpc.protocol import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
     MAX_DEPTH,
     Id,
     JsonRpcProtocol,
     Notification,
     Request,
+    dump,
     is_id,
 )
 
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
     from abp_bridge.interfaces.host import HostSurfaces
     from abp_bridge.proxies.acp.sessions import SessionTable
+
+logger = logging.getLogger(__name__)
 
 MAX_OPEN = 100  # questions of the agent's own at once: each holds a task and a card
 
@@ -67,12 +72,14 @@ class AgentQuestions:
     ) -> None:
         self.agent_name = agent_name
         self.modes: Sequence[str] = ()  # of elicitation, that are ours to ask
+        self._writer = writer
         self._injected = InjectedConnection(protocol, writer, on_message=self._on_message)
         self._sessions = sessions
         self._make_elicitor = make_elicitor
         self._tasks = tasks
         self._open: dict[Id, anyio.CancelScope] = {}
         self._serial = 0
+        self._ended = False
 
     async def run(self) -> None:
         """Take questions and write answers until cancelled."""
@@ -96,7 +103,7 @@ class AgentQuestions:
             or is_deeper(params, MAX_DEPTH - 1)
         ):
             return False
-        if len(self._open) < MAX_OPEN:
+        if len(self._open) < MAX_OPEN and not self._ended:
             self._open.setdefault(id, anyio.CancelScope())
         await self._injected.feed({"id": id, "method": ELICIT, "params": params})
         return True
@@ -109,6 +116,17 @@ class AgentQuestions:
         await self._injected.feed({"method": acp.CANCEL_REQUEST, "params": params})
         return True
 
+    def end(self) -> None:
+        """Nobody can be asked any more: what is open is cancelled at once, as far as the agent
+        reads.
+        """
+        self._ended = True
+        for id, scope in self._open.items():
+            scope.cancel()
+            result = _encode_cancelled("its client has left")
+            self._writer.write_last(dump({"jsonrpc": "2.0", "id": id, "result": result}))
+        self._open.clear()
+
     def _on_message(self, message: Request | Notification) -> None:
         params = as_object(message.params)
         if isinstance(message, Notification):
@@ -118,22 +136,26 @@ class AgentQuestions:
         elif (scope := self._open.get(message.id)) is not None:
             self._tasks.start_soon(self._answer, message.id, params, scope)
         else:
-            self._injected.connection.respond_error(
-                message.id, INVALID_REQUEST, f"{MAX_OPEN} questions of this agent are open already"
-            )
+            reason = f"{MAX_OPEN} questions of this agent are open already"
+            self._injected.connection.respond(message.id, _encode_cancelled(reason))
 
     async def _answer(self, id: Id, params: JsonObject, scope: anyio.CancelScope) -> None:
-        connection = self._injected.connection
+        result = _encode_cancelled("asking it failed")
         with scope:
             try:
-                connection.respond(id, await self._ask(params))
+                result = await self._ask(params)
             except RemoteProtocolError as problem:
-                connection.respond_error(id, INVALID_PARAMS, str(problem))
+                result = _encode_cancelled(str(problem))
             except Exception:
-                respond_internal_error(connection, id, ELICIT)
+                logger.exception("a question of the agent's is cancelled: asking it failed")
+        if self._open.get(id) is not scope:  # all has ended
+            return
         del self._open[id]
+        connection = self._injected.connection
         if scope.cancelled_caught:
             connection.respond_error(id, acp.REQUEST_CANCELLED, "the question was cancelled")
+        else:
+            connection.respond(id, result)
 
     async def _ask(self, params: JsonObject) -> JsonObject:
         """Ask what the agent asks, by buttons: the result it gets.
@@ -146,7 +168,10 @@ class AgentQuestions:
         if session is None:
             return _encode_cancelled(OUTSIDE)
         self._serial += 1
-        question = decode_form(params, id=f"own-{self._serial}", origin=self.agent_name)
+        id = f"own-{self._serial}"
+        question = decode_question(params, id=id, origin=self.agent_name, destructive=False)
+        if question.kind is Kind.CONFIRM:  # often of a server behind the agent, before it destroys
+            question = replace(question, destructive=True)
         session.elicitor = session.elicitor or self._make_elicitor(session.surfaces)
         answer = await session.elicitor.ask(question)
         outcome = answer.outcome
@@ -160,7 +185,7 @@ class AgentQuestions:
             notAsked=answer.metadata.get("notAsked"),
             notChangeable=answer.metadata.get("notChangeable"),
         )
-        return encode_reply(question, outcome, answer.content) | account
+        return encode_answer(question, replace(answer, outcome=outcome)) | account
 
 
 def _encode_cancelled(reason: str) -> JsonObject:

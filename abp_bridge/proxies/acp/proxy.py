@@ -70,13 +70,21 @@ async def run_proxy(
         router = Router(injected, sessions, questions, endpoints)
         tasks.start_soon(injected.connection.run)
         tasks.start_soon(questions.run)
+
+        def on_client_end() -> None:
+            questions.end()
+            injected.close()
+
         carrier = Carrier(
             Direction(client[0], to_agent, router.from_client),
             Direction(agent[0], to_client, router.from_agent),
-            on_host_end=injected.close,
+            on_host_end=on_client_end,
             on_program_end=sessions.end_prompts,
         )
-        ended = await carrier.run(tasks)
+        try:
+            ended = await carrier.run(tasks)
+        finally:
+            questions.end()
         tasks.cancel_scope.cancel()
     return ended
 

@@ -25,6 +25,8 @@ from support.acp_harness import (
 from support.acp_proxy import (
     ACP,
     CONFIRM,
+    NO,
+    YES,
     compact,
     form,
     opened,
@@ -43,7 +45,7 @@ TAGS = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "
 
 
 FORMS = [
-    ("confirm", form(ok={"type": "boolean"}), ["No"], {"ok": False}),
+    ("confirm", CONFIRM, [YES], {"ok": True}),
     ("select", form(colour={"type": "string", "enum": COLOURS}), ["white"], {"colour": "white"}),
     (
         "titled",
@@ -90,7 +92,7 @@ async def test_an_agents_form_is_asked_by_buttons(
 
 @pytest.mark.anyio
 async def test_a_form_that_belongs_to_a_prompt_is_asked_in_its_session() -> None:
-    async with proxied(handler=pressing("Yes")) as client:
+    async with proxied(handler=pressing(YES)) as client:
         session = await opened(client)
         (said,) = await play(client, session, {**CONFIRM, "of": "prompt"})
         assert said["content"] == {"ok": True}
@@ -115,15 +117,33 @@ async def test_a_client_that_shows_no_labels_is_asked_yes_or_no() -> None:
 
 @pytest.mark.anyio
 async def test_what_nobody_chose_is_no_choice_for_an_agent() -> None:
-    async with proxied(handler=pressing("Yes"), env={"ABP_PERSON_FLOOR": "60000"}) as client:
+    async with proxied(handler=pressing(YES), env={"ABP_PERSON_FLOOR": "60000"}) as client:
         session = await opened(client)
         (said,) = await play(client, session, CONFIRM)
-        assert (said["action"], said.get("content"), said["_meta"]["abp"]["answeredBy"]) == (
-            "cancel",
-            None,
-            "host-policy",
-        )
+        assert (said["action"], said.get("content")) == ("cancel", None)
+        assert said["_meta"]["abp"]["answeredBy"] == "nobody"
         assert "no person was asked" in said["_meta"]["abp"]["reason"]
+
+
+@pytest.mark.anyio
+async def test_a_no_declines() -> None:
+    async with proxied(handler=pressing(NO)) as client:
+        session = await opened(client)
+        (said,) = await play(client, session, CONFIRM)
+        assert (said["action"], "content" in said) == ("decline", False)
+
+
+@pytest.mark.anyio
+async def test_a_yes_of_which_nobody_knows_who_gave_it_is_none() -> None:
+    """A client that nobody knows may approve all by itself, and a server behind the agent destroys
+    what it was asked about.
+    """
+    async with proxied(handler=pressing(YES), env={"ABP_PERSON_FLOOR": "0.01"}) as client:
+        session = await opened(client, name="nobody-knows-it")
+        (said,) = await play(client, session, CONFIRM)
+        assert (said["action"], said.get("content")) == ("cancel", None)
+        [asked] = client.wire.sent("session/request_permission")
+        assert labels(asked) == [NO, YES]
 
 
 @pytest.mark.anyio
@@ -142,9 +162,10 @@ async def test_an_agent_has_a_hundred_questions_at_once() -> None:
     async with proxied() as client:
         session = await opened(client)
         (said,) = await play(client, session, {"burst": CONFIRM["elicit"], "count": 101})
-        assert said["error"]["message"] == "100 questions of this agent are open already"
+        reason = said["result"]["_meta"]["abp"]["reason"]
+        assert reason == "100 questions of this agent are open already"
         asked = len(client.wire.sent("session/request_permission"))
-        client.handler = pressing("Yes")
+        client.handler = pressing(YES)
         (said,) = await play(client, session, CONFIRM)
         assert said["content"] == {"ok": True}, "those are over"
         assert asked == len(client.wire.sent("$/cancel_request")) == 100
@@ -160,16 +181,16 @@ async def test_an_agent_may_use_an_id_again() -> None:
             "params": {"sessionId": "s1", **CONFIRM["elicit"]},
         }
     )
-    async with proxied(handler=pressing("Yes", "No")) as client:
+    async with proxied(handler=pressing(YES, NO)) as client:
         session = await opened(client)
         said = await play(client, session, *[{"line": line, "id": "q"}] * 2)
-        assert [each["result"]["content"] for each in said] == [{"ok": True}, {"ok": False}]
+        assert [each["result"]["action"] for each in said] == ["accept", "decline"]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("arguments", [[], ["--app", "demo"]], ids=["no apps", "apps"])
 async def test_a_question_before_its_session_mutes_no_later_one(arguments: list[str]) -> None:
-    async with proxied(*arguments, handler=pressing("Yes")) as client:
+    async with proxied(*arguments, handler=pressing(YES)) as client:
         await client.initialize()
         result = await client.request(
             "session/new", {"cwd": "/", "mcpServers": [], "_meta": {"ask": CONFIRM["elicit"]}}
@@ -242,11 +263,12 @@ async def test_what_buttons_cannot_ask_is_cancelled_and_says_why(
 
 
 @pytest.mark.anyio
-async def test_a_form_that_is_none_is_an_error() -> None:
+async def test_a_form_that_is_none_is_a_cancel() -> None:
     async with proxied() as client:
         session = await opened(client)
         (said,) = await play(client, session, {"elicit": {"mode": "form", "message": 1}})
-        assert said["code"] == -32602
+        assert said["action"] == "cancel"
+        assert "an elicitation needs a message in words" in said["_meta"]["abp"]["reason"]
 
 
 @pytest.mark.anyio
@@ -346,7 +368,10 @@ ODD_QUESTIONS = {
 @pytest.mark.anyio
 @pytest.mark.parametrize("case", ODD_QUESTIONS)
 async def test_an_odd_question_is_asked_and_answered_by_its_id(case: str) -> None:
-    async with proxied(handler=pressing("Yes")) as client:
+    def allow(method: str, params: Json) -> Json:
+        return selected(params["options"][1]["optionId"])
+
+    async with proxied(handler=allow) as client:
         session = await opened(client)
         (said,) = await play(client, session, {"line": ODD_QUESTIONS[case], "id": "q"})
         assert said["result"]["content"] == {"ok": True}
@@ -398,7 +423,7 @@ async def test_an_answer_to_us_ends_our_question_however_it_is_written(case: str
         prompt = await client.start(session, json.dumps([CONFIRM, {"strays": True}]))
         asked = await client.asked("session/request_permission")
         await client.write(
-            write(asked["id"], compact(selected(asked["params"]["options"][0]["optionId"])))
+            write(asked["id"], compact(selected(asked["params"]["options"][1]["optionId"])))
         )
         await client.response(prompt)
         answer, strays = said_in(client, session)
@@ -407,7 +432,7 @@ async def test_an_answer_to_us_ends_our_question_however_it_is_written(case: str
 
 @pytest.mark.anyio
 async def test_a_prompt_with_an_escaped_name_is_a_prompt() -> None:
-    async with proxied(handler=pressing("Yes")) as client:
+    async with proxied(handler=pressing(YES)) as client:
         session = await opened(client)
         params = {"sessionId": session, "prompt": [{"type": "text", "text": json.dumps([CONFIRM])}]}
         line = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "session/prompt", "params": params})
@@ -423,7 +448,7 @@ async def test_answers_that_come_late_or_twice_go_no_further() -> None:
         session = await opened(client)
         prompt = await client.start(session, json.dumps([CONFIRM]))
         asked = await client.asked("session/request_permission")
-        yes = selected(asked["params"]["options"][0]["optionId"])
+        yes = selected(asked["params"]["options"][1]["optionId"])
         await client.send({"id": asked["id"], "result": yes})
         await client.response(prompt)
         await client.send({"id": asked["id"], "result": yes})
@@ -440,7 +465,7 @@ async def test_an_error_for_nobody_ends_no_question() -> None:
         asked = await client.asked("session/request_permission")
         await client.send({"id": None, "error": {"code": -32600, "message": "what?"}})
         await client.send(
-            {"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])}
+            {"id": asked["id"], "result": selected(asked["params"]["options"][1]["optionId"])}
         )
         await client.response(prompt)
         answer, strays = said_in(client, session)

@@ -176,6 +176,52 @@ def test_a_client_that_leaves_in_the_middle_of_a_question_leaves_nobody_behind()
         assert all(ends(int(pid)) for pid in children)
 
 
+# An agent that asks twice in a turn, and writes down what it is answered.
+ASKING = """
+import json
+import sys
+
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    match message.get("method"):
+        case "initialize":
+            say(id=message["id"], result={"protocolVersion": 1})
+        case "session/new":
+            say(id=message["id"], result={"sessionId": "s1"})
+        case "session/prompt":
+            for id in ("q1", "q2"):
+                say(id=id, method="elicitation/create", params=json.loads(sys.argv[2]))
+        case None:
+            with open(sys.argv[1], "a") as file:
+                file.write(line)
+"""
+
+
+@pytest.mark.parametrize("how", ["stdin", "SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_client_that_leaves_cancels_what_its_agent_asks(how: str, tmp_path: Path) -> None:
+    params = json.dumps({"sessionId": "s1", **CONFIRM["elicit"]})
+    answers = tmp_path / "answers"
+    with spawned(sys.executable, "-c", ASKING, str(answers), params) as proxy:
+        begin(proxy)
+        prompt(proxy, [])
+        for _ in range(2):
+            until(proxy, "session/request_permission")
+        if how == "stdin":
+            assert proxy.stdin is not None
+            proxy.stdin.close()
+        else:
+            proxy.send_signal(getattr(signal, how))
+        assert proxy.wait(PATIENCE) == 0
+    said = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert [(each["id"], each["result"]["action"]) for each in said] == [
+        ("q1", "cancel"),
+        ("q2", "cancel"),
+    ]
+
+
 def test_the_agents_stderr_is_ours_and_never_holds_it_up() -> None:
     with spawned(*AGENT) as proxy:
         begin(proxy)

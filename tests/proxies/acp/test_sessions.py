@@ -12,6 +12,7 @@ from support.acp_harness import (
 )
 from support.acp_proxy import (
     CONFIRM,
+    YES,
     ask,
     opened,
     play,
@@ -160,7 +161,7 @@ async def test_cancelling_the_turn_takes_the_question_down() -> None:
         assert len(client.wire.sent("session/request_permission")) == 1, (
             "nothing is asked in a turn that was cancelled"
         )
-        client.handler = pressing("Yes")
+        client.handler = pressing(YES)
         (said,) = await play(client, session, CONFIRM)
         assert said["content"] == {"ok": True}, "the next turn is another"
 
