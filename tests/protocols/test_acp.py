@@ -148,6 +148,16 @@ PROMPTS: dict[str, tuple[Json, str]] = {
         [{"type": "image", "data": "", "mimeType": "image/png"}, {"type": "text", "text": "hi"}],
         "hi",
     ),
+    "a link among texts": (
+        [
+            {"type": "text", "text": "/translate the notes in "},
+            {"type": "resource_link", "uri": "file:///notes.md", "name": "notes.md"},
+            {"type": "text", "text": "to German"},
+            {"type": "text", "text": "and soon"},
+        ],
+        "/translate the notes in file:///notes.md to German\nand soon",
+    ),
+    "links alone": ([{"type": "resource_link", "uri": "a:b"}] * 2, "a:b a:b"),
     "no blocks": ([], ""),
     "no list": ({"type": "text", "text": "hi"}, ""),
     "no objects": (["hi", 7, None, {"text": 7}], ""),
@@ -158,6 +168,12 @@ PROMPTS: dict[str, tuple[Json, str]] = {
 def test_the_words_of_a_prompt(case: str) -> None:
     prompt, words = PROMPTS[case]
     assert acp.prompt_text(prompt) == words
+
+
+def test_what_has_no_words_is_named_by_its_type() -> None:
+    types = ["image", "text", "resource", "image", 7, "resource_link"]
+    prompt: Json = [{"type": each} for each in types]
+    assert acp.unread_blocks([*prompt, "hi"]) == ["image", "resource", "unknown"]
 
 
 @given(prompt=junk)

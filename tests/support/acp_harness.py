@@ -271,16 +271,15 @@ class Client:
         ]
         return session
 
-    async def start(self, session: str, words: str) -> int:
+    async def start(self, session: str, words: str, *blocks: Json) -> int:
         """Begin a prompt: the id of its request."""
-        return await self.begin(
-            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": words}]}
-        )
+        prompt = [{"type": "text", "text": words}, *blocks]
+        return await self.begin("session/prompt", {"sessionId": session, "prompt": prompt})
 
-    async def prompt(self, session: str, words: str) -> tuple[str, str]:
+    async def prompt(self, session: str, words: str, *blocks: Json) -> tuple[str, str]:
         """One whole turn: (its stop reason, what the agent said in it)."""
         before = len(self.wire.lines)
-        response = await self.response(await self.start(session, words))
+        response = await self.response(await self.start(session, words, *blocks))
         told = [
             message["params"]
             for who, message in self.wire.lines[before:]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from abp_bridge.rpc.connection import JsonRpcConnection
 
 
-MAX_OPEN = 100  # requests of an agent's at once: each holds a task, and may hold a question
+MAX_OPEN = 100  # calls of an agent's at once: each holds a task, and may hold a question
 
 
 class AbpServer:
@@ -47,18 +47,18 @@ class AbpServer:
         self._tasks = tasks
         self._session: AbpSession | None = None
         self._serial = 0
-        self._open = 0  # requests that are not answered yet
+        self._open = 0  # calls that are not answered yet, and beginnings
 
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: what takes time runs as a task."""
         id = message.id if isinstance(message, Request) else None
-        if message.method in _METHODS and self._open >= MAX_OPEN:
+        if message.method in _LASTING and self._open >= MAX_OPEN:
             if id is not None:
-                words = f"{MAX_OPEN} requests are open: wait for one, or cancel a call."
+                words = f"{MAX_OPEN} calls are open: wait for one, or cancel one."
                 failure = encode_failure(Failure("RATE_LIMITED", words, retryable=True))
                 self._connection.respond(id, {"success": False, "error": failure})
         elif message.method in _METHODS:
-            self._open += 1
+            self._open += message.method in _LASTING
             params = as_object(message.params)
             self._tasks.start_soon(self._answer, id, message.method, params)
         elif id is not None:
@@ -77,7 +77,7 @@ class AbpServer:
             respond_internal_error(self._connection, id, method)
             return
         finally:
-            self._open -= 1
+            self._open -= method in _LASTING
         if id is not None and self._connection.is_open(id):
             self._connection.respond(id, result)
 
@@ -119,3 +119,5 @@ _METHODS: dict[str, Callable[[AbpServer, str, JsonObject], Awaitable[JsonValue]]
     "capabilities/cancel": AbpServer._cancel,
     "shutdown": AbpServer._shut_down,
 }
+# What may wait for a person, or for an app. The others end that, or take no time.
+_LASTING = frozenset({"initialize", "capabilities/call"})

@@ -63,6 +63,7 @@ _NOT_TAKEN = (
     "*No question is open any more: what you wrote was not taken as an answer, and nobody got it.*"
     "\n\n"
 )
+_UNREAD = "A command takes text and links: it was not begun, as this came with it: {}."
 _NO_CALL = "no call runs which the next prompt, as the answer, could go on with"
 _STILL_OPEN = (
     "*A question is open: answer it, or `/decline` or `/cancel` it. Until then there are only"
@@ -246,7 +247,8 @@ class AcpSession:
         help. Cancelling it cancels the app's call.
 
         Args:
-            prompt: The content blocks as the client sent them; only their text counts.
+            prompt: The content blocks as the client sent them. A command with others than text
+                and links is refused.
         """
         if self._was_prompted:
             self.on_return()
@@ -261,7 +263,7 @@ class AcpSession:
             turn = self._go_on()
         else:
             turns.begin(TURN)
-            turn = self._begin(acp.prompt_text(prompt))
+            turn = self._begin(acp.prompt_text(prompt), acp.unread_blocks(prompt))
         try:
             await turn
         finally:
@@ -274,8 +276,10 @@ class AcpSession:
         if self._running is not None:
             self._say(await self._attend(self._running))
 
-    async def _begin(self, text: str) -> None:
-        """With what was typed; before that, what the call of the turn before has come to."""
+    async def _begin(self, text: str, unread: Sequence[str]) -> None:
+        """With what was typed, beside blocks of the types `unread`; before that, what the call of
+        the turn before has come to.
+        """
         running, is_command = self._running, text.startswith("/")
         if running is not None:
             if not is_command:
@@ -287,6 +291,8 @@ class AcpSession:
                 self._say(await self._attend(running))
         if self._running is not None:
             self._say(_STILL_OPEN if is_command else "")
+        elif is_command and unread:
+            self._say(_UNREAD.format(", ".join(unread)))
         elif running is None or is_command:
             self._say(await self._handle_command(text))
 

@@ -22,7 +22,6 @@ from abp_bridge.core.json_value import (
     as_list,
     as_object,
     as_text,
-    as_texts,
 )
 from abp_bridge.core.menu import Option, Step
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
@@ -277,10 +276,29 @@ def encode_commands(
     return {"sessionUpdate": "available_commands_update", "availableCommands": listed}
 
 
+_LINK = "resource_link"  # which each agent must take
+
+
 def prompt_text(prompt: JsonValue) -> str:
-    """The words of a prompt; other blocks have none."""
-    words = [as_object(block).get("text") for block in as_list(prompt)]
-    return "\n".join(as_texts(words)).strip()
+    """The words of a prompt, a link to a resource being its address; other blocks have none."""
+    words, was_link = "", False
+    for block in map(as_object, as_list(prompt)):
+        is_link = block.get("type") == _LINK
+        if not (piece := as_text(block.get("uri" if is_link else "text"))):
+            continue
+        if words and not (is_link or was_link):
+            words += "\n"
+        elif words and not (words[-1].isspace() or piece[0].isspace()):
+            words += " "
+        words, was_link = words + piece, is_link
+    return words.strip()
+
+
+def unread_blocks(prompt: JsonValue) -> Sequence[str]:
+    """The types of the blocks of a prompt that `prompt_text` has nothing of, each once."""
+    types = [as_text(as_object(block).get("type")) or "unknown" for block in as_list(prompt)]
+    unread = (sanitize.label(each, 40) for each in types if each not in ("text", _LINK))
+    return list(dict.fromkeys(unread))
 
 
 _INT64 = (-(2**63), 2**63 - 1)

@@ -549,14 +549,20 @@ def test_an_acp_agents_permission_is_a_choice_of_all_its_options(tmp_path: Path)
         assert '"optionId":"go"' in heard[0].replace(" ", "")
 
 
-def test_more_requests_than_an_agent_can_have_open_are_refused_at_once() -> None:
+def test_more_calls_than_an_agent_can_have_open_are_refused_at_once() -> None:
     with json_rpc() as agent:
         agent.open()
-        for number in range(MAX_OPEN):
-            agent.begin_capability("demo.hold", call=f"c{number}")
+        names = [f"c{number}" for number in range(MAX_OPEN)]
+        calls = [agent.begin_capability("demo.hold", call=name) for name in names]
         refused = agent.call("demo.echo", value=1)
         assert refused["error"]["code"] == "RATE_LIMITED"
         assert refused["error"]["retryable"] is True
+        assert len(agent.result("capabilities/list", {})) > 1
+        ended = agent.result("capabilities/cancel", {"callId": "c7"})
+        assert ended == {"callId": "c7", "cancelled": True}
+        agent.response(calls[7])
+        assert agent.call("demo.echo", value=1)["success"] is True
+        assert agent.result("shutdown", {}) == {}
         assert agent.end() == 0
 
 

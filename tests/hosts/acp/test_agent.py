@@ -1385,6 +1385,20 @@ PROMPTS: dict[str, tuple[Json, str]] = {
 }
 
 
+@pytest.mark.anyio
+async def test_a_file_that_is_mentioned_is_its_address_and_a_picture_is_refused() -> None:
+    link = {"type": "resource_link", "uri": "file:///notes.md", "name": "notes.md"}
+    picture = {"type": "image", "data": "", "mimeType": "image/png"}
+    async with session() as (person, id):
+        _, words = await person.prompt(id, "/demo_tell ", link)
+        assert "file:///notes.md" in words
+        _, words = await person.prompt(id, "/demo_echo", picture)
+        assert (
+            words
+            == "A command takes text and links: it was not begun, as this came with it: image."
+        )
+
+
 @pytest.fixture(scope="module")
 def plain_scene() -> Iterator[Callable[[str], tuple[str, str]]]:
     with (
