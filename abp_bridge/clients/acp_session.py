@@ -42,7 +42,7 @@ from pydantic import BaseModel
 
 from abp_bridge import VERSION
 from abp_bridge.clients.lines import (
-    ASKED_TWICE,
+    DUPLICATE_ID,
     FAREWELL,
     MAX_WAITING,
     NO_MESSAGE,
@@ -324,7 +324,7 @@ class _Messages:
             self._on_notification(method, params)
         elif isinstance(method, str) and is_id(id):
             if id in self._open:
-                self._listener.on_malformed(ASKED_TWICE)
+                self._listener.on_malformed(DUPLICATE_ID)
                 return None
             self._open[id] = anyio.CancelScope()  # it may be taken back before the SDK has begun
             return {**message, "params": {"id": id, "params": params}}  # `answer` wants both

@@ -26,7 +26,7 @@ T = TypeVar("T")
 MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 MAX_WAITING = 1_000  # messages for a program that does not read; then who sends waits
 FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
-ASKED_TWICE = "it has the id of a request that is still open"
+DUPLICATE_ID = "it has the id of a request that is still open"
 NO_MESSAGE = "it is no message of JSON-RPC"
 NO_RESPONSE = "answer is no response of JSON-RPC"
 

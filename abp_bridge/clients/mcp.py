@@ -18,6 +18,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -46,6 +47,7 @@ from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.rpc.protocol import INVALID_REQUEST, Id, dump, is_id
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
 logger = logging.getLogger(__name__)
@@ -53,8 +55,9 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT = 30.0  # seconds to be let in; how long an answer may take, the host decides
 FAREWELL = 0.5  # seconds for the end of a session to be told: a host kills us after two
 ROOM = 64 * 2**20  # bytes of one line, and of those that wait: as the proxy's own
-PAUSES = (0.5, 1.0, 2.0)  # seconds before an answer that did not arrive is sent again
-PASSING = frozenset({429, 502, 503, 504})  # statuses of a server that may be there again soon
+ERROR_LIMIT = 5.0  # seconds for the words of an error to come
+RETRY_DELAYS = (0.5, 1.0, 2.0)  # seconds before an answer that did not arrive is sent again
+TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})  # of a server that may be there again soon
 UNREACHABLE = -32000  # the code of a request that never reached the server, as in the SDK
 
 
@@ -108,6 +111,7 @@ async def _carry(server: HttpServer, url: str, http: _HttpClient, left: anyio.Ev
             streamable_http_client(url, http_client=http, max_sse_event_size=None) as (read, write),
             anyio.create_task_group() as tasks,
         ):
+            http.tasks = tasks
             lines = _Lines(server, read, write)
             tasks.start_soon(lines.carry_out)
             tasks.start_soon(lines.carry_in)
@@ -132,6 +136,7 @@ class _HttpClient(httpx2.AsyncClient):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.tasks: TaskGroup | None = None  # in which answers are sent again
         self._told = 0  # answers and notifications that have reached the server, or cannot
         self._changed = anyio.Event()
 
@@ -142,62 +147,102 @@ class _HttpClient(httpx2.AsyncClient):
             await self._changed.wait()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request; what keeps it from its server comes back as its answer. What somebody has
-        answered is sent again where it did not arrive: the server takes it once.
+        """Send a request; what keeps it from its server comes back as its answer.
+
+        What somebody has answered is sent again where the server could not be reached, or said that
+        it is busy: beside what is sent meanwhile, for which the SDK would wait.
+
+        Args:
+            request: What is sent.
+            options: httpx2's.
+
+        Returns:
+            The server's response, or one with an error in its place; to an answer that is sent
+            again, that it was accepted.
         """
         message: JsonObject = {}
         if request.method == "POST":
             with suppress(ValueError):
                 message = as_object(parse(await request.aread()))
         tells, is_answer = _tells(message), bool(message) and "method" not in message
+        retries = False
         try:
-            for pause in (*PAUSES, None) if is_answer else (None,):
-                response, may_arrive = await self._send(request, options)
-                if pause is None or not may_arrive:
-                    break
-                await anyio.sleep(pause)
+            response, is_transient = await self._send(request, options, _expects_response(message))
             tells = tells and response.next_request is None  # which the SDK sends, where it may
+            if is_answer and is_transient and self.tasks is not None:
+                retries = True
+                self.tasks.start_soon(self._send_again, request, options)
+                return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
             if is_answer and response.is_error:
-                logger.error("an answer did not reach the server, which may wait for it")
+                _log_lost_answer(response)
             return response
         finally:
-            if tells:
-                self._told += 1
-                self._changed.set()
+            if tells and not retries:
+                self._count_told()
+
+    async def _send_again(self, request: httpx2.Request, options: Mapping[str, Any]) -> None:
+        response: httpx2.Response | None = None
+        try:
+            for delay in RETRY_DELAYS:
+                await anyio.sleep(delay)
+                response, is_transient = await self._send(request, options, False)
+                if not is_transient:
+                    break
+        finally:
+            if response is None or response.is_error:
+                _log_lost_answer(response)
+            self._count_told()
+
+    def _count_told(self) -> None:
+        self._told += 1
+        self._changed.set()
 
     async def _send(
-        self, request: httpx2.Request, options: Mapping[str, Any]
+        self, request: httpx2.Request, options: Mapping[str, Any], expects_response: bool
     ) -> tuple[httpx2.Response, bool]:
-        """What the server answers, or what is said in its place; and whether the same may arrive
-        later.
+        """The server's response, or one with an error in its place; and whether the server did not
+        take the request, and may do so soon.
         """
         error: JsonObject = {"code": UNREACHABLE}
-        has_begun = False  # with its answer
+        response: httpx2.Response | None = None
         try:
             response = await super().send(request, **options)
-            may_arrive = response.status_code in PASSING
-            if request.method != "POST" or (response.status_code < 400 and not _is_json(response)):
-                return response, may_arrive
-            has_begun = True
-            await _read(response)
+            is_transient = response.status_code in TRANSIENT_STATUSES
+            if request.method != "POST":
+                return response, is_transient
+            if not response.is_error:
+                if expects_response and _is_json(response):
+                    await _read(response, None)
+                return response, is_transient
+            await _read(response, ERROR_LIMIT)
             if _is_json(response):
-                return response, may_arrive
+                return response, is_transient
             status = response.status_code
             words = f"the server answered with HTTP {status}: {label(response.text, 300)}"
         except OAuthFlowError as problem:
-            status, may_arrive = 502, False
+            status, is_transient = 502, False
             words = f"signing in failed: {label(str(problem), 300)}"
         except Exception as problem:
             logger.debug("a request failed", exc_info=True)
-            status, may_arrive = 502, True
-            failed = (
-                "the server's answer broke off" if has_begun else "the server cannot be reached"
-            )
-            error = error if has_begun else {**error, "data": UNREACHED}
-            words = f"{failed}: {label(str(problem) or type(problem).__name__, 300)}"
+            said = label(str(problem) or type(problem).__name__, 300)
+            if response is None:
+                status, is_transient = 502, True
+                error, words = {**error, "data": UNREACHED}, f"the server cannot be reached: {said}"
+            else:
+                status, is_transient = 502, response.status_code in TRANSIENT_STATUSES
+                words = f"the server's answer broke off: {said}"
         logger.warning("%s", words)
         body = {"jsonrpc": "2.0", "id": None, "error": {**error, "message": words}}
-        return httpx2.Response(status, json=body, request=request), may_arrive
+        return httpx2.Response(status, json=body, request=request), is_transient
+
+
+def _log_lost_answer(response: httpx2.Response | None) -> None:
+    status = "it was left before" if response is None else f"HTTP {response.status_code}"
+    logger.error("the server did not take an answer (%s), and may wait for it", status)
+
+
+def _expects_response(message: JsonObject) -> bool:
+    return "method" in message and "id" in message
 
 
 def _tells(message: JsonObject) -> bool:
@@ -205,13 +250,16 @@ def _tells(message: JsonObject) -> bool:
     here: the SDK ends a request by itself in the modern era.
     """
     cancels = message.get("method") == "notifications/cancelled"
-    return not cancels and ("method" not in message or "id" not in message)
+    return not cancels and not _expects_response(message)
 
 
-async def _read(response: httpx2.Response) -> None:
-    """Read it whole: the SDK would, but a body that breaks off ends all that it carries."""
+async def _read(response: httpx2.Response, limit: float | None) -> None:
+    """Read it whole, in `limit` seconds: the SDK would, but a body that breaks off ends all that it
+    carries.
+    """
     try:
-        await response.aread()
+        with anyio.fail_after(limit):
+            await response.aread()
     except BaseException:  # a cancellation too; it is raised again
         await response.aclose()
         raise

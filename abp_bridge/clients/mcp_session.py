@@ -27,6 +27,7 @@ from mcp_types import (
     CONNECTION_CLOSED,
     Implementation,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCRequest,
     jsonrpc_message_adapter,
 )
@@ -34,7 +35,7 @@ from pydantic import ValidationError
 
 from abp_bridge import VERSION
 from abp_bridge.clients.lines import (
-    ASKED_TWICE,
+    DUPLICATE_ID,
     FAREWELL,
     MAX_WAITING,
     NO_MESSAGE,
@@ -54,7 +55,6 @@ from abp_bridge.rpc.connection import (
     ConnectionClosedError,
     RemoteError,
 )
-from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NAME = "abp-bridge"
+CANCELLED = "notifications/cancelled"
 LOG_LEVEL = "info"  # the least that is wanted of a server's log: what a person may want to know
 
 Beat = Callable[[float], Awaitable[None]]
@@ -299,7 +300,7 @@ class _Dispatcher(JSONRPCDispatcher):
     def __init__(self, source: Any, sink: Any, listener: ServerListener) -> None:
         super().__init__(source, sink)
         self.ended = anyio.Event()
-        self.open: set[Id] = set()  # of its requests
+        self.open: set[object] = set()  # the ids of its requests
         self._listener = listener
         self._answering = 0
         self._idle = anyio.Event()
@@ -367,9 +368,11 @@ async def _carry_in(
                 message = _read(given, listener)
                 if isinstance(message, JSONRPCRequest):
                     if message.id in dispatcher.open:  # the SDK would answer it twice
-                        listener.on_malformed(ASKED_TWICE)
+                        listener.on_malformed(DUPLICATE_ID)
                         continue
                     dispatcher.open.add(message.id)
+                if isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
+                    dispatcher.open.discard(as_object(message.params).get("requestId"))
                 if message is not None:
                     await inward.send(SessionMessage(message))
         dispatcher.ended.set()

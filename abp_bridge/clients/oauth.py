@@ -21,7 +21,8 @@ from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 
-from abp_bridge.clients.token_store import Places, TokenStore
+from abp_bridge.clients.mcp import TRANSIENT_STATUSES
+from abp_bridge.clients.token_store import Discovery, TokenStore
 
 SIGN_IN_LIMIT = 300.0  # seconds for the person to come back from the browser
 MAX_REQUEST = 16 * 2**10  # bytes of what the browser brings
@@ -39,7 +40,7 @@ async def sign_in(url: str, open_browser: Callable[[str], Awaitable[object]]) ->
     """
     store = await anyio.to_thread.run_sync(TokenStore, url)  # a keyring may take its time
     signing_in = _SignIn(url, store, _Callback(store.port or _free_port(), open_browser))
-    await signing_in.take_stored()
+    await signing_in.load()
     return signing_in
 
 
@@ -55,18 +56,19 @@ class _SignIn(OAuthClientProvider):
         super().__init__(url, callback.describe(), store, callback.open, callback.wait)
         self._store = store
         self._callback = callback
-        self._turn = anyio.Lock()
+        self._flow_lock = anyio.Lock()
+        self._failure: OAuthFlowError | None = None  # of the last who wanted a token
 
-    async def take_stored(self) -> None:
+    async def load(self) -> None:
         """Go on with what is kept."""
-        context, places = self.context, self._store.places
+        context, discovered = self.context, self._store.discovered
         context.current_tokens = await self._store.get_tokens()
-        context.token_expiry_time = self._store.end
+        context.token_expiry_time = self._store.expires_at
         context.client_info = await self._store.get_client_info()
         if context.oauth_metadata is None:
-            context.oauth_metadata = places.metadata
-            context.protected_resource_metadata = places.resource
-            context.auth_server_url = places.server
+            context.oauth_metadata = discovered.metadata
+            context.protected_resource_metadata = discovered.resource
+            context.auth_server_url = discovered.server
         if self._store.port is not None:
             self._callback.port = self._store.port
             context.client_metadata.redirect_uris = self._callback.describe().redirect_uris
@@ -78,10 +80,14 @@ class _SignIn(OAuthClientProvider):
         or renewed, and at last with one of a new sign-in.
         """
         refused: httpx2.Response | None = None
-        for attempt in range(3):
+        failure = self._failure
+        if self._token() is None and self._flow_lock.locked():
+            async with self._flow_lock:  # what would be sent without a token waits for one
+                pass
+        for may_renew in (True, True, False):
             was_asked = False
-            if refused is not None or self._is_over():
-                was_asked = await self._obtain(request, refused, may_renew=attempt < 2)
+            if refused is not None or self._is_expired():
+                was_asked = await self._obtain(request, refused, failure, may_renew=may_renew)
             if (token := self._token()) is not None:
                 request.headers["Authorization"] = f"Bearer {token}"
             refused = yield request
@@ -92,28 +98,46 @@ class _SignIn(OAuthClientProvider):
         tokens = self.context.current_tokens
         return tokens.access_token if tokens and self.context.is_token_valid() else None
 
-    def _is_over(self) -> bool:
+    def _is_expired(self) -> bool:
         return not self.context.is_token_valid() and self.context.can_refresh_token()
 
     async def _obtain(
-        self, request: httpx2.Request, refused: httpx2.Response | None, *, may_renew: bool
+        self,
+        request: httpx2.Request,
+        refused: httpx2.Response | None,
+        failure: OAuthFlowError | None,
+        *,
+        may_renew: bool,
     ) -> bool:
         """Another token than the one with which `request` was `refused`, if any is to be had:
-        whether the person was asked for it.
+        whether the person was asked for it. `failure` is the last that there was before.
         """
-        async with self._turn, self._store.lock(SIGN_IN_LIMIT):
-            sent = None if refused is None else _token_of(request)
-            is_void = refused is not None and refused.status_code == HTTPStatus.UNAUTHORIZED
-            if is_void and sent is not None:
-                self._store.refuse(sent, may_renew=may_renew)
-            await anyio.to_thread.run_sync(self._store.read)
-            await self.take_stored()
-            visits = self._callback.visits
-            if self._token() in (None, sent):
-                await self._go_through(request, refused, sent)
-            return self._callback.visits != visits
+        async with self._flow_lock:
+            if self._failure is not failure:  # meanwhile, of who asked for the same
+                raise OAuthFlowError(str(self._failure))
+            try:
+                async with self._store.lock(SIGN_IN_LIMIT):
+                    return await self._obtain_alone(request, refused, may_renew=may_renew)
+            except OAuthFlowError as problem:
+                self._failure = problem
+                raise
 
-    async def _go_through(
+    async def _obtain_alone(
+        self, request: httpx2.Request, refused: httpx2.Response | None, *, may_renew: bool
+    ) -> bool:
+        sent = None if refused is None else _token_of(request)
+        is_void = refused is not None and refused.status_code == HTTPStatus.UNAUTHORIZED
+        if is_void and sent is not None:
+            self._store.mark_rejected(sent, may_renew=may_renew)
+        with anyio.move_on_after(STEP_LIMIT):  # a keyring may ask for its password
+            await anyio.to_thread.run_sync(self._store.read, abandon_on_cancel=True)
+        await self.load()
+        prompts = self._callback.prompts
+        if self._token() in (None, sent):
+            await self._run_flow(request, refused, sent)
+        return self._callback.prompts != prompts
+
+    async def _run_flow(
         self, request: httpx2.Request, refused: httpx2.Response | None, sent: str | None
     ) -> None:
         """Go through the SDK's flow as far as the next time that it would send `request`."""
@@ -127,8 +151,8 @@ class _SignIn(OAuthClientProvider):
                 else:
                     response = await _send(step)
                 step = await flow.asend(response)
-        await self._store.set_places(
-            Places(
+        await self._store.set_discovered(
+            Discovery(
                 server=context.auth_server_url,
                 metadata=context.oauth_metadata,
                 resource=context.protected_resource_metadata,
@@ -140,15 +164,19 @@ async def _send(request: httpx2.Request) -> httpx2.Response:
     """Send a step of a sign-in.
 
     Raises:
-        OAuthFlowError: It got no answer in time.
+        OAuthFlowError: It got no answer in time, or one that says to come back later: to the SDK
+            any but 200 means that a token can be renewed no more.
     """
     try:
         with anyio.fail_after(STEP_LIMIT):
             async with httpx2.AsyncClient(timeout=STEP_LIMIT) as client:
-                return await client.send(request)
+                response = await client.send(request)
     except (httpx2.HTTPError, TimeoutError) as problem:
         words = str(problem) or f"no answer in {STEP_LIMIT:.0f} s"
         raise OAuthFlowError(f"{request.url.host}: {words}") from problem
+    if response.status_code in TRANSIENT_STATUSES:
+        raise OAuthFlowError(f"{request.url.host}: HTTP {response.status_code}, try again later")
+    return response
 
 
 def _token_of(request: httpx2.Request) -> str | None:
@@ -168,12 +196,12 @@ class _Callback:
 
     Attributes:
         port: Where it listens while somebody signs in.
-        visits: How often somebody was sent to sign in.
+        prompts: How often somebody was sent to sign in.
     """
 
     def __init__(self, port: int, open_browser: Callable[[str], Awaitable[object]]) -> None:
         self.port = port
-        self.visits = 0
+        self.prompts = 0
         self._open_browser = open_browser
         self._server: asyncio.Server | None = None
         self._came: asyncio.Future[AuthorizationCodeResult] | None = None
@@ -191,7 +219,7 @@ class _Callback:
 
     async def open(self, url: str) -> None:
         """Listen, and send the person to sign in at `url`."""
-        self.visits += 1
+        self.prompts += 1
         self._came = asyncio.get_running_loop().create_future()
         self._state = parse_qs(urlsplit(url).query)["state"][0]
         try:

@@ -36,11 +36,11 @@ from abp_bridge.rpc.file_lock import lock, wait_for_lock
 
 logger = logging.getLogger(__name__)
 
-EARLY = 30.0  # seconds before its end a token counts as over: it has a way to go
+EXPIRY_MARGIN = 30.0  # seconds before its end a token counts as over: it has a way to go
 SERVICE = "abp-bridge"  # in the keyring
 
 
-class Places(BaseModel):
+class Discovery(BaseModel):
     """Where a token is renewed, and for what."""
 
     server: str | None = None
@@ -60,17 +60,19 @@ class TokenStore:
     """What signing in to one server brought: the SDK's `TokenStorage`.
 
     The SDK takes a stored token for one that never ends, and looks for where one is renewed at the
-    server itself: so its end and the places that were found are kept too.
-
+    server itself: so its end and what was found of that are kept too.
     """
 
     def __init__(self, url: str) -> None:
         name = hashlib.blake2b(url.encode(), digest_size=16).hexdigest()
         self._vault = _find_vault(name)
-        self._lock = _data_folder() / f"{name}.lock"
+        # No secret, and too long for some keyrings.
+        self._server = _File(_data_folder() / f"{name}.server.json")
+        self._lock_path = _data_folder() / f"{name}.lock"
         self._kept: JsonObject = {}
+        self._found: JsonObject = {}
         self._is_shared = True  # that it could be written, as far as it was tried
-        self._refused: str | None = None
+        self._rejected: str | None = None
         self._may_renew = True
         self.read()
 
@@ -80,10 +82,7 @@ class TokenStore:
         """
         if not self._is_shared:
             return
-        try:
-            self._kept = as_object(parse(self._vault.read() or "{}"))
-        except ValueError:
-            self._kept = {}
+        self._kept, self._found = _decode(self._vault.read()), _decode(self._server.read())
 
     @contextlib.asynccontextmanager
     async def lock(self, wait: float) -> AsyncIterator[None]:
@@ -99,14 +98,14 @@ class TokenStore:
         with contextlib.ExitStack() as opened:
             if os.name == "posix":
                 try:
-                    descriptor = _open(self._lock)
+                    descriptor = _open(self._lock_path)
                     opened.callback(os.close, descriptor)
-                    await _lock(descriptor, wait)
+                    await _acquire(descriptor, wait)
                 except TimeoutError:
                     words = "another abp-bridge has been waiting for you to sign in: do that first"
                     raise OAuthFlowError(words) from None
                 except OSError as problem:  # some networks' folders
-                    logger.info("a sign-in cannot be locked: %s", problem)
+                    logger.warning("sign-ins of several bridges are not kept apart: %s", problem)
             yield
 
     @property
@@ -117,41 +116,42 @@ class TokenStore:
         return urlsplit(first).port if isinstance(first, str) else None
 
     @property
-    def end(self) -> float | None:
+    def expires_at(self) -> float | None:
         """When the access token counts as over, in seconds since 1970."""
         end = as_number(self._kept.get("end"))
-        return None if end is None else end - EARLY
+        return None if end is None else end - EXPIRY_MARGIN
 
     @property
-    def places(self) -> Places:
+    def discovered(self) -> Discovery:
         """Where a token is renewed, as it was found when the person signed in."""
-        return _validated(Places, self._kept.get("places")) or Places()
+        return _validated(Discovery, self._found) or Discovery()
 
-    def refuse(self, token: str, *, may_renew: bool) -> None:
+    def mark_rejected(self, token: str, *, may_renew: bool) -> None:
         """The server does not take this access token, whatever its end; where it may not be
         renewed, somebody has to sign in.
         """
-        self._refused, self._may_renew = token, may_renew
+        self._rejected, self._may_renew = token, may_renew
 
     async def get_tokens(self) -> OAuthToken | None:
         """The tokens, of which an access token that is over or was refused is empty."""
         tokens = as_object(self._kept.get("tokens"))
-        was_refused = self._refused is not None and tokens.get("access_token") == self._refused
+        was_refused = self._rejected is not None and tokens.get("access_token") == self._rejected
         if was_refused and not self._may_renew:
             return None
-        if was_refused or (self.end is not None and time.time() > self.end):
+        if was_refused or (self.expires_at is not None and time.time() > self.expires_at):
             tokens = {**tokens, "access_token": ""}
         return _validated(OAuthToken, tokens)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Keep these tokens, and when they end."""
         end = None if tokens.expires_in is None else time.time() + tokens.expires_in
-        await self._write(tokens=tokens.model_dump(mode="json", exclude_none=True), end=end)
+        await self._keep(tokens=tokens.model_dump(mode="json", exclude_none=True), end=end)
 
-    async def set_places(self, places: Places) -> None:
+    async def set_discovered(self, discovery: Discovery) -> None:
         """Keep where a token is renewed."""
-        if places != self.places:
-            await self._write(places=places.model_dump(mode="json", exclude_none=True))
+        if discovery != self.discovered:
+            self._found = discovery.model_dump(mode="json", exclude_none=True)
+            await self._write(self._server, self._found)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Who this client is for the server."""
@@ -159,16 +159,26 @@ class TokenStore:
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Keep who this client is for the server."""
-        await self._write(client=client_info.model_dump(mode="json", exclude_none=True))
+        await self._keep(client=client_info.model_dump(mode="json", exclude_none=True))
 
-    async def _write(self, **members: JsonValue) -> None:
+    async def _keep(self, **members: JsonValue) -> None:
         self._kept = {**self._kept, **members}
+        await self._write(self._vault, self._kept)
+
+    async def _write(self, vault: _Vault, kept: JsonObject) -> None:
         try:
-            await anyio.to_thread.run_sync(self._vault.write, json.dumps(self._kept))
+            await anyio.to_thread.run_sync(vault.write, json.dumps(kept), abandon_on_cancel=True)
             self._is_shared = True
         except OSError as problem:
             logger.warning("you will have to sign in again the next time: %s", problem)
             self._is_shared = False
+
+
+def _decode(text: str | None) -> JsonObject:
+    try:
+        return as_object(parse(text or "{}"))
+    except ValueError:
+        return {}
 
 
 def _open(path: Path) -> int:
@@ -176,7 +186,7 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
-async def _lock(descriptor: int, wait: float) -> None:
+async def _acquire(descriptor: int, wait: float) -> None:
     try:
         lock(descriptor)
     except BlockingIOError:
@@ -211,18 +221,22 @@ def _data_folder() -> Path:
 
 
 class _Keyring:
+    """Where it cannot be written there is a file, until it can be again."""
+
     def __init__(self, keyring: Any, name: str, file: _File) -> None:
         self._keyring = keyring
         self._name = name
         self._file = file
 
     def read(self) -> str | None:
+        if (newer := self._file.read()) is not None:
+            return newer
         try:
             found = self._keyring.get_password(SERVICE, self._name)
         except Exception as problem:
             self._warn(problem)
-            found = None
-        return found if isinstance(found, str) else self._file.read()
+            return None
+        return found if isinstance(found, str) else None
 
     def write(self, text: str) -> None:
         try:
@@ -230,6 +244,8 @@ class _Keyring:
         except Exception as problem:
             self._warn(problem)
             self._file.write(text)
+        else:
+            self._file.remove()
 
     def _warn(self, problem: Exception) -> None:
         logger.warning("the keyring cannot be used (%s): a file is", type(problem).__name__)
@@ -246,6 +262,9 @@ class _File:
             return self._path.read_text()
         except (OSError, UnicodeDecodeError):
             return None
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
 
     def write(self, text: str) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -495,10 +495,10 @@ def yes_or_no(question: Question) -> Sequence[Choice]:
 
 def act(message: str) -> str:
     """The word that names the act in "Delete all files?"; empty where the message does not begin
-    with the question, or its first word may be read as a no.
+    with the question, as "Ada asks: Delete them?", or its first word may be read as a no.
     """
     first, *others = _SENTENCE_END.split(message.strip(), maxsplit=1)
-    if not first or (others and not first.endswith("?")):
+    if not first or ":" in first or (others and not first.endswith("?")):
         return ""
     word = first.split(maxsplit=1)[0].removesuffix("?")
     return word.capitalize() if word.isalpha() and word.lower() not in _NO_ACT else ""

@@ -252,7 +252,7 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.proxies.acp.agent_questions:AgentQuestions._ask",
         ["acp", "--", *AGENT],
         ask_behind_the_proxy,
-        "ERROR abp_bridge.rpc.errors: request 0 ('elicitation/create') failed",
+        "ERROR abp_bridge.proxies.acp.agent_questions: request 0 ('elicitation/create') failed",
     ),
 }
 
@@ -690,7 +690,7 @@ def test_a_level_that_there_is_not_is_said() -> None:
 def test_a_level_may_be_in_capitals() -> None:
     asked = bridge("serve", "--log-level", "ERROR", ABP_LOG_LEVEL="Debug")
     assert (asked.returncode, asked.stderr) == (0, "")
-    meant = bridge("serve", ABP_LOG_LEVEL="ERROR")
+    meant = bridge("serve", ABP_LOG_LEVEL="ERROR", ABP_PAGE="OFF")
     assert (meant.returncode, meant.stderr) == (0, "")
 
 

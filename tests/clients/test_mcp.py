@@ -224,7 +224,7 @@ BUSY = Reply(b"busy", "text/plain", 503)
 def test_what_a_person_answers_is_sent_until_it_arrives(
     failures: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp, "PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(mcp, "RETRY_DELAYS", (0.0, 0.0, 0.0))
     answer = {"jsonrpc": "2.0", "id": 7, "result": {"action": "accept", "content": {}}}
 
     async def play(server: SqlServer) -> None:
@@ -237,10 +237,51 @@ def test_what_a_person_answers_is_sent_until_it_arrives(
     played(play)
 
 
+def test_an_answer_that_is_sent_again_holds_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp, "RETRY_DELAYS", (600.0,))
+
+    async def play(server: SqlServer) -> None:
+        server.to_answers = [BUSY]
+        async with connected(server.url) as lines:
+            await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
+            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
+        assert server.to_answers == []
+
+    played(play)
+
+
+def test_an_answer_that_broke_off_was_taken() -> None:
+    answer = {"jsonrpc": "2.0", "id": 7, "result": {"action": "cancel"}}
+
+    async def play(server: SqlServer) -> None:
+        server.to_answers = [Reply(b"{", breaks_off=True)]
+        async with connected(server.url) as lines:
+            await lines.say(answer)
+            await lines.ask("tools/list", {"_meta": ENVELOPE})
+        assert [said for _, said in server.heard if said == answer] == [answer]
+
+    played(play)
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_reply_without_an_end_holds_nothing_back(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp, "ERROR_LIMIT", 0.1)
+
+    async def play(server: SqlServer) -> None:
+        server.to_answers = [Reply(b"{", status=status, on_left=lambda: None)]
+        async with connected(server.url) as lines:
+            await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
+            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
+
+    played(play)
+
+
 def test_an_answer_that_never_arrives_is_told_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(mcp, "PAUSES", (0.0,))
+    monkeypatch.setattr(mcp, "RETRY_DELAYS", (0.0,))
 
     async def play(server: SqlServer) -> None:
         server.to_answers = [BUSY] * 2
@@ -250,7 +291,7 @@ def test_an_answer_that_never_arrives_is_told_of(
         assert server.to_answers == []
 
     played(play)
-    assert "an answer did not reach the server" in caplog.text
+    assert "the server did not take an answer (HTTP 503)" in caplog.text
 
 
 def test_a_server_that_is_not_there_is_an_error_and_no_end() -> None:

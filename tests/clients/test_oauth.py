@@ -21,6 +21,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from clients.test_mcp import Lines
+from support.http_server import Reply
 from support.sign_in_server import SignInServer, sign_in_server
 
 from abp_bridge.clients import oauth
@@ -66,17 +67,26 @@ async def signed_in(
             yield Lines(connected)
 
 
+def browser(
+    before: Callable[[str], None] = lambda address: None,
+) -> tuple[list[str], Callable[[str], Awaitable[None]]]:
+    """What a person's browser has shown, and what sends it somewhere, once `before` is done."""
+    shown: list[str] = []
+
+    async def browse(address: str) -> None:
+        await anyio.to_thread.run_sync(before, address)
+        shown.append(await anyio.to_thread.run_sync(visit, address))
+
+    return shown, browse
+
+
 def asked(
     server: SignInServer, times: int = 1, before: Callable[[str], None] = lambda address: None
 ) -> tuple[list[Json], list[str]]:
     """Ask the server something: its answers, and what the browser showed. What is done `before` the
     person signs in is given where they are sent.
     """
-    shown: list[str] = []
-
-    async def browse(address: str) -> None:
-        await anyio.to_thread.run_sync(before, address)
-        shown.append(await anyio.to_thread.run_sync(visit, address))
+    shown, browse = browser(before)
 
     async def play() -> list[Json]:
         async with signed_in(server, browse) as lines:
@@ -90,6 +100,7 @@ def test_a_person_signs_in_once(server: SignInServer, folder: Path) -> None:
     assert [each["result"] for each in answers] == [{"ok": True}] * 2
     assert shown == ["You are signed in. You can close this tab."]
     assert {each.suffix for each in folder.iterdir()} == {".json", ".lock"}
+    assert "secret" not in next(folder.glob("*.server.json")).read_text()
     assert {each.stat().st_mode & 0o777 for each in folder.iterdir()} == {0o600}
     assert folder.stat().st_mode & 0o777 == 0o700
     answers, shown = asked(server)
@@ -212,10 +223,7 @@ def test_what_one_bridge_renews_the_other_takes(server: SignInServer, at_once: b
 
 
 def test_of_two_bridges_that_start_at_once_one_asks_the_person(server: SignInServer) -> None:
-    shown: list[str] = []
-
-    async def browse(address: str) -> None:
-        shown.append(await anyio.to_thread.run_sync(visit, address))
+    shown, browse = browser()
 
     async def ask() -> None:
         async with signed_in(server, browse) as lines:
@@ -228,6 +236,40 @@ def test_of_two_bridges_that_start_at_once_one_asks_the_person(server: SignInSer
 
     anyio.run(play)
     assert len(shown) == server.clients == 1
+
+
+def test_what_is_asked_while_the_person_signs_in_waits_for_that(server: SignInServer) -> None:
+    shown, visit_page = browser()
+
+    async def play() -> None:
+        async def browse(address: str) -> None:
+            await lines.say({"jsonrpc": "2.0", "id": 2, "method": "vendor/thing", "params": {}})
+            await anyio.wait_all_tasks_blocked()
+            await visit_page(address)
+
+        async with signed_in(server, browse) as lines:
+            await lines.say({"jsonrpc": "2.0", "id": 1, "method": "vendor/thing", "params": {}})
+            answers = [await lines.hear() for _ in range(2)]
+            assert {each["id"] for each in answers if "result" in each} == {1, 2}
+
+    anyio.run(play)
+    assert len(shown) == server.refused == 1
+
+
+def test_a_person_who_refuses_is_asked_once_for_all_that_waits(server: SignInServer) -> None:
+    server.refuses = True
+    shown, browse = browser()
+
+    async def play() -> None:
+        async with signed_in(server, browse) as lines:
+            for id in range(3):
+                asked = {"jsonrpc": "2.0", "id": id, "method": "vendor/thing", "params": {}}
+                await lines.say(asked)
+            for _ in range(3):
+                assert "access_denied" in (await lines.hear())["error"]["message"]
+
+    anyio.run(play)
+    assert len(shown) == 1
 
 
 def test_who_waits_for_another_bridge_in_vain_is_told_so(
@@ -247,16 +289,18 @@ def test_who_waits_for_another_bridge_in_vain_is_told_so(
     assert answers[0] == ANSWER | {"id": 0}
 
 
-def test_a_server_that_gives_no_token_in_time_is_named(
-    server: SignInServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("trouble", [None, 503], ids=["silent", "busy"])
+def test_a_server_that_gives_no_token_now_is_named_and_asked_again_later(
+    server: SignInServer, monkeypatch: pytest.MonkeyPatch, trouble: int | None
 ) -> None:
     asked(server)
     server.revoke()
-    server.is_silent = True
+    server.token_replies = [
+        Reply(on_left=lambda: None) if trouble is None else Reply(status=trouble)
+    ]
     monkeypatch.setattr(oauth, "STEP_LIMIT", 0.5)
     answers, _ = asked(server)
     assert answers[0]["error"]["message"].startswith("signing in failed: 127.0.0.1: ")
-    server.is_silent = False
     answers, shown = asked(server)
     assert answers[0] == ANSWER | {"id": 0}
     assert shown == []
@@ -267,10 +311,7 @@ def test_a_sign_in_that_cannot_be_kept_is_good_for_as_long_as_the_bridge_runs(
 ) -> None:
     folder.parent.mkdir(parents=True)
     folder.write_text("no folder")
-    shown: list[str] = []
-
-    async def browse(address: str) -> None:
-        shown.append(await anyio.to_thread.run_sync(visit, address))
+    shown, browse = browser()
 
     async def play() -> None:
         async with signed_in(server, browse) as lines:
@@ -368,10 +409,38 @@ def test_a_keyring_keeps_them_where_there_is_one(
     asked(server)
     _, shown = asked(server)
     assert shown == []
-    assert [each.suffix for each in folder.iterdir()] == [".lock"]
+    assert not [each for each in folder.iterdir() if "secret" in each.read_text()]
     ((service, _name), text) = next(iter(kept.items()))
     assert service == "abp-bridge"
     assert json.loads(text)["tokens"]["access_token"] == server.token
+
+
+def test_a_keyring_that_was_locked_for_a_moment_brings_no_old_token_back(
+    server: SignInServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[tuple[str, str], str] = {}
+    is_locked = threading.Event()
+
+    def keep(service: str, name: str, text: str) -> None:
+        if is_locked.is_set():
+            raise RuntimeError("locked")
+        kept[service, name] = text
+
+    keyring: Any = types.ModuleType("keyring")
+    keyring.get_keyring = lambda: types.SimpleNamespace(priority=5)
+    keyring.get_password = lambda service, name: kept.get((service, name))
+    keyring.set_password = keep
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    asked(server)
+    is_locked.set()
+    for _ in range(3):
+        server.revoke()
+        answers, shown = asked(server)
+        assert answers[0] == ANSWER | {"id": 0}
+        assert shown == []
+        is_locked.clear()
+    assert server.token in next(iter(kept.values()))
+    assert not [each for each in folder.iterdir() if "secret" in each.read_text()]
 
 
 def test_a_keyring_that_is_locked_is_done_without(
@@ -387,7 +456,7 @@ def test_a_keyring_that_is_locked_is_done_without(
     asked(server)
     _, shown = asked(server)
     assert shown == []
-    assert len(list(folder.glob("*.json"))) == 1
+    assert [each for each in folder.iterdir() if server.token in each.read_text()]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"tokens": 7, "client": {"redirect_uris": [1]}}'])
@@ -395,7 +464,7 @@ def test_a_file_that_cannot_be_read_is_as_none(
     server: SignInServer, folder: Path, text: str
 ) -> None:
     asked(server)
-    (file,) = folder.glob("*.json")
+    (file,) = (each for each in folder.glob("*.json") if server.token in each.read_text())
     file.write_text(text)
     answers, shown = asked(server)
     assert answers[0]["result"] == {"ok": True}

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from abp_bridge.clients import acp_session, mcp_session
-from abp_bridge.clients.lines import ASKED_TWICE
+from abp_bridge.clients.lines import DUPLICATE_ID
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.rpc.pipe import MemoryPipe
 
@@ -63,7 +63,7 @@ class Program:
 
     # --- what the session tells of it
 
-    async def on_request(self, method: str, params: JsonObject, *beat: Any) -> JsonObject:
+    async def on_request(self, method: str, params: JsonObject, *progress: Any) -> JsonObject:
         self.asked += 1
         try:
             await self.answer.wait()
@@ -141,5 +141,20 @@ async def test_what_is_asked_twice_with_one_id_is_asked_and_answered_once(
             await program.say([ASK])  # whose id is free now
             assert (await program.hear())["result"] == ACCEPT
         assert await program.hear_all() == []
-    assert program.problems == [ASKED_TWICE]
+    assert program.problems == [DUPLICATE_ID]
     assert program.asked == 2
+
+
+async def test_a_server_may_take_a_question_back_and_ask_again_in_one_piece() -> None:
+    program = Program()
+    taken_back: JsonObject = {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": 5},
+    }
+    with anyio.fail_after(20):
+        async with server(program):
+            await program.say([ASK, taken_back, ASK])
+            program.answer.set()
+            assert (await program.hear())["result"] == ACCEPT
+        assert await program.hear_all() == []

@@ -157,6 +157,14 @@ PROMPTS: dict[str, tuple[Json, str]] = {
         ],
         "/translate the notes in file:///notes.md to German\nand soon",
     ),
+    "a link in quotes": (
+        [
+            {"type": "text", "text": '/read {"file": "'},
+            {"type": "resource_link", "uri": "file:///notes/", "name": "notes"},
+            {"type": "text", "text": '"}'},
+        ],
+        '/read {"file": "file:///notes/"}',
+    ),
     "links alone": ([{"type": "resource_link", "uri": "a:b"}] * 2, "a:b a:b"),
     "no blocks": ([], ""),
     "no list": ({"type": "text", "text": "hi"}, ""),
@@ -173,7 +181,9 @@ def test_the_words_of_a_prompt(case: str) -> None:
 def test_what_has_no_words_is_named_by_its_type() -> None:
     types = ["image", "text", "resource", "image", 7, "resource_link"]
     prompt: Json = [{"type": each} for each in types]
-    assert acp.unread_blocks([*prompt, "hi"]) == ["image", "resource", "unknown"]
+    link = {"type": "resource_link", "uri": "a:b"}
+    named = ["image", "resource", "unknown", "resource_link"]
+    assert acp.unread_blocks([*prompt, link, "hi"]) == named
 
 
 @given(prompt=junk)

@@ -37,9 +37,12 @@ class SignInServer:
         refuses: Whether it lets nobody in.
         takes_none: Whether it takes no token, not even its own.
         scope: What a token must be good for.
-        is_silent: Whether who wants a token gets no answer.
+        token_replies: What the next who want a token get.
         on_asked: Called with each request that has a token.
         refused: How many requests had no token, or another.
+        challenge: Of the sign-in that is under way.
+        renewals: How many refresh tokens it gave; the last one can be used.
+        granted_scope: What the last sign-in was for.
         clients: How many have registered.
     """
 
@@ -49,7 +52,7 @@ class SignInServer:
     refuses: bool = False
     takes_none: bool = False
     scope: str | None = None
-    is_silent: bool = False
+    token_replies: list[Reply] = field(default_factory=list)
     on_asked: Callable[[Json], None] = lambda asked: None
     refused: int = 0
     clients: int = 0
@@ -67,7 +70,7 @@ class SignInServer:
         return f"tok-{len(self.granted)}-secret"
 
     def revoke(self) -> None:
-        """Take the token no longer that it has given."""
+        """Stop taking the token that it has given."""
         self.granted.append("revoked")
 
     def answer(self, request: Request) -> Reply:
@@ -82,8 +85,8 @@ class SignInServer:
         if path == "/register":
             self.clients += 1
             return json_reply({**request.json, "client_id": f"client-{self.clients}"}, 201)
-        if path == "/oauth/token" and self.is_silent:
-            return Reply(on_left=lambda: None)
+        if path == "/oauth/token" and self.token_replies:
+            return self.token_replies.pop(0)
         if path == "/oauth/token":
             granted = self.grant(first_values(request.body.decode()))
             return json_reply(granted, 400 if "error" in granted else 200)

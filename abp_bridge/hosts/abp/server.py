@@ -47,7 +47,7 @@ class AbpServer:
         self._tasks = tasks
         self._session: AbpSession | None = None
         self._serial = 0
-        self._open = 0  # calls that are not answered yet, and beginnings
+        self._open = 0  # calls that are not answered yet, and `initialize`
 
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: what takes time runs as a task."""
@@ -58,7 +58,7 @@ class AbpServer:
                 failure = encode_failure(Failure("RATE_LIMITED", words, retryable=True))
                 self._connection.respond(id, {"success": False, "error": failure})
         elif message.method in _METHODS:
-            self._open += message.method in _LASTING
+            self._open += 1 if message.method in _LASTING else 0
             params = as_object(message.params)
             self._tasks.start_soon(self._answer, id, message.method, params)
         elif id is not None:
@@ -77,7 +77,7 @@ class AbpServer:
             respond_internal_error(self._connection, id, method)
             return
         finally:
-            self._open -= method in _LASTING
+            self._open -= 1 if method in _LASTING else 0
         if id is not None and self._connection.is_open(id):
             self._connection.respond(id, result)
 

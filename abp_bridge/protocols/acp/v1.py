@@ -288,7 +288,9 @@ def prompt_text(prompt: JsonValue) -> str:
             continue
         if words and not (is_link or was_link):
             words += "\n"
-        elif words and not (words[-1].isspace() or piece[0].isspace()):
+        elif words and (
+            (is_link or piece[0].isalnum()) and (was_link or words[-1].isalnum())
+        ):  # no word of the text runs into the address
             words += " "
         words, was_link = words + piece, is_link
     return words.strip()
@@ -296,9 +298,14 @@ def prompt_text(prompt: JsonValue) -> str:
 
 def unread_blocks(prompt: JsonValue) -> Sequence[str]:
     """The types of the blocks of a prompt that `prompt_text` has nothing of, each once."""
-    types = [as_text(as_object(block).get("type")) or "unknown" for block in as_list(prompt)]
-    unread = (sanitize.label(each, 40) for each in types if each not in ("text", _LINK))
-    return list(dict.fromkeys(unread))
+    blocks = map(as_object, as_list(prompt))
+    unread = [each for each in blocks if not (each.get("type") == "text" or _is_link(each))]
+    types = [sanitize.label(as_text(each.get("type")) or "unknown", 40) for each in unread]
+    return list(dict.fromkeys(types))
+
+
+def _is_link(block: JsonObject) -> bool:
+    return block.get("type") == _LINK and bool(as_text(block.get("uri")))
 
 
 _INT64 = (-(2**63), 2**63 - 1)

@@ -17,8 +17,8 @@ import anyio
 
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, as_object
-from abp_bridge.core.question import AnsweredBy, Kind, Outcome
-from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.core.question import Kind
+from abp_bridge.errors import RemoteProtocolError, describe_bug
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.host_words import encode_account
@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 MAX_OPEN = 100  # questions of the agent's own at once: each holds a task and a card
 
 ELICIT = "elicitation/create"
+_CLIENT_LEFT = "its client has left"
 
 
 class AgentQuestions:
@@ -123,7 +124,7 @@ class AgentQuestions:
         self._ended = True
         for id, scope in self._open.items():
             scope.cancel()
-            result = _encode_cancelled("its client has left")
+            result = _encode_cancelled(_CLIENT_LEFT)
             self._writer.write_last(dump({"jsonrpc": "2.0", "id": id, "result": result}))
         self._open.clear()
 
@@ -136,18 +137,20 @@ class AgentQuestions:
         elif (scope := self._open.get(message.id)) is not None:
             self._tasks.start_soon(self._answer, message.id, params, scope)
         else:
-            reason = f"{MAX_OPEN} questions of this agent are open already"
+            too_many = f"{MAX_OPEN} questions of this agent are open already"
+            reason = _CLIENT_LEFT if self._ended else too_many
             self._injected.connection.respond(message.id, _encode_cancelled(reason))
 
     async def _answer(self, id: Id, params: JsonObject, scope: anyio.CancelScope) -> None:
-        result = _encode_cancelled("asking it failed")
+        result: JsonObject = {}
         with scope:
             try:
                 result = await self._ask(params)
             except RemoteProtocolError as problem:
                 result = _encode_cancelled(str(problem))
-            except Exception:
-                logger.exception("a question of the agent's is cancelled: asking it failed")
+            except Exception as problem:
+                logger.exception("request %.100r (%r) failed", id, ELICIT)
+                result = _encode_cancelled(describe_bug(problem))
         if self._open.get(id) is not scope:  # all has ended
             return
         del self._open[id]
@@ -174,10 +177,6 @@ class AgentQuestions:
             question = replace(question, destructive=True)
         session.elicitor = session.elicitor or self._make_elicitor(session.surfaces)
         answer = await session.elicitor.ask(question)
-        outcome = answer.outcome
-        if answer.answered_by is AnsweredBy.HOST_POLICY:
-            # An agent goes by what its user chose, and looks no further.
-            outcome = Outcome.CANCELLED
         account = encode_account(
             answer.answerer,
             route=answer.route,
@@ -185,7 +184,7 @@ class AgentQuestions:
             notAsked=answer.metadata.get("notAsked"),
             notChangeable=answer.metadata.get("notChangeable"),
         )
-        return encode_answer(question, replace(answer, outcome=outcome)) | account
+        return encode_answer(question, answer) | account
 
 
 def _encode_cancelled(reason: str) -> JsonObject:

@@ -46,6 +46,7 @@ TAGS = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "
 
 FORMS = [
     ("confirm", CONFIRM, [YES], {"ok": True}),
+    ("fact", form(dark={"type": "boolean"}), [NO], {"dark": False}),
     ("select", form(colour={"type": "string", "enum": COLOURS}), ["white"], {"colour": "white"}),
     (
         "titled",

@@ -70,7 +70,7 @@ async def test_only_who_has_a_sessions_token_is_let_in() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("capabilities", "answer"),
-    [(FORM, accepting(confirmed=True)), (None, pressing("Demo"))],
+    [(FORM, accepting(confirmed=True)), (None, pressing("Yes, do it"))],
     ids=["its form passes", "by buttons"],
 )
 async def test_a_bridge_behind_the_proxy_is_an_agent_like_any(
