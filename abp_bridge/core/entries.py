@@ -8,7 +8,7 @@ generator: it yields a question and is sent the content that answers it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from abp_bridge.core.question import MISSING, Field, FieldType, Missing, Questio
 from abp_bridge.core.schema import Schema
 
 MAX_ENTRIES = 100  # of a list without a limit: nobody gives more, and a policy never ends by itself
+MOST_ENTRIES = 400  # of a list whose limit is greater: with 20 columns each, one form brings them
 
 Walk = Generator[Question, JsonObject, dict[str, JsonValue]]
 
@@ -36,9 +37,25 @@ class Bounds(NamedTuple):
 
 
 def bounds(schema: Schema) -> Bounds:
-    """Those of the schema of a list; at most `MAX_ENTRIES` where it has none."""
+    """Those of the schema of a list; at most `MAX_ENTRIES` where it has none, and never more than
+    `MOST_ENTRIES`.
+    """
     least, most = (as_count(schema.get(word)) for word in ("minItems", "maxItems"))
-    return Bounds(least or 0, max(least or 0, MAX_ENTRIES) if most is None else most)
+    if most is None:
+        return Bounds(least or 0, max(least or 0, MAX_ENTRIES))
+    return Bounds(least or 0, min(most, MOST_ENTRIES))
+
+
+def holds(columns: Sequence[Field], schema: Schema, proposed: JsonValue | Missing) -> bool:
+    """Whether all that an app proposes for a list can stand in its entries: each of them, and each
+    member of it. What stands nowhere would be left out of an answer that nobody changed.
+    """
+    if proposed is MISSING:
+        return True
+    names, entries = {each.name for each in columns}, as_list(proposed)
+    return len(entries) <= bounds(schema).most and all(
+        isinstance(each, Mapping) and each.keys() <= names for each in entries
+    )
 
 
 def walk(question: Question) -> Walk:
@@ -95,6 +112,11 @@ def _another(columns: Sequence[Field]) -> Field:
 
 
 def with_default(column: Field, proposed: Sequence[JsonValue]) -> Field:
-    """The column with what the app proposes for it in an entry, if it proposes that entry."""
+    """The column with what the app proposes for it in an entry, if it proposes that entry; null is
+    no value, as in any other field.
+    """
     entry = as_object(proposed[0]) if proposed else {}
-    return replace(column, default=entry[column.name]) if column.name in entry else column
+    if column.name not in entry:
+        return column
+    value = entry[column.name]
+    return replace(column, default=MISSING if value is None else value)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.entries import MAX_ENTRIES, bounds
+from abp_bridge.core.entries import MAX_ENTRIES, bounds, holds
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -65,7 +65,8 @@ def decode_fields(properties: JsonObject, required: JsonValue) -> tuple[Field, .
 def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
     """`part` is the property's schema, in its normal form; anything else is a field for text.
 
-    Where null will do, the field may be left empty, and is null then if it is `required`. Raises
+    Where null will do, the field may be left empty, and is null then if it is `required`. A list of
+    objects has no columns, and is given as a whole, where they do not hold what is proposed. Raises
     RemoteProtocolError for more options than `MAX_CHOICES`.
     """
     schema, nullable = without_null(as_object(part))
@@ -74,6 +75,7 @@ def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
     default, unseen = fitting(schema.get("default", MISSING), schema), ""
     if default is not MISSING and not choices and (shown := _revealed(default)):
         default, unseen = MISSING, f" (The app proposes what cannot be shown as it is: {shown})"
+    columns = columns if holds(columns, schema, default) else ()
     description = sanitize.message(as_text(schema.get("description")), 1_000)
     return Field(
         name=name,

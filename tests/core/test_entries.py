@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from abp_bridge.core.entries import MAX_ENTRIES, bounds, walk
+from abp_bridge.core.entries import MAX_ENTRIES, MOST_ENTRIES, bounds, walk
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question, validate_answer
 
 Json = Any
@@ -109,6 +109,16 @@ def test_a_list_without_a_limit_ends_all_the_same() -> None:
     more = [{"name": "x", "another_": True}] * MAX_ENTRIES
     assert len(play(asked(guests(1)), more)[1]["guests"]) == MAX_ENTRIES
     assert bounds({"minItems": 200}) == (200, 200)
+
+
+def test_a_list_of_any_length_has_as_many_entries_as_one_form_brings() -> None:
+    assert bounds({"maxItems": MOST_ENTRIES}) == (0, MOST_ENTRIES)
+    assert bounds({"maxItems": 20_000}) == (0, MOST_ENTRIES)
+
+
+def test_null_is_no_value_of_an_entry() -> None:
+    shown, _ = play(asked(guests(1, default=[{"name": None}])), [{"name": "Ada"}])
+    assert [each.default for each in shown[0].fields] == [MISSING, MISSING, False]
 
 
 @given(some.data())

@@ -256,6 +256,35 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     "a list of lists of objects": ({"type": "array", "items": PEOPLE}, FieldType.JSON),
     "a list of more objects than anybody gives": (people(minItems=101), FieldType.JSON),
     "a list of objects that stays empty": (people(maxItems=0), FieldType.JSON),
+    "a list of objects that are proposed": (people(default=[{"name": "Ada"}]), FieldType.LIST),
+    "a list of as many proposed objects as anybody gives": (
+        people(default=[{"name": "x"}] * 100),
+        FieldType.LIST,
+    ),
+    "a list of more proposed objects than anybody gives": (
+        people(default=[{"name": "x"}] * 101),
+        FieldType.JSON,
+    ),
+    "a list of as many proposed objects as it takes": (
+        people(default=[{"name": "x"}] * 400, maxItems=500),
+        FieldType.LIST,
+    ),
+    "a list of more proposed objects than a form takes": (
+        people(default=[{"name": "x"}] * 401, maxItems=500),
+        FieldType.JSON,
+    ),
+    "a list of proposed objects with what no field has": (
+        people(default=[{"name": "Ada"}, {"name": "Bo", "id": 7}]),
+        FieldType.JSON,
+    ),
+    "a list of proposed objects, one of which is none": (
+        {**people(), "items": {**PEOPLE["items"], "type": ["object", "null"]}, "default": [None]},
+        FieldType.JSON,
+    ),
+    "a list whose proposed objects do not fit": (
+        people(default=[{"name": 1, "id": 7}]),
+        FieldType.LIST,
+    ),
     "a list of objects with a secret in it": (
         people(items={"password": {"type": "string"}}),
         FieldType.JSON,

@@ -418,6 +418,87 @@ async def test_what_is_wrong_in_an_entry_is_said_where_it_is(
         assert (await page.reply()).content == {"guests": [{"name": "Ada"}]}
 
 
+FRIENDS: Json = {
+    "type": "array",
+    "title": "Friends",
+    "items": {"type": "object", "properties": {"name": {"type": "string", "title": "Name"}}},
+}
+NOBODY_YET: Json = {"type": ["string", "null"], "title": "Name"}
+PROPOSED: dict[str, tuple[Json, Json]] = {
+    "more entries than anybody gives": (FRIENDS, [{"name": f"Friend {n}"} for n in range(150)]),
+    "more entries than a form takes": ({**FRIENDS, "maxItems": 1_000}, [{"name": "x"}] * 401),
+    "members that no field has": (FRIENDS, [{"name": "Ada", "id": 7}, {"name": "Bo", "id": 9}]),
+}
+
+
+async def accept_on_the_page(
+    person: BrowserContext, schema: Json, read: Callable[[Page], Coroutine[Any, Any, Json]]
+) -> tuple[Json, Json]:
+    """Of a question that a spawned bridge asks on its own page: what `read` finds there before
+    "Send" is pressed, and the answer that its app gets.
+    """
+    drawn: list[Json] = []
+
+    async def answer(params: Any) -> types.ElicitResult:
+        link = re.search(r"http://\S+/open/[\w-]+", params.message)
+        assert link is not None, params.message
+        tab = await person.new_page()
+        await tab.goto(link[0])
+        drawn.append(await read(tab))
+        await tab.get_by_role("button", name="Send", exact=True).click()
+        await expect(tab.get_by_text("Thank you")).to_be_visible()
+        return types.ElicitResult(action="accept", content={})
+
+    async with hosted("--app", "demo", "--page", "--ask-on", "page", answer=answer) as host:
+        answered = await host.ask("elicitation/input", prompt="Who comes?", schema=schema)
+    return drawn[-1], answered["data"]["value"]
+
+
+@pytest.mark.parametrize(("schema", "proposed"), PROPOSED.values(), ids=PROPOSED)
+async def test_all_that_is_proposed_for_a_list_is_drawn_and_comes_back(
+    person: BrowserContext, schema: Json, proposed: Json
+) -> None:
+    async def read(tab: Page) -> Json:
+        return json.loads(await tab.get_by_role("textbox").input_value())
+
+    asked = {**schema, "default": proposed}
+    assert await accept_on_the_page(person, asked, read) == (proposed, proposed)
+
+
+async def test_null_that_is_proposed_in_an_entry_is_an_empty_field(person: BrowserContext) -> None:
+    entry = {"type": "object", "properties": {"name": NOBODY_YET}, "required": ["name"]}
+    schema = {"type": "array", "items": entry, "default": [{"name": None}]}
+    drawn = await accept_on_the_page(
+        person, schema, lambda tab: tab.get_by_label("Name").input_value()
+    )
+    assert drawn == ("", [{"name": None}])
+
+
+@pytest.mark.parametrize("count", ["4", "10000", "-1", "two", ""])
+async def test_a_form_with_another_count_of_entries_than_there_may_be_is_not_taken(
+    loopback: LazyPageServer, count: str
+) -> None:
+    browser, run = Visitor(), anyio.to_thread.run_sync
+    async with loopback.show(question("input", prompt="Who comes?", schema=GUESTS)) as sheet:
+        await run(browser.open, sheet.url)
+        guests = {f"field-0-{row}-0": f"Guest {row}" for row in range(4)}
+        with pytest.raises(HTTPError, match="400") as refused:
+            await run(partial(browser.send, **guests, **{"field-0-rows": count}))
+        refused.value.close()
+        await run(partial(browser.send, **guests, **{"field-0-rows": "3"}))
+        names: Json = [{"name": f"Guest {row}"} for row in range(3)]
+        assert (await sheet.wait_answer()).content == {"value": names}
+
+
+async def test_no_entry_is_added_to_a_full_list(loopback: LazyPageServer) -> None:
+    browser, run = Visitor(), anyio.to_thread.run_sync
+    async with loopback.show(question("input", prompt="Who comes?", schema=GUESTS)) as sheet:
+        await run(browser.open, sheet.url)
+        await run(partial(browser.send, **{"field-0-rows": "3", "action": "add field-0"}))
+        assert "Guests 3" in browser.page
+        assert "Guests 4" not in browser.page
+
+
 async def test_a_file_is_picked(loopback: LazyPageServer, person: BrowserContext) -> None:
     async with shown(
         loopback, person, question("resource", prompt="A picture", type="image/*")

@@ -146,6 +146,21 @@ def _field_errors(question: Question, asked: Field, given: JsonObject, heading: 
     ]
 
 
+def has_counts(question: Question, filled: Filled) -> bool:
+    """Whether a form says of each list how many entries it has, and no more than there may be; one
+    that the page itself sends does.
+    """
+    counts = (
+        (filled.first(f"{name_of(number)}-rows"), bounds(each.schema).most)
+        for number, each in enumerate(question.fields)
+        if each.columns
+    )
+    return all(
+        count.isascii() and count.isdecimal() and len(count) < 5 and int(count) <= most
+        for count, most in counts
+    )
+
+
 def change_rows(question: Question, filled: Filled) -> tuple[Filled, str] | None:
     """`filled` with an entry more or less, as its button wants it, and where to look then; None
     where another button was pressed.
@@ -154,12 +169,13 @@ def change_rows(question: Question, filled: Filled) -> tuple[Filled, str] | None
         name = name_of(number)
         rows = _rows(each, name, filled) if each.columns else 0
         kept = list(range(rows))
-        if each.columns and filled.first("action") == f"add {name}":
+        adds = each.columns and filled.first("action") == f"add {name}"
+        if adds and rows < bounds(each.schema).most:
             kept.append(rows)  # a place where nothing is filled in yet
         for row in range(rows):
             if filled.first("action") == f"remove {name} {row}":
                 kept.remove(row)
-        if len(kept) != rows:
+        if adds or len(kept) != rows:
             last = f"{name}-{len(kept) - 1}-0" if len(kept) > rows else name
             return Filled(_moved(filled.values, name, kept), filled.files), last
     return None
@@ -179,12 +195,10 @@ def _moved(
 
 def _rows(asked: Field, name: str, filled: Filled | None) -> int:
     """How many entries of a list are shown: as many as were, or as the app wants or proposes."""
-    least, most = bounds(asked.schema)
-    if filled is None or f"{name}-rows" not in filled.values:
-        proposed = as_list(asked.default) if asked.default is not MISSING else []
-        return len(proposed) or (least if asked.required else 0)
-    count = filled.first(f"{name}-rows")
-    return min(int(count), most) if count.isascii() and count.isdecimal() and len(count) < 5 else 0
+    if filled is not None:
+        return int(filled.first(f"{name}-rows"))
+    proposed = as_list(asked.default) if asked.default is not MISSING else []
+    return len(proposed) or (bounds(asked.schema).least if asked.required else 0)
 
 
 def answer_text(question: Question, number: int, filled: Filled, words: Words = ENGLISH) -> str:
@@ -344,7 +358,7 @@ class _Form:
     def control(self, asked: Field, name: str, heading: str, *, focus: bool = False) -> Control:
         problems = self.wrong.get(name, ())
         values = self._values(asked, name)
-        kept = self._kept(asked, name)
+        kept, rows = self._kept(asked, name), self._rows(asked, name)
         kind, attributes, hint = _KINDS[asked.type](asked, values, self.words)
         parts = (("about", asked.description), ("hint", hint), ("wrong", problems), ("kept", kept))
         hints = " ".join(f"{name}-{part}" for part, there in parts if there) or None
@@ -373,8 +387,8 @@ class _Form:
             attributes=attributes,
             hint=hint,
             options=_options(asked, values, self.words) if asked.type in _LISTED else (),
-            rows=self._rows(asked, name),
-            extends=_extends(asked, _rows(asked, name, self.filled)),
+            rows=rows,
+            extends=_extends(asked, len(rows)),
         )
 
     def _values(self, asked: Field, name: str) -> Sequence[str]:

@@ -378,6 +378,10 @@ class PageSite:
         action = sent.first("action")
         if (outcome := _LEAVES.get(action)) is not None:
             return self._answer(request, form, SurfaceResponse(outcome))
+        brings = not (action == "more" and _is_script(request))  # what is filled in
+        if brings and not controls.has_counts(question, sent):
+            problem = http.FormError("It does not say how many entries a list has.", 400)
+            return _not_taken(request, problem, self._list(readers_words(request)))
         before = form.draft(sent.first("draft"))
         filled = controls.merge_kept(question, sent, before.filled if before else None)
         if action in _STAYS:
