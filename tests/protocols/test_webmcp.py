@@ -359,6 +359,20 @@ def test_a_lone_yes_or_no_cannot_be_taken_for_one_to_the_sending() -> None:
     assert [each.label for each in field.choices] == ["Send with: Terms", "Send without: Terms"]
 
 
+TERMS = "I agree to the terms. " * 30
+FEE = "And to a fee of 900 euros a month."
+
+
+def test_a_label_that_is_longer_than_a_title_is_read_to_its_end() -> None:
+    box = control("checkbox", "terms", value="on", label=TERMS + FEE)
+    several, lone = asked(form(box, control())).fields[0], asked(form(box)).fields[0]
+    more = len(TERMS + FEE) - 200
+    assert several.title == f"{TERMS[:200].strip()} … [{more} more characters not shown]"
+    assert several.description == lone.description == TERMS + FEE
+    assert lone.choices[0].whole == f"Send with: {TERMS}{FEE}"
+    assert lone.choices[0].label.endswith(f"[{more + 11} more characters not shown]")
+
+
 def test_a_secret_is_one_by_what_its_control_is() -> None:
     read = form(
         control("password", "p", required=True, problem="Please"),

@@ -93,10 +93,15 @@ class Control:
     holds_secret: bool = False
 
     @property
+    def called(self) -> str:
+        """What it is called, whole, as it came."""
+        named = (self.label, self.name, self.id)
+        return next(filter(sanitize.label, named), "a field without a name")
+
+    @property
     def title(self) -> str:
         """What it is called, safe to show."""
-        named = (self.label, self.name, self.id, "a field without a name")
-        return next(filter(None, map(sanitize.label, named)))
+        return sanitize.label(self.called)
 
     @property
     def secret(self) -> bool:

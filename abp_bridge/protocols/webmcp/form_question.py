@@ -21,7 +21,7 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.secret_names import holds_secret
-from abp_bridge.protocols.schema_fields import MAX_FIELDS, decode_field
+from abp_bridge.protocols.schema_fields import MAX_FIELDS, MAX_WHOLE, decode_field
 from abp_bridge.protocols.webmcp.form import (
     CHOSEN,
     MARKED,
@@ -75,10 +75,10 @@ def make_question(
     Raises:
         RemoteProtocolError: It cannot be put to anybody.
     """
-    asked = form.entries(places)
-    fields = [_field(each) for each in asked if not each.is_fixed]
+    asked = [each for each in form.entries(places) if not each.is_fixed]
+    fields = [_field(each) for each in asked]
     if len(fields) == 1 and fields[0].type is FieldType.BOOLEAN:
-        fields = [_with_or_without(fields[0])]
+        fields = [_with_or_without(fields[0], _title(asked[0]))]
     nothing = Field(SEND, FieldType.BOOLEAN, {"type": "boolean"}, title="Send")
     return Question(
         id,
@@ -169,9 +169,8 @@ def _show(entry: Entry, states: Mapping[int, JsonValue]) -> str:
     return _quote(words) if words else "(nothing)"
 
 
-def _with_or_without(field: Field) -> Field:
+def _with_or_without(field: Field, label: str) -> Field:
     """A lone yes or no as a choice: a no to it would be taken for a no to the sending."""
-    label = field.label
     schema: JsonObject = {
         "oneOf": [
             {"const": True, "title": f"Send with: {label}"},
@@ -186,10 +185,10 @@ def _field(entry: Entry) -> Field:
     """What is asked for an entry, with what it holds as the default."""
     first = entry.first
     schema = _schema(entry)
-    description = [first.description, *_hints(entry)]
+    description = [_beyond_title(entry), first.description, *_hints(entry)]
     named: JsonObject = {
         **schema,
-        "title": f"Give a file: {first.title}" if entry.is_file else _title(entry),
+        "title": _title(entry),
         "description": " ".join(filter(None, description)),
     }
     if first.secret:
@@ -207,9 +206,21 @@ def _field(entry: Entry) -> Field:
 
 
 def _title(entry: Entry) -> str:
-    """What it is called: several boxes, or buttons, by their name, as each has its own words."""
+    """What it is called, whole: several boxes, or buttons, by their name, as each has its own
+    words.
+    """
+    if entry.is_file:
+        return f"Give a file: {entry.first.called}"
     several = entry.is_group or entry.first.type == "radio"
-    return entry.first.name if several else entry.first.title
+    return entry.first.name if several else entry.first.called
+
+
+def _beyond_title(entry: Entry) -> str:
+    """All of what it is called, where a title is too short for that: what is agreed to is read to
+    its end.
+    """
+    called = _title(entry)
+    return "" if sanitize.label(called, MAX_WHOLE) == sanitize.label(called) else called
 
 
 def _is_required(entry: Entry) -> bool:

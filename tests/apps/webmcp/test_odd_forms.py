@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 from support.pages.server import Web
 from support.tool_pages import PATIENCE, Running, Said, accepted, as_shown, opened
 
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.webmcp import form_call
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
@@ -124,6 +126,37 @@ async def test_no_end_of_a_long_text_is_sent_unseen(page: Running) -> None:
     [asked] = page.person.questions
     assert str(asked.fields[0].default).endswith(end)
     assert str(result.data).count(end) == 1
+
+
+TERMS = "I agree to the terms. " * 30
+FEE = "And to a fee of 900 euros a month."
+LONG = {
+    "a label": f"<label><input type=checkbox name=yes>{TERMS}{FEE}</label><input name=to>",
+    "the label of the only field": f"<label><input type=checkbox name=yes>{TERMS}{FEE}</label>",
+    "a description": f"<input type=checkbox name=yes toolparamdescription='{TERMS}{FEE}'>",
+    "an option": f"<select name=plan><option value=a>{TERMS}{FEE}<option value=b>B</select>",
+    "a radio button": f"<label><input type=radio name=way value=a>{TERMS}{FEE}</label>",
+}
+
+
+@pytest.mark.parametrize("inner", LONG.values(), ids=LONG)
+async def test_the_end_of_long_words_of_a_form_is_drawn(page: Running, inner: str) -> None:
+    await has(page, inner)
+    await page.call("odd", lambda question: Answer(Outcome.DECLINED, AnsweredBy.PERSON))
+    [asked] = page.person.questions
+    async with anyio.create_task_group() as tasks:
+        async with LazyPageServer(tasks).show(asked) as sheet:
+            await page.page.goto(sheet.url)
+            await expect(page.page.get_by_role("main")).to_contain_text(FEE)
+        tasks.cancel_scope.cancel()
+
+
+async def test_of_words_that_are_too_long_the_end_is_counted(page: Running) -> None:
+    await has(page, f"<label><input name=to>{'x' * 3_000}</label><input name=cc>")
+    await page.call("odd", lambda question: Answer(Outcome.DECLINED, AnsweredBy.PERSON))
+    [asked] = page.person.questions
+    assert asked.fields[0].title.endswith(" … [2800 more characters not shown]")
+    assert asked.fields[0].description.endswith(" … [2000 more characters not shown]")
 
 
 async def test_a_form_that_is_too_large_to_be_shown_is_not_sent(page: Running) -> None:
