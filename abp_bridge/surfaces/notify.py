@@ -173,18 +173,23 @@ async def show_on_desktop(
 
 
 async def _show_on_desktop(title: str, body: str) -> None:
+    """Raises NotificationError or OSError where no desktop took it."""
     if sys.platform == "darwin":
         command = ["osascript", *(word for line in _MAC for word in ("-e", line)), title, body]
     else:  # its body has markup
         command = ["notify-send", "--app-name=abp-bridge", "--", title, html.escape(body)]
-    ended = await anyio.run_process(
-        command,
-        stdin=DEVNULL,
-        stdout=DEVNULL,
-        stderr=DEVNULL,
-        check=False,
-        env=child_environment(),
-    )
+    try:
+        ended = await anyio.run_process(
+            [word.encode() for word in command],  # a desktop reads UTF-8, whatever our locale is
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
+            check=False,
+            env=child_environment(),
+        )
+    except ValueError as problem:  # half a character, or a null: no command can be given them
+        words = f"{command[0]} cannot be given its words ({type(problem).__name__})"
+        raise NotificationError(words) from None
     if ended.returncode:
         raise NotificationError(f"{command[0]} failed (exit code {ended.returncode})")
 

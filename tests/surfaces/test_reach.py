@@ -49,7 +49,7 @@ from abp_bridge.interfaces.surface import (
     SurfaceUnsupportedError,
 )
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.surfaces.notify import Channels, Notifier
+from abp_bridge.surfaces.notify import Channels, Notifier, show_on_desktop
 from abp_bridge.surfaces.page import browser as commands
 from abp_bridge.surfaces.page import peer, visits
 from abp_bridge.surfaces.page.browser import BrowserError, forwarding, open_browser
@@ -795,6 +795,27 @@ async def test_a_notification_has_the_words_of_the_question_only_when_that_was_s
         await host.ask("elicitation/input", **asked)
         (run,) = await programs.wait()
     assert run[4:] == ["&lt;b&gt;Name &amp; rank?&lt;/b&gt;", "Answer where your agent runs."]
+
+
+async def test_a_notification_has_any_words_in_any_locale(programs: Programs) -> None:
+    programs.add("notify-send")
+    asked: dict[str, Json] = {"prompt": "Löschen?", "schema": {"type": "string"}}
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    options, env = (*HOST, "--notify-text"), programs.environment(**plain)
+    async with hosted(*options, answer=greet, env=env) as host:
+        assert (await host.ask("elicitation/input", **asked))["data"] == {"value": "Ada"}
+        (run,) = await programs.wait()
+        assert (await host.ask("elicitation/input", **asked))["data"] == {"value": "Ada"}
+    assert run[4:] == ["Löschen?", "Answer where your agent runs."]
+
+
+@pytest.mark.parametrize("words", ["nobody\0sees", "half \ud800"])
+async def test_words_that_no_command_takes_end_no_session(words: str, programs: Programs) -> None:
+    programs.add("notify-send")
+    failures: list[str] = []
+    async with anyio.create_task_group() as tasks:
+        shown = await show_on_desktop(tasks, "abp-bridge", words, lambda: failures.append(words))
+    assert (shown, failures, programs.runs()) == (False, [], [])
 
 
 @pytest.mark.parametrize("options", [HOST, OPEN], ids=["notify-send", "xdg-open"])
