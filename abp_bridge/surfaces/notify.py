@@ -22,6 +22,7 @@ import anyio.to_thread
 
 from abp_bridge.core.event import AttemptEvent, InputRequestEvent, InputResolvedEvent, SessionEvent
 from abp_bridge.core.question import Question
+from abp_bridge.core.sanitize import message
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.extras import install_command
 from abp_bridge.rpc.subprocess import child_environment
@@ -199,7 +200,7 @@ def _describe(waiting: Sequence[tuple[Question, str]], *, with_text: bool) -> tu
     (question, place), count = waiting[0], len(waiting)
     if count > 1:
         return f"abp-bridge: {count} questions wait", f"Answer {place}."
-    words = f"{question.message[:MAX_TEXT]}\n" if with_text else ""
+    words = f"{message(question.message, MAX_TEXT)}\n" if with_text else ""
     return f"abp-bridge: {question.asker} asks", f"{words}Answer {place}."
 
 

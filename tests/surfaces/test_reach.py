@@ -797,6 +797,22 @@ async def test_a_notification_has_the_words_of_the_question_only_when_that_was_s
     assert run[4:] == ["&lt;b&gt;Name &amp; rank?&lt;/b&gt;", "Answer where your agent runs."]
 
 
+async def test_a_notification_says_how_much_of_a_long_question_it_leaves_out(
+    programs: Programs,
+) -> None:
+    programs.add("notify-send")
+    asked: dict[str, Json] = {"message": f"{'Copy the files. ' * 40}Then delete the originals?"}
+
+    async def agree(params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={})
+
+    options = (*HOST, "--notify-text")
+    async with hosted(*options, answer=agree, env=programs.environment()) as host:
+        await host.ask("elicitation/confirm", **asked)
+        (run,) = await programs.wait()
+    assert run[4].endswith(f" … [{len(asked['message']) - 500} more characters not shown]")
+
+
 async def test_a_notification_has_any_words_in_any_locale(programs: Programs) -> None:
     programs.add("notify-send")
     asked: dict[str, Json] = {"prompt": "Löschen?", "schema": {"type": "string"}}
