@@ -134,6 +134,7 @@ async def refused(browser: Browser, address: str, settings: Settings = HASTY) ->
         ("/spaces?size=99&type=image/png", "an icon must be a PNG"),
         ("/nothing.png", "HTTP 404"),
         ("http://[", "is no web address"),
+        ("/redirect?to=http://[", "is no web address"),
     ],
 )
 async def test_an_apps_icon_is_a_small_png_and_no_other_keeps_it_from_being_connected(

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import anyio
 import httpcore2
 import pytest
+from support.harness import hosted, text
 from support.pages.server import Web, manifest, web
 
 from abp_bridge.apps.browser import fetch as fetching
@@ -72,6 +73,7 @@ def linking(running: Web, body: str) -> str:
             ' href="/abp.json">'
         ),
         '<base href="/deeper/"><link rel="abp-manifest" href="../abp.json">',
+        '<base href="http://["><link rel="abp-manifest" href="/abp.json">',
         '<link rel="abp-manifest" href="/abp.json"><link rel="abp-manifest" href="/no.json">',
         (
             '<link rel="stylesheet" href="/no.css"><title>&lt;</title>\n<link rel="abp-manifest"'
@@ -81,6 +83,30 @@ def linking(running: Web, body: str) -> str:
 )
 async def test_the_first_manifest_link_of_the_head_is_followed(running: Web, html: str) -> None:
     assert [each.name for each in (await found(head(running, html))).capabilities] == ["run"]
+
+
+@pytest.mark.parametrize(
+    "charset", ["utf-8", "hex", "zlib", "rot13", "idna", "undefined", "punycode", "no-such", "\xfc"]
+)
+async def test_a_page_in_whatever_encoding_is_read(running: Web, charset: str) -> None:
+    page = head(running, '<link rel="abp-manifest" href="/abp.json">')
+    kind = quote(f"text/html; charset={charset}")
+    assert (await found(f"{page}&type={kind}")).capabilities
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/redirect?to=http://[::1",
+        f"/head?html={quote('<link rel=abp-manifest href=http://[x>')}",
+    ],
+    ids=["a redirect", "a link"],
+)
+async def test_an_address_that_cannot_be_read_is_the_pages_fault(running: Web, path: str) -> None:
+    async with hosted("--app", f"{running.here}{path}") as host:
+        for _ in range(2):
+            result = await host.client.call_tool("abp_connect", {})
+            assert "is no web address: its host or its port cannot be read" in text(result)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +218,9 @@ async def test_a_redirect_to_a_private_host_that_nobody_named_is_refused(
     assert "--allow" in str(said)
 
 
-@pytest.mark.parametrize("to", ["file:///etc/passwd", "ftp://127.0.0.1/", "//user:word@127.0.0.1/"])
+@pytest.mark.parametrize(
+    "to", ["file:///etc/passwd", "ftp://127.0.0.1/", "//user:word@127.0.0.1/", "http://[::1"]
+)
 async def test_a_redirect_to_what_is_no_plain_web_address_is_refused(running: Web, to: str) -> None:
     assert (await problem(f"{running.here}/redirect?to={quote(to)}")).code == "INVALID_PARAMS"
 

@@ -75,6 +75,16 @@ def _read(url: str) -> tuple[SplitResult, str, int | None, str]:
     return parts, host, port, why
 
 
+def join(base: str, link: str) -> str:
+    """The address that a `link` on the page or in the file at `base` leads to. One that cannot be
+    read is itself: `split` says so to who goes there.
+    """
+    try:
+        return urljoin(base, link)
+    except ValueError:
+        return link
+
+
 def _quote(part: str) -> str:
     return "".join(letter if letter.isascii() else quote(letter) for letter in part)
 
@@ -251,7 +261,7 @@ _HEADERS = (
 
 
 def _redirect_target(url: str, location: str) -> str:
-    target = urljoin(url, location)
+    target = join(url, location)
     if url.startswith("https:") and not target.startswith("https:"):
         raise AppError(
             f"it redirects from https to {label(show_target(target))!r}", "PERMISSION_DENIED"

@@ -12,11 +12,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from urllib.parse import urljoin
 
-from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get
+from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get, join
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability, CapabilityList
+from abp_bridge.core.charset import find_codec
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
@@ -64,7 +64,7 @@ async def discover(target: str, guard: Guard) -> Manifest:
         head = await _read_head(page)
     if head.href is None:
         raise NoManifestError(_describe_missing_link(page.url, head.title), page.url)
-    address = urljoin(page.url, urljoin(head.base, head.href))
+    address = join(page.url, join(head.base, head.href))
     try:
         content = await _fetch_manifest(address, guard)
     except AppError as problem:
@@ -100,11 +100,8 @@ async def _fetch_manifest(address: str, guard: Guard) -> bytes:
 async def _read_head(page: FetchedDocument) -> _Head:
     head = _Head()
     kind = page.headers.get("content-type", "")
-    charset = kind.partition("charset=")[2].split(";")[0].strip("\"' ") or "utf-8"
-    try:
-        decoder = codecs.getincrementaldecoder(charset)("replace")
-    except LookupError:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    charset = kind.partition("charset=")[2].split(";")[0].strip("\"' ")
+    decoder = (find_codec(charset) or codecs.lookup("utf-8")).incrementaldecoder("replace")
     left = HEAD_LIMIT
     async for data in page.body:
         text = decoder.decode(data)[:left]
@@ -167,15 +164,8 @@ def _read(url: str, address: str, content: bytes) -> Manifest:
             raise ValueError(f"missing required field: {field}")
     capabilities = _capabilities(manifest.get("capabilities"))
     warnings = (*_warnings(manifest["abp"]), *capabilities.problems)
-    icon = _resolve(address, as_text(as_object(manifest["app"]).get("icon")))
-    return Manifest(url, capabilities, warnings, manifest, icon)
-
-
-def _resolve(address: str, link: str) -> str:
-    try:
-        return link and urljoin(address, link)
-    except ValueError:  # who fetches it says so
-        return link
+    icon = as_text(as_object(manifest["app"]).get("icon"))
+    return Manifest(url, capabilities, warnings, manifest, icon and join(address, icon))
 
 
 def _capabilities(listed: JsonValue) -> CapabilityList:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abp_bridge.core.capability import CallResult, Failure, SavedFile, describe_place
+from abp_bridge.core.charset import find_codec
 from abp_bridge.core.json_value import (
     Json,
     JsonObject,
@@ -192,24 +193,14 @@ def _encode_embedded(file: SavedFile, version: str) -> list[Json]:
     return []
 
 
-# Python knows others, of which some take half a minute for a short text (punycode).
-_CHARSET = re.compile(
-    r"(us-)?ascii|utf-?8|utf-?16([lb]e)?|(iso-?)?8859-?\d+|latin-?\d+|windows-\d+"
-    r"|cp\d+|koi8-[ru]|mac-?roman|tis-620|big5(-hkscs)?|euc-?(jp|kr)|shift[_-]jis|gbk|gb2312|gb18030"
-    r"|iso-2022-(jp|kr)",
-    re.IGNORECASE,
-)
-
-
 def _read(content: bytes, mime_type: str) -> str | None:
     """Text in the encoding that is declared; None when it is not, or in none of documents."""
     declared = re.search(r"charset=\"?([\w.:-]+)", mime_type, re.IGNORECASE)
-    name = declared[1] if declared else "utf-8"
-    if not _CHARSET.fullmatch(name):
+    if (codec := find_codec(declared[1] if declared else "utf-8")) is None:
         return None
     try:
-        return content.decode(name)
-    except (LookupError, UnicodeError):
+        return content.decode(codec.name)
+    except UnicodeError:
         return None
 
 

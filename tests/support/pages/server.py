@@ -43,8 +43,9 @@ def _answer(request: Request) -> Reply:
         return Reply(status=302, headers={"Location": asked["to"]})
     if path == "/loop":
         return Reply(status=302, headers={"Location": f"/loop?n={int(asked.get('n', 0)) + 1}"})
-    if path == "/head":  # a page with any head, after `pad` spaces
-        return Reply((" " * int(asked.get("pad", 0)) + asked["html"]).encode(), "text/html")
+    if path == "/head":  # a page with any head, after `pad` spaces, and of any type
+        kind = asked.get("type", "text/html")
+        return Reply((" " * int(asked.get("pad", 0)) + asked["html"]).encode(), kind)
     if path == "/json":  # any manifest
         return Reply(asked["body"].encode())
     if path == "/spaces":
