@@ -22,6 +22,13 @@ MAX_STRANGERS = 100  # origins of frames of which it is told that they came
 ATTACH_LIMIT = 5.0  # seconds for a frame to be attached
 
 
+def has_page(frame: Frame) -> bool:
+    """Whether a frame shows a page: one that is still loading, or could not be loaded, has none
+    that offers anything, and no origin by which it could be named.
+    """
+    return frame.url not in ("", "about:blank") and not frame.url.startswith("chrome-error:")
+
+
 class FrameSessions:
     """The sessions with the frames of one page.
 
@@ -57,7 +64,7 @@ class FrameSessions:
         self._page.shown.on("framedetached", self._on_detached)
 
     def _on_navigated(self, frame: Frame) -> None:
-        if frame.parent_frame is None or self._page.listener is None:
+        if frame.parent_frame is None or self._page.listener is None or not has_page(frame):
             return
         place = site(frame.url)
         if place in self._allowed:

@@ -22,7 +22,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage
-from abp_bridge.apps.webmcp.frames import FrameSessions
+from abp_bridge.apps.webmcp.frames import FrameSessions, has_page
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
 from abp_bridge.core.known_texts import KnownTexts
 from abp_bridge.core.sanitize import label
@@ -287,7 +287,8 @@ class ToolSession:
         with anyio.move_on_after(PAGE_LIMIT):
             for frame in self._page.shown.frames[1:]:
                 place = site(frame.url)
-                if place in places or self._page.is_own_site(frame.url):
+                known = place in places or self._page.is_own_site(frame.url)
+                if known or not has_page(frame):
                     continue
                 with suppress(PlaywrightError):
                     allow = await (await frame.frame_element()).get_attribute("allow")

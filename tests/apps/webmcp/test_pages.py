@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import anyio
 import anyio.lowlevel
 import pytest
+from anyio.abc import SocketAttribute
 from playwright.async_api import Browser
 from support.harness import MODERN, accept, hosted, text
 from support.pages.server import Web
@@ -328,6 +329,32 @@ async def test_a_frame_of_another_origin_is_named_and_its_tools_are_not_offered(
                 await anyio.lowlevel.checkpoint()
         assert site.elsewhere in problems[0]
         assert len(await running.app.capabilities()) == count
+
+
+FRAMES = {  # where a frame leads, and what it shows
+    "that is still loading": ("http://localhost:{silent}/", ""),
+    "that shows nothing": ("about:blank", "about:blank"),
+    "that could not be loaded": ("http://localhost:9/", "chrome-error:"),
+}
+
+
+@pytest.mark.parametrize(("source", "shows"), FRAMES.values(), ids=FRAMES)
+async def test_no_frame_is_told_of_before_it_shows_a_page_of_another_origin(
+    browser: Browser, site: Web, source: str, shows: str
+) -> None:
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        opened(browser, f"{site.here}/tools.html") as running,
+    ):
+        silent = listener.extra(SocketAttribute.local_port)
+        await running.work("frame", source.format(silent=silent))
+        with anyio.fail_after(PATIENCE):
+            while [each.url.startswith(shows) for each in running.page.frames[1:]] != [True]:
+                await anyio.lowlevel.checkpoint()
+        assert list((await running.app.capabilities()).problems) == []
+        await running.work("elsewhere", f"{site.elsewhere}/tools.html")
+        listed = await running.lists(lambda listed: listed.problems)
+        assert site.elsewhere in listed.problems[0]
 
 
 async def test_a_frame_of_the_same_origin_has_names_of_its_own(browser: Browser, site: Web) -> None:
