@@ -104,7 +104,7 @@ def unwrap(
     backup: bytes | None = None,
 ) -> Change:
     """The way back of `wrap`: the file as it was, where nothing else has changed since, else the
-    server's command alone. Raises FormatError.
+    server's command alone; then a backup with the server as it was stays. Raises FormatError.
 
     Args:
         format: Of the file.
@@ -115,10 +115,12 @@ def unwrap(
         backup: The content of the backup, if there is one.
     """
     there = as_object(server.entry)
+    has_original = False
     if backup is not None:
         with suppress(FormatError):
             earlier = Document(backup, format)
-            for name, each in there.items() if earlier.find(server.path) else ():
+            has_original = bool(earlier.find(server.path))
+            for name, each in there.items() if has_original else ():
                 earlier.set((*server.path, name), each)
             if earlier.content == before:
                 return Change(before, backup, keeps_backup=True)
@@ -126,7 +128,7 @@ def unwrap(
     for name, each in members.items():
         document.set((*server.path, name), each)
     left = tuple(name for name in added if name in there)
-    return Change(before, document.content, exact=not left, left=left)
+    return Change(before, document.content, keeps_backup=has_original, exact=not left, left=left)
 
 
 def _is_way_back(

@@ -741,6 +741,52 @@ def test_what_wrapping_added_is_named_where_it_stays(bridge: Bridge) -> None:
     assert server.launch == Launch("npx", ("-y", "m"))
 
 
+# As people keep an argument that they switched off: around a server's command, and that.
+COMMENTED = {
+    "codex": (
+        "[mcp_servers.db]\n",
+        'command = "npx"\nargs = [\n  "-y", # yes\n  # "--readOnly", # ticket 12\n  "m",\n]\n',
+        "",
+    ),
+    "vscode": (
+        '{\n  "servers": {\n    "db": {\n      "command": "npx",\n',
+        '      "args": [\n        // "--readOnly", // ticket 12\n        "-y", "m" // yes\n      ]',
+        "\n    }\n  }\n}\n",
+    ),
+    "opencode": (
+        '{\n  "mcp": {\n    "db": {\n      "type": "local",\n',
+        '      "command": [\n        "npx", // ticket 12\n        "-y",\n        "m",\n      ],\n',
+        "    }\n  }\n}\n",
+    ),
+    "goose": (
+        "extensions:\n  db:\n",
+        "    cmd: npx\n    args: # yes\n    # - --readOnly # ticket 12\n    - -y # 2\n    - m\n",
+        "    timeout: 900\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("host", COMMENTED)
+def test_comments_among_a_servers_arguments_stay_whatever_comes_since(
+    host: str, bridge: Bridge
+) -> None:
+    before = "".join(COMMENTED[host])
+    file = write(file_of(host), before)
+    backup = file.with_name(file.name + BACKUP)
+    mark = "//" if HOSTS[host].format == "jsonc" else "#"
+    assert bridge("install", host, "--wrap", "db", "--yes")[0] == 0
+    (server,) = servers_of(HOSTS[host], "user", Machine())[1]
+    assert server.launch is not None
+    assert wrapped_command(server.launch.words) == ("npx", "-y", "m")
+    assert "ticket 12" in file.read_text()
+    file.write_text(f"{file.read_text()}{mark} later edit\n")
+    code, said = bridge("uninstall", host, "--wrap", "db", "--yes")
+    assert (code, f"what it was before that stays in {backup.name}" in said) == (0, True), said
+    assert COMMENTED[host][1] in file.read_text()
+    assert file.read_text().endswith(f"{mark} later edit\n")
+    assert backup.read_text() == before, "it is not overwritten with what was behind us"
+
+
 def test_a_server_at_an_address_is_not_wrapped(bridge: Bridge) -> None:
     write(
         file_of("cursor"),

@@ -119,7 +119,11 @@ def _unwrap(place: Place, name: str) -> Proposal:
         backup = None
     made = change.unwrap(place.host.format, before, server, members, added=added, backup=backup)
     entry = Document(made.after or b"", place.host.format).find(server.path)
+    restores = made.keeps_backup and made.after == backup
     notes = [f"What install may have added stays: {', '.join(made.left)}."] if made.left else []
+    if made.keeps_backup and not restores:
+        kept = place.file.backup.name
+        notes.append(f"It has changed since --wrap: what it was before that stays in {kept}.")
     commands: tuple[tuple[str, ...], ...] = ()
     if place.by_host:
         add = (*place.host.add, name, json.dumps(entry))
@@ -131,6 +135,6 @@ def _unwrap(place: Place, name: str) -> Proposal:
         entry,
         commands,
         tuple(notes),
-        restores=made.keeps_backup,
+        restores=restores,
         is_theirs=True,
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
+from abp_bridge.setup.formats.lists import Brackets
 from abp_bridge.setup.formats.text import (
     MAX_COLUMNS,
     MAX_LEVELS,
@@ -31,6 +32,7 @@ from abp_bridge.setup.formats.text import (
 )
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LINE_COMMENT = r"//[^\r\n]*|/\*.*?\*/"  # without the end of its line
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"true|false|null")
 _WORDS: Mapping[str, JsonValue] = {"true": True, "false": False, "null": None}
@@ -225,11 +227,17 @@ class Jsonc:
     def replace(self, text: str, path: Path, value: JsonValue) -> str:
         """`text` with another value at `path`, where there is one. Raises FormatError."""
         root, around, member = self._locate(text, path)
+        there = member.node
+        if isinstance(there.value, list) and isinstance(value, list):
+            items = [(each.node.start, each.node.end) for each in there.members]
+            brackets = Brackets(text, there.start, there.end, items, _LINE_COMMENT)
+            if (edits := brackets.edits(there.value, value, json_of)) is not None:
+                return apply_edits(text, edits)
         made = json_of(value)
         if _is_multiline(text, around):
             unit = _unit(text, root, around)
             made = _render(value, indent_of(text, member.start), unit, newline(text))
-        return apply_edits(text, [Edit(member.node.start, member.node.end, made)])
+        return apply_edits(text, [Edit(there.start, there.end, made)])
 
     def cut(self, text: str, path: Path) -> str:
         """`text` without the member at `path`, which is there. Raises FormatError."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
+from abp_bridge.setup.formats.lists import Brackets
 from abp_bridge.setup.formats.text import (
     MAX_LEVELS,
     MAX_VALUES,
@@ -44,6 +45,9 @@ _BEGINS = re.compile(
 )
 _KEY = re.compile(rf"(?:[^\"'=]++|{_STRING.pattern})*+=", re.DOTALL)
 _BETWEEN = re.compile(r"[^\[\]{}\"'#\n]++")  # of a value, where no bracket and no text is
+_COMMENT = r"#[^\r\n]*"
+# Of a list's items: a text, a bracket, a comma, a comment, or a word of anything else.
+_TOKEN = re.compile(rf"{_STRING.pattern}|{_COMMENT}|[\[\]{{}},]|[^\s\[\]{{}},\"'#]+", re.DOTALL)
 _NAMES = r"(?:\"(?:[^\"\\\n]++|\\.)*+\"|'[^'\n]*+'|[^\]\"'\n]++)*+"
 _HEADER = re.compile(rf"\[\[?(?P<key>{_NAMES})\]\]?[ \t]*(?:#[^\n]*)?(?=\r?\n|\Z)")
 
@@ -172,7 +176,8 @@ class Toml:
             if each.is_header or each.array:
                 continue
             if each.path == path:
-                return apply_edits(text, [Edit(*each.value, _render(value))])
+                there = find(self.read(text), path)
+                return apply_edits(text, _replacement(text, each.value, there, value))
             if each.path == path[: len(each.path)]:
                 return self._rewrite_line(text, each, path, value)
         raise FormatError(f"{_key(path)} is not written as a key with its value")
@@ -188,6 +193,17 @@ class Toml:
         if not edits:
             raise FormatError(f"there is no {_key(path)}")
         return apply_edits(text, _with_blank_line(text, edits))
+
+
+def _replacement(
+    text: str, place: tuple[int, int], there: JsonValue, value: JsonValue
+) -> list[Edit]:
+    """Another value at a place, from and to; of a list the items that are not the same."""
+    if isinstance(there, list) and isinstance(value, list):
+        brackets = Brackets(text, *place, _items(text, *place), _COMMENT)
+        if (edits := brackets.edits(there, value, _render)) is not None:
+            return edits
+    return [Edit(*place, _render(value))]
 
 
 def _append(text: str, path: Path, value: Mapping[str, JsonValue]) -> str:
@@ -280,6 +296,20 @@ def _skip_value(text: str, at: int) -> int:
     while text[at - 1].isspace():
         at -= 1
     return at
+
+
+def _items(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Where each item of a list begins and ends; the list does at `start` and `end`."""
+    items, depth, begun, ended = list[tuple[int, int]](), 0, -1, 0
+    for found in _TOKEN.finditer(text, start + 1, end - 1):
+        word = found[0]
+        if depth == 0 and word == ",":
+            items.append((begun, ended))
+            begun = -1
+        elif not word.startswith("#"):
+            begun, ended = found.start() if begun < 0 else begun, found.end()
+            depth += (word in ("[", "{")) - (word in ("]", "}"))
+    return [*items, (begun, ended)] if begun >= 0 else items
 
 
 def _path(key: str) -> Path:

@@ -6,12 +6,13 @@ words mean (`yes`, `1e3`) is nobody's business here, so they are compared as the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonValue
+from abp_bridge.setup.formats.lists import Brackets, difference
 from abp_bridge.setup.formats.text import (
     MAX_LEVELS,
     Edit,
@@ -19,6 +20,7 @@ from abp_bridge.setup.formats.text import (
     LimitError,
     Path,
     apply_edits,
+    find,
     find_twice,
     json_of,
     line_end,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 MAX_YAML_VALUES = 20_000  # values, each as often as an alias names it
 MAX_YAML_CHARACTERS = 2**20  # characters
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
+_DASH = re.compile(r"^ *-(?=\s|$)", re.MULTILINE)  # that an item in lines begins with
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 _JSON_WORDS: Mapping[str, JsonValue] = {
     "true": True,
@@ -136,6 +139,14 @@ class Yaml:
     def replace(self, text: str, path: Path, value: JsonValue) -> str:
         """`text` with another value at `path`, where there is one. Raises FormatError."""
         name, node = _member(text, path)
+        if node.kind != "alias":
+            _check_shared(text, node, path)
+        there = find(self.read(text), path)
+        if node.kind == "list" and isinstance(there, list) and isinstance(value, list):
+            if not node.flow:
+                return _edit_lines(text, name, node, there, value)
+            if (edits := _brackets(text, node).edits(there, value, _scalar)) is not None:
+                return apply_edits(text, edits)
         if node.kind == "scalar" and node.end > node.start and not isinstance(value, (list, dict)):
             return apply_edits(text, [Edit(node.start, node.end, _scalar(value))])
         made = newline(text).join(_lines(path[-1:], value, name.column)).lstrip()
@@ -324,11 +335,15 @@ def _walk(text: str, node: Node, path: Path) -> tuple[Node, Path]:
 
 
 def _check_mapping(text: str, node: Node, path: Path) -> None:
+    _check_shared(text, node, path)
+    _check_names(text, node, path)
+
+
+def _check_shared(text: str, node: Node, path: Path) -> None:
     if node.kind == "alias" or node.mark[0]:
         line = line_number(text, node.start)
         what = _name(path)
         raise FormatError(f"{what} is shared by an anchor: what is added there counts twice", line)
-    _check_names(text, node, path)
 
 
 def _check_names(text: str, node: Node, path: Path) -> None:
@@ -370,6 +385,68 @@ def _append(text: str, at: int, lines: list[str]) -> str:
     if not place or text[:place].endswith("\n"):
         return f"{text[:place]}{made}{end}{text[place:]}"
     return f"{text}{end}{made}"
+
+
+def _brackets(text: str, node: Node) -> Brackets:
+    """A list in brackets."""
+    items = [(each.start, each.end) for _, each in node.members]
+    start = text.index("[", node.start)  # behind a tag
+    return Brackets(text, start, node.end, items, r"#[^\r\n]*")
+
+
+def _edit_lines(
+    text: str, name: Node, node: Node, old: Sequence[JsonValue], new: Sequence[JsonValue]
+) -> str:
+    """A list in lines with the items that are not the same; comments in it stay. Raises
+    FormatError.
+    """
+    start, end, made = difference(old, new)
+    words = [_scalar(each) for each in made]
+    places = _items(text, name, node)
+    edits = [
+        Edit(first, last, each)
+        for (_, first, last), each in zip(places[start:end], words, strict=False)
+    ]
+    rest = words[end - start :]
+    if rest:
+        before = places[end - 1][2] if end else name.end + 1
+        column = places[0][0] - line_start(text, places[0][0])
+        text = _append(text, before, [f"{' ' * column}- {each}" for each in rest])
+        return apply_edits(text, edits)
+    gone = places[start + len(words) : end]
+    edits += [_without_item(text, dash, last) for dash, _, last in gone]
+    if not new:
+        behind = text.index(":", name.end) + 1
+        edits.append(Edit(behind, behind, " []"))
+    after = apply_edits(text, edits)
+    return after if text.endswith("\n") else after.removesuffix(newline(text))
+
+
+def _items(text: str, name: Node, node: Node) -> list[tuple[int, int, int]]:
+    """Of each item of a list in lines, where its dash is, and where it begins and ends. Raises
+    FormatError.
+    """
+    found, before = list[tuple[int, int, int]](), name.end
+    for _, each in node.members:
+        dash = _DASH.search(text, before, each.start)
+        if dash is None:
+            raise FormatError(
+                f'"{name.word}" is a list that begins within a line: write it an item a line',
+                line_number(text, each.start),
+            )
+        end = len(text[: each.end].rstrip())
+        found.append((dash.end() - 1, each.start, end))
+        before = end
+    return found
+
+
+def _without_item(text: str, dash: int, end: int) -> Edit:
+    """An item goes with its line; a comment behind it stays."""
+    stop = line_end(text, end - 1)
+    follows = text[end:stop].strip()
+    if follows:
+        return Edit(dash, text.index(follows, end), "")
+    return Edit(line_start(text, dash), stop, "")
 
 
 def _lines(path: Path, value: JsonValue, column: int) -> list[str]:
