@@ -209,6 +209,31 @@ def test_arguments_that_a_person_added_stay(host: str, bridge: Bridge) -> None:
     assert b'"--page"' not in file.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("there", "given", "after"),
+    [
+        ("--page --tty T --app demo", "ABP_PAGE=open", "--tty T --app demo"),
+        ("--page OPEN --tty T", "ABP_PAGE=off", "--tty T"),
+        ("--page=open --tty T", "ABP_PAGE=off", "--tty T"),
+        ("--app demo --page", "ABP_PAGE=off", "--app demo"),
+        ("--notify --app demo", "ABP_NOTIFY=0", "--app demo"),
+        ("--timeout 5 --timeout=6 --page", "ABP_QUESTION_TIMEOUT=9000", "--page"),
+        ("--log-level info --page link", "ABP_LOG_LEVEL=debug", "--page link"),
+    ],
+)
+def test_a_setting_takes_the_place_of_its_option_and_of_no_other_word(
+    there: str, given: str, after: str, bridge: Bridge
+) -> None:
+    words = json.dumps(["serve", *there.split()])
+    write(file_of("codex"), f'[mcp_servers.abp]\ncommand = "{OURS[0]}"\nargs = {words}\n')
+    assert bridge("install", "codex", "--env", given, "--yes")[0] == 0
+    (server,) = servers_of(HOSTS["codex"], "user", Machine())[1]
+    assert server.own == ("serve", *after.split())
+    name, _, value = given.partition("=")
+    assert server.launch is not None
+    assert server.launch.env[name] == value
+
+
 def test_the_backup_is_of_before_we_came(bridge: Bridge) -> None:
     file = write(file_of("cursor"), '{"a": {}}\n')
     bridge("install", "cursor", "--yes")

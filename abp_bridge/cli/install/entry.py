@@ -18,6 +18,8 @@ from abp_bridge.cli.install.proposal import Proposal
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.sanitize import label
+from abp_bridge.settings import TABLE
+from abp_bridge.settings.row import Setting
 from abp_bridge.settings.targets import BUILT_IN, is_extension
 from abp_bridge.setup import change
 from abp_bridge.setup.entries import (
@@ -117,7 +119,7 @@ def make_wanted(place: Place, options: argparse.Namespace, server: Server | None
     else:
         page = [] if place.agents or "ABP_PAGE" in env else ["--page", "open"]
         there = (server.own if server is not None else None) or ("",)
-        said = _kept(there[1:], apps, env) if there[0] == "serve" else page
+        said = [*_kept(there[1:], apps, env)] if there[0] == "serve" else page
         words = [*own[1:], "serve", *apps, *said]
         if host.tells_patience and not place.agents and host.patience is not None:
             beside["ABP_HOST_PATIENCE"] = f"{host.patience * 1000:.0f}"
@@ -128,14 +130,25 @@ def make_wanted(place: Place, options: argparse.Namespace, server: Server | None
     )
 
 
-def _kept(there: Sequence[str], apps: Sequence[str], env: Mapping[str, str]) -> list[str]:
+def _kept(there: Sequence[str], apps: Sequence[str], env: Mapping[str, str]) -> Iterator[str]:
     """The arguments of ours that is there, without those that are given anew."""
-    anew = [*(["--app"] if apps else []), *(["--page"] if "ABP_PAGE" in env else [])]
-    return [
-        word
-        for before, word in zip(["", *there], there, strict=False)
-        if before not in anew and word.partition("=")[0] not in anew
-    ]
+    given = {*env, *(["--app"] if apps else [])}
+    rows = [row for row in TABLE.values() if row.flag]
+    anew = {row.flag: row for row in rows if not given.isdisjoint((row.flag, row.variable))}
+    option: Setting | None = None  # that is given anew, and may have a value behind it
+    for word in there:
+        if option is not None and _is_value(option, word):
+            option = None
+            continue
+        flag, equals, _ = word.partition("=")
+        option = None if equals else anew.get(flag)
+        if flag not in anew:
+            yield word
+
+
+def _is_value(option: Setting, word: str) -> bool:
+    """Whether the word behind an option is its value, or stands for itself."""
+    return option.const is None or word.lower() in (option.choices or ())
 
 
 def _limit(place: Place) -> list[str]:
