@@ -234,6 +234,59 @@ def test_a_setting_takes_the_place_of_its_option_and_of_no_other_word(
     assert server.launch.env[name] == value
 
 
+@pytest.mark.parametrize(
+    ("host", "content"),
+    [
+        ("goose", "extensions:\n  abp:\n"),
+        ("goose", "extensions:\n  abp: null # mine\n"),
+        ("goose", "extensions: # note\n  {}\n"),
+        ("fast-agent", "mcp:\n  servers:\n    abp: ~\n    b: {url: x}\n"),
+        ("cursor", '{"mcpServers": {"abp": null}}'),
+        ("vscode", '{\n  "servers": { // note\n    "abp": null, // mine\n  }\n}\n'),
+    ],
+)
+def test_what_is_empty_is_filled_and_its_comments_stay(
+    host: str, content: str, bridge: Bridge
+) -> None:
+    file = write(file_of(host), content)
+    code, said = bridge("install", host, "--print")
+    assert (code, OURS[0] in said, "this is for an empty file" in said) == (0, True, False), said
+    code, said = bridge("install", host, "--yes")
+    assert code == 0, said
+    for mark in ("# mine", "# note", "// mine", "// note"):
+        assert (mark in file.read_text()) == (mark in content)
+    assert bridge("install", host)[1].startswith("Nothing to do")
+    assert bridge("uninstall", host, "--yes")[0] == 0
+    assert file.read_text() == content
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+@pytest.mark.parametrize(
+    ("host", "content"),
+    [
+        ("goose", "extensions:\n  dev:\n  other: {cmd: x}\n"),
+        ("cursor", '{"mcpServers": {"dev": null}}'),
+    ],
+)
+def test_a_server_of_which_nothing_is_said_is_called_empty(
+    command: str, host: str, content: str, bridge: Bridge
+) -> None:
+    file = write(file_of(host), content)
+    code, said = bridge(command, host, "--wrap", "dev", "--yes")
+    assert (code, f'{file}: "dev" is empty: it has no command' in said) == (2, True), said
+
+
+def test_members_of_a_server_that_are_empty_are_filled(bridge: Bridge) -> None:
+    content = "extensions:\n  db:\n    cmd: x\n    args: # none\n    envs:\n    timeout: null\n"
+    file = write(file_of("goose"), content)
+    assert bridge("install", "goose", "--wrap", "db", "--yes")[0] == 0
+    (server,) = servers_of(HOSTS["goose"], "user", Machine())[1]
+    assert server.launch is not None
+    assert wrapped_command(server.launch.words) == ("x",)
+    assert bridge("uninstall", "goose", "--wrap", "db", "--yes")[0] == 0
+    assert file.read_text() == content
+
+
 def test_the_backup_is_of_before_we_came(bridge: Bridge) -> None:
     file = write(file_of("cursor"), '{"a": {}}\n')
     bridge("install", "cursor", "--yes")

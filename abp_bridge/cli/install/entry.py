@@ -232,6 +232,8 @@ def find_server(place: Place, name: str) -> Server:
     server = place.find(name)
     if server is None:
         names = place.names()
+        if name in names:
+            raise SetupError(f'{place.file.path}: "{name}" is empty: it has no command')
         near = nearest(name, names, SIMILAR)
         there = (
             f"is {near!r} meant?" if near else f"there are {', '.join(map(label, names)) or 'none'}"

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.jsonc import Jsonc
-from abp_bridge.setup.formats.text import FormatError, Path, equal, find, holding, without
+from abp_bridge.setup.formats.text import FormatError, Path, equal, find, holding, is_null, without
 from abp_bridge.setup.formats.toml import Toml
 from abp_bridge.setup.formats.yaml import Yaml
 
@@ -77,8 +77,11 @@ class Document:
         self._format.check(self._text, path)
 
     def insert(self, path: Path, value: JsonValue) -> None:
-        """Put a member in at `path`, where none is. Raises FormatError."""
-        self._take(self._format.insert(self._text, path, value), path, value)
+        """Put a member in at `path`, where none is, or a null. Raises FormatError."""
+        if not is_null(self._value, path):
+            self._take(self._format.insert(self._text, path, value), path, value)
+        elif value is not None:
+            self.replace(path, value)
 
     def replace(self, path: Path, value: JsonValue) -> None:
         """Give the member at `path` another value. Raises FormatError."""

@@ -233,6 +233,14 @@ class Jsonc:
             brackets = Brackets(text, there.start, there.end, items, _LINE_COMMENT)
             if (edits := brackets.edits(there.value, value, json_of)) is not None:
                 return apply_edits(text, edits)
+        if (
+            there.value == {}
+            and isinstance(value, Mapping)
+            and _COMMENT.search(text, there.start, there.end)
+        ):
+            for name, each in value.items():
+                text = self.insert(text, (*path, name), each)
+            return text
         made = json_of(value)
         if _is_multiline(text, around):
             unit = _unit(text, root, around)

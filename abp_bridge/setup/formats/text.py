@@ -105,6 +105,12 @@ def find(value: JsonValue, path: Sequence[str]) -> JsonValue:
     return value
 
 
+def is_null(value: JsonValue, path: Sequence[str]) -> bool:
+    """Whether a null stands at `path`, where `find` does not tell that from nothing."""
+    around = find(value, path[:-1])
+    return isinstance(around, Mapping) and path[-1] in around and around[path[-1]] is None
+
+
 def without(value: JsonValue, path: Sequence[str]) -> JsonValue:
     """`value` without the member at `path`, which may be missing."""
     if not isinstance(value, Mapping) or path[0] not in value:

@@ -125,16 +125,14 @@ class Yaml:
     def _open_up(self, text: str, root: Node, path: Path, rest: Path, value: JsonValue) -> str:
         """A mapping that is empty, or a null, gets lines of its own below its name."""
         if not path:
-            bare = text[: root.start] + text[root.end :]
-            return _append(bare, root.start, _lines(rest, value, 0))
+            inside = _inside(text, root).rstrip(" \t")
+            bare = text[: root.start] + inside + text[root.end :]
+            return _append(bare, root.start + len(inside), _lines(rest, value, 0))
         around, _ = _walk(text, root, path[:-1])
         found = around.find(path[-1])
         assert found is not None
         name, empty = found
-        behind = text.index(":", name.end) + 1
-        end = max(behind, empty.end)
-        bare = text[:behind] + text[end:]
-        return _append(bare, behind, _lines(rest, value, name.column + 2))
+        return _put_below(text, name, empty, _lines(rest, value, name.column + 2))
 
     def replace(self, text: str, path: Path, value: JsonValue) -> str:
         """`text` with another value at `path`, where there is one. Raises FormatError."""
@@ -149,7 +147,14 @@ class Yaml:
                 return apply_edits(text, edits)
         if node.kind == "scalar" and node.end > node.start and not isinstance(value, (list, dict)):
             return apply_edits(text, [Edit(node.start, node.end, _scalar(value))])
-        made = newline(text).join(_lines(path[-1:], value, name.column)).lstrip()
+        lines = _lines(path[-1:], value, name.column)
+        if len(lines) > 1 and len(path) > 1 and _member(text, path[:-1])[1].flow:
+            start = max(node.start, name.end + 1)
+            lead = "" if text[start - 1].isspace() else " "
+            return apply_edits(text, [Edit(start, max(start, node.end), lead + json_of(value))])
+        if len(lines) > 1 and (_is_null(node) or (node.flow and not node.members)):
+            return _put_below(text, name, node, lines[1:])
+        made = newline(text).join(lines).lstrip()
         return apply_edits(text, [Edit(name.start, _content_end(node, name), made)])
 
     def cut(self, text: str, path: Path) -> str:
@@ -349,11 +354,22 @@ def _check_shared(text: str, node: Node, path: Path) -> None:
 def _check_names(text: str, node: Node, path: Path) -> None:
     """Raises FormatError for what is no mapping, or has a name twice."""
     line, what = line_number(text, node.start), _name(path)
-    is_null = node.kind == "scalar" and "plain" in node.mark and node.word.lower() in _EMPTY
-    if node.kind != "mapping" and not (is_null and path):
+    if node.kind != "mapping" and not (_is_null(node) and path):
         raise FormatError(f"{what} is no mapping", line)
     if (twice := find_twice(name.word for name, _ in node.members)) is not None:
         raise FormatError(f'{what} has "{twice}" twice: leave one of them', line)
+
+
+def _is_null(node: Node) -> bool:
+    return node.kind == "scalar" and "plain" in node.mark and node.word.lower() in _EMPTY
+
+
+def _inside(text: str, node: Node) -> str:
+    """What stands between the brackets of what has no members: comments; nothing where there are no
+    brackets.
+    """
+    opening = re.compile(r"[{\[]").search(text, node.start, node.end) if node.flow else None
+    return text[opening.end() : node.end - 1] if opening else ""
 
 
 def _member(text: str, path: Path) -> tuple[Node, Node]:
@@ -370,6 +386,20 @@ def _name(path: Path) -> str:
 
 
 # --- writing --------------------------------------------------------------------------------------
+
+
+def _put_below(text: str, name: Node, empty: Node, lines: list[str]) -> str:
+    """`lines` in the place of what is empty, below its name and the comments behind that and in
+    it.
+    """
+    behind = text.index(":", name.end) + 1
+    start, end = max(behind, empty.start), max(behind, empty.end)
+    before = (text[behind:start] + _inside(text, empty)).rstrip(" \t")
+    after = text[end:]
+    if before.endswith("\n"):  # it has a line of its own
+        after = after.removeprefix("\r").removeprefix("\n")
+    bare = f"{text[:behind]}{before}{after}"
+    return _append(bare, behind + len(before), lines)
 
 
 def _content_end(node: Node, name: Node | None = None) -> int:

@@ -89,6 +89,18 @@ def test_members_are_changed_in_place() -> None:
     assert document.value == {"a": {"b": 2, "c": [2], "e": 3}, "d": {"x": 1, "y": 6}}
 
 
+def test_an_empty_object_and_a_null_are_filled_and_comments_stay() -> None:
+    document = Document(b'{\n  "a": { // none\n  },\n  "b": null, // mine\n  "c": {}\n}', "jsonc")
+    document.set(("a",), {"x": 1, "y": 2})
+    document.set(("b",), None)
+    document.set(("b",), {"x": 1})
+    document.fill(("c",), {"x": 1})
+    assert document.content == (
+        b'{\n  "a": { // none\n    "x": 1,\n    "y": 2\n  },\n  "b": {\n    "x": 1\n  }, // mine\n'
+        b'  "c": {\n    "x": 1\n  }\n}'
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "without_b"),
     [
