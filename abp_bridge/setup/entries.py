@@ -120,14 +120,14 @@ def read_server(layout: Layout, name: str, entry: JsonValue) -> Server:
 
 
 def read_launch(shape: Shape, entry: JsonObject) -> Launch | None:
-    """The command of an entry; None where it has none."""
+    """The command of an entry; None where it has none, or one of blanks."""
     inside = as_object(entry.get(shape.within)) or entry
     words = [as_text(inside.get(shape.command))]
     if shape.args:
         words += as_texts(inside.get(shape.args))
     else:
         words = as_texts(inside.get(shape.command))
-    if not words or not words[0]:
+    if not words or not words[0].strip():
         return None
     env = {
         name: each

@@ -105,6 +105,23 @@ PLANTED = (
             (" " * (8 * 2**20 + 1), "more than 8 MiB"),
         )
     ),
+    *(
+        Planted("text", "cursor", {".cursor/mcp.json": _servers(**members)}, says)
+        for members, says in (
+            ({"env": {"A=B": "x"}}, '"abp" has a variable whose name is empty or has a = in it.'),
+            ({"env": {"": "y"}}, "a variable whose name is empty"),
+            ({"env": {"A": "\0"}}, '"abp" has a value of A with a NUL character in it.'),
+            ({"args": ["serve", "\0"]}, '"abp" has an argument with a NUL character in it.'),
+            ({"args": ["serve", "\ud800"]}, '"abp" has an argument with half a character in it.'),
+            ({"cwd": "\0"}, '"abp" has a cwd with a NUL character in it.'),
+        )
+    ),
+    Planted(
+        "member",
+        "cursor",
+        {".cursor/mcp.json": _servers(command=" ", args=["abp-bridge", "serve"])},
+        '"abp" has no command that is one word',
+    ),
     Planted("file", "codex", {CODEX: "[a]\nb = 1\n[a]\n"}, "line 3"),
     Planted("file", "claude", {"here/.mcp.json": '{"mcpServers": {"a": {}},}'}, ".mcp.json"),
     Planted("file", "claude", {"here/.mcp.json": '{"mcpServers": {} // mine\n}'}, ".mcp.json"),
@@ -792,6 +809,32 @@ def test_a_server_that_does_not_start_is_a_line(program: str, says: str, tmp_pat
     (tmp_path / ".cursor/mcp.json").write_text(_servers(command=str(ours)))
     (start,) = [each for each in examine(tmp_path, "cursor")["cursor"] if each["check"] == "start"]
     assert (start["verdict"], says in start["says"]) == ("fails", True), start
+
+
+@pytest.mark.parametrize(
+    ("members", "check", "says"),
+    [
+        ({"command": " ", "args": ["abp-bridge"]}, "member", '"abp" has no command that is one'),
+        ({"env": {"A=B": "x", "": "y"}}, "text", '"abp" has a variable whose name is empty'),
+        ({"env": {"A": "\0"}}, "text", '"abp" has a value of A with a NUL character'),
+        ({"args": ["serve", "\0"]}, "text", '"abp" has an argument with a NUL character in it'),
+        ({"args": ["serve", "--app", "http://\0/"]}, "text", "an argument with a NUL character"),
+        ({"args": ["serve", "\ud800"]}, "text", '"abp" has an argument with half a character'),
+    ],
+)
+@pytest.mark.parametrize("words", [(), ("--project",), ("cursor",), ("cursor", "--files")])
+def test_what_no_program_can_be_started_with_is_a_line_among_the_others(
+    members: JsonObject, check: str, says: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    command = {"command": str(Path(sys.executable).with_name("abp-bridge"))}
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor/mcp.json").write_text(_servers(**command | dict(members)))
+    found = examine(tmp_path, *words, ABP_CHROME="/usr/bin/false")["cursor"]
+    (line,) = [each for each in found if each["check"] == check]
+    assert (line["failed"], says in line["says"]) == (True, True), line
+    started = [each["verdict"] for each in found if each["check"] == "start"]
+    assert started == ([] if "--files" in words else ["not tried"])
+    assert found[-1] is not line
 
 
 def test_what_a_project_names_is_started_only_where_that_is_said(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ class Examination:
             found.append(Finding("program", Verdict.NOTE, words, cure))
         if self.starts:
             for entry in facts.entries:
-                if not self._starts(entry):
+                if not self._is_trusted(entry):
                     found.append(leave_alone(host, entry))
                     continue
                 with progress(f"starting {label(entry.name)} as {host.title} does"):
@@ -136,7 +136,11 @@ class Examination:
 
     def _starts(self, entry: Entry) -> bool:
         """Whether what the entry names may be started, and its addresses opened."""
-        return self.starts and (entry.scope != "project" or self.project)
+        return self.starts and self._is_trusted(entry) and not entry.unusable
+
+    def _is_trusted(self, entry: Entry) -> bool:
+        """Whether it is the person's own, or they said that the project's is started too."""
+        return entry.scope != "project" or self.project
 
     def _path(self, host: SetupHost, entry: Entry) -> str:
         """Where the bridge of that entry looks for programs."""

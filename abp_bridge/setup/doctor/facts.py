@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Literal
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, walk
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, walk
 from abp_bridge.core.sanitize import label
 from abp_bridge.setup.entries import Server
 from abp_bridge.setup.hosts import SetupHost, Shape
@@ -108,6 +108,26 @@ class Entry:
         joined = [word[len("--app=") :] for word in words if word.startswith("--app=")]
         return [each for each in (*named, *joined) if each]
 
+    @property
+    def unusable(self) -> list[str]:
+        """What of it no program can be started with: each in words, without what it says."""
+        command, *args = self.words or ("",)
+        texts = {
+            "a name": [self.name],
+            "a command": [command],
+            "an argument": args,
+            "a cwd": [as_text(self.members.get("cwd"))],
+            **{f"a value of {label(name)}": [name, each] for name, each in self.env.items()},
+        }
+        found = [
+            f"{what} with {problem}"
+            for what, words in texts.items()
+            if (problem := _find_no_text(words))
+        ]
+        if any(not name or "=" in name for name in self.env):
+            found.append("a variable whose name is empty or has a = in it")
+        return found
+
     def has_option(self, *options: str) -> bool:
         """Whether one of the options is among our own arguments."""
         return any(word.partition("=")[0] in options for word in self.own)
@@ -151,6 +171,16 @@ class HostFacts:
         for each in self.files:
             if each.value is not None:
                 yield each, as_object(each.value)
+
+
+def _find_no_text(words: Iterable[str]) -> str:
+    """What no system's texts can hold, as a file's can in an escape; empty where there is none."""
+    for letter in "".join(words):
+        if letter == "\0":
+            return "a NUL character in it"
+        if "\ud800" <= letter <= "\udfff":
+            return "half a character in it"
+    return ""
 
 
 def is_our_word(word: str) -> bool:

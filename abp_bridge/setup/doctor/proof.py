@@ -50,7 +50,7 @@ async def ask_host(facts: HostFacts, machine: Machine, *, project: bool) -> list
     if host.verify_reach == "server" and theirs is not None and theirs.exists and not project:
         told = f"'{' '.join(host.verify)}' may start what {theirs.path} names: --project runs it."
         return [Finding(CHECK, Verdict.NOT_TRIED, told)]
-    names = sorted({each.name for each in facts.entries if not each.agent})
+    names = sorted({each.name for each in facts.entries if not (each.agent or each.unusable)})
     found = []
     done: dict[tuple[str, ...], tuple[int | None, str]] = {}
     for name in names:

@@ -46,7 +46,7 @@ async def try_start(host: SetupHost, entry: Entry, machine: Machine) -> Finding:
     Returns:
         Whether it answers within the host's patience, and with what.
     """
-    if not entry.server.enabled or entry.program is None:
+    if not entry.server.enabled or entry.program is None or entry.unusable:
         return Finding(CHECK, Verdict.NOT_TRIED, f"{entry.shown} cannot be started as it is.")
     began = time.monotonic()
     command = [entry.program, *entry.words[1:]]

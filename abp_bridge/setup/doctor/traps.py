@@ -105,6 +105,14 @@ TRAPS: tuple[Trap, ...] = (
         anywhere.wrong_member,
     ),
     Trap(
+        "text",
+        (),
+        _FAILS,
+        "The entry has a text that no program can be started with: the host may lose all of it.",
+        "Take that out of the file, or write it as it is meant.",
+        anywhere.unusable,
+    ),
+    Trap(
         "type",
         ("zed", "goose", "opencode", "kilo"),
         _FAILS,

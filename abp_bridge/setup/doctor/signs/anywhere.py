@@ -111,6 +111,13 @@ def switched_off(facts: HostFacts) -> Iterator[str]:
             yield f'"{entry.name}" is not started: {entry.file} has {member}: {json.dumps(off)}.'
 
 
+def unusable(facts: HostFacts) -> Iterator[str]:
+    """Words and variables that no system starts a program with."""
+    for entry in facts.entries:
+        for each in entry.unusable:
+            yield f"{entry.shown} has {each}."
+
+
 def no_program(facts: HostFacts) -> Iterator[str]:
     """Commands that are not there."""
     for entry in facts.entries:
