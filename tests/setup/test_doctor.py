@@ -631,7 +631,7 @@ def doctor(home: Path, *words: str, **env: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, "-m", "abp_bridge", "doctor", *words],
         capture_output=True,
-        text=True,
+        encoding=env.get("PYTHONIOENCODING", "utf-8"),
         timeout=PATIENCE * 2,
         env={"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **env},
         cwd=home,
@@ -809,6 +809,18 @@ def test_a_server_that_does_not_start_is_a_line(program: str, says: str, tmp_pat
     (tmp_path / ".cursor/mcp.json").write_text(_servers(command=str(ours)))
     (start,) = [each for each in examine(tmp_path, "cursor")["cursor"] if each["check"] == "start"]
     assert (start["verdict"], says in start["says"]) == ("fails", True), start
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_is_not_utf_8_is_told_all(encoding: str, tmp_path: Path) -> None:
+    home = tmp_path / "Bj\u00f6rn \U0001f600"
+    (home / ".cursor").mkdir(parents=True)
+    (home / ".cursor/mcp.json").write_text(_servers(command="/x/abp-bridge", args=["\ud800"]))
+    examined = examine(home, "cursor", "--files", PYTHONIOENCODING=encoding)["cursor"]
+    assert any(f"{home}/.cursor/mcp.json" in each["says"] for each in examined)
+    shown = doctor(home, "cursor", "--files", PYTHONIOENCODING=encoding)
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert "half a character" in shown.stdout
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from abp_bridge.setup.entries import Launch, own_arguments, wrapped_command
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import BACKUP, read
 from abp_bridge.setup.file import write as write_file
+from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.hosts import HOSTS
 from abp_bridge.setup.locate import Machine, locate, servers_of
 
@@ -666,6 +667,55 @@ def test_a_strangers_file_does_not_repaint_the_terminal(bridge: Bridge, home: Pa
     ]
     assert [each for each in said if "\x1b" in each or "\nforged" in each] == []
     assert "\\u001b[2J" in said[3]
+
+
+def spawn_bridge(home: Path, encoding: str, *words: str) -> str:
+    """What the program says on a terminal that is not UTF-8, as text of that."""
+    ended = subprocess.run(
+        [Path(sys.executable).with_name("abp-bridge"), *words],
+        check=False,
+        capture_output=True,
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHONIOENCODING": encoding},
+        cwd=home,
+    )
+    assert (ended.returncode, b"Traceback" in ended.stderr) == (0, False), ended.stderr
+    return ended.stdout.decode(encoding)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_is_not_utf_8_is_told_in_what_it_has(encoding: str, home: Path) -> None:
+    home = home / "Bj\u00f6rn \U0001f600"
+    address = "mongodb://u:s3cret@h/x"
+    before = f'[mcp_servers.db]\ncommand = "npx"\nargs = ["--connectionString", "{address}"]\n'
+    file = write(home / ".codex/config.toml", before)
+    wrap = ("codex", "--wrap", "db", "--yes")
+    for command, after in (("install", True), ("uninstall", False)):
+        for more in ([], ["--json"]):
+            file.write_text(before)
+            if not after:
+                spawn_bridge(home, encoding, "install", *wrap)
+            said = spawn_bridge(home, encoding, command, *wrap, *more)
+            assert ('"mcp"' in file.read_text()) is after
+            assert "s3cret" not in said
+            if more:
+                told = json.loads(said)
+                assert (told["status"], told["file"]) == ("done", str(file))
+            else:
+                assert "Done: " in said
+    assert "config.toml" in spawn_bridge(home, encoding, "install", "--list")
+
+
+@pytest.mark.parametrize("host", ["codex", "goose", "cursor", "claude"])
+def test_what_is_to_be_put_in_by_hand_reads_the_same_in_any_encoding(host: str, home: Path) -> None:
+    value = "Bj\u00f6rn \U0001f600"
+    words = ("install", host, "--app", f"stdio:{value}", "--print")
+    shown = [spawn_bridge(home, each, *words) for each in ("utf-8", "ascii")]
+    assert (value in shown[0], shown[1].isascii()) == (host != "claude", True)
+    if host == "claude":
+        assert shown[0] == shown[1]
+    else:
+        read = [Document(each.encode(), HOSTS[host].format).value for each in shown]
+        assert read[0] == read[1]
 
 
 def test_without_an_app_the_bridge_alone_is_shown_and_nothing_is_written(bridge: Bridge) -> None:

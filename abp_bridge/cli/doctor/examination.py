@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from abp_bridge.cli.doctor.view import lines, members, progress, summary, write
+from abp_bridge.cli.doctor.view import lines, members, progress, summary
+from abp_bridge.cli.trace import print_text
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.settings.targets import is_extension
@@ -67,13 +68,13 @@ class Examination:
         async for section in self._sections(tasks):
             sections.append(section)
             if not as_json:
-                write("\n".join(lines(section, paint)) + "\n\n")
+                print_text("\n".join(lines(section, paint)) + "\n\n")
         failed = any(each.fails for each in sections)
         if as_json:
             told = {"passed": not failed, "sections": [members(each) for each in sections]}
-            write(json.dumps(told, ensure_ascii=False) + "\n")
+            print_text(json.dumps(told) + "\n")
         else:
-            write(summary(sections) + "\n")
+            print_text(summary(sections) + "\n")
         return 1 if failed else 0
 
     async def _sections(self, tasks: TaskGroup | None) -> AsyncIterator[Section]:

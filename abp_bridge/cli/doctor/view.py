@@ -25,12 +25,6 @@ _STYLES = {
 }
 
 
-def write(words: str) -> None:
-    """Print a line at once."""
-    sys.stdout.write(words)
-    sys.stdout.flush()
-
-
 def lines(section: Section, paint: Style) -> Iterator[str]:
     """A section as lines for people."""
     yield paint("strong", section.title)

@@ -44,6 +44,7 @@ from abp_bridge.setup.hosts import (
     DISPLAY_VARIABLES,
     NAME,
     QUESTION_LIMIT,
+    FormatName,
 )
 
 if TYPE_CHECKING:
@@ -291,14 +292,26 @@ def is_temporary(command: str, environ: Mapping[str, str]) -> bool:
     )
 
 
-def write_snippet(proposal: Proposal) -> str:
+def write_snippet(proposal: Proposal, encoding: str) -> str:
     """What is put in by hand: the entry alone in a file, or the host's own command. Of a person's
-    own entry the secrets are left out: they have them.
+    own entry the secrets are left out: they have them. A letter that the encoding lacks is its
+    escape, which the host reads the same.
     """
+    place = proposal.place
     entry = proposal.shown_entry if proposal.is_theirs else proposal.entry
-    if proposal.place.by_host:
-        add = (*proposal.place.host.add, proposal.name, json.dumps(entry))
-        return shlex.join(add) + "\n"
-    alone = Document(b"", proposal.place.host.format)
-    alone.insert((*proposal.place.layout.key, proposal.name), as_object(entry))
-    return alone.content.decode()
+    if place.by_host:
+        snippet = shlex.join((*place.host.add, proposal.name, json.dumps(entry))) + "\n"
+    else:
+        alone = Document(b"", place.host.format)
+        alone.insert((*place.layout.key, proposal.name), as_object(entry))
+        snippet = alone.content.decode()
+    return "".join(_escape(each, place.host.format, encoding) for each in snippet)
+
+
+def _escape(letter: str, format: FormatName, encoding: str) -> str:
+    try:
+        letter.encode(encoding)
+    except UnicodeEncodeError:
+        is_long = letter > "\uffff" and format in ("toml", "yaml")  # JSON has two for such
+        return f"\\U{ord(letter):08x}" if is_long else json.dumps(letter)[1:-1]
+    return letter

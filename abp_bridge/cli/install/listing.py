@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 
+from abp_bridge.cli.trace import print_text
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.setup.errors import SetupError
@@ -21,11 +21,11 @@ def print_hosts(machine: Machine, *, as_json: bool) -> None:
     for host in HOSTS.values():
         about = describe(host, machine)
         if as_json:
-            sys.stdout.write(json.dumps(about) + "\n")
+            print_text(json.dumps(about) + "\n")
         else:
-            sys.stdout.write(f"{host.name:<{WIDTH}} {host.title}: {about['file']}")
+            where = f"{host.name:<{WIDTH}} {host.title}: {about['file']}"
             missing = f"; no {host.program} on the PATH" if about["here"] is False else ""
-            sys.stdout.write(reveal(f" ({about['state']}{missing})\n"))
+            print_text(reveal(f"{where} ({about['state']}{missing})\n"))
 
 
 def describe(host: SetupHost, machine: Machine) -> JsonObject:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from abp_bridge.cli.install.difference import changed_lines
 from abp_bridge.cli.install.place import Place
 from abp_bridge.cli.install.secrets import WORK, Mask, find_own_secrets, find_secrets
+from abp_bridge.cli.trace import print_text
 from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
 from abp_bridge.core.sanitize import message, reveal, reveal_json
 from abp_bridge.setup.change import Change
@@ -120,7 +121,7 @@ def carry_out(proposal: Proposal, options: argparse.Namespace) -> int:
     if status == "done":
         _make(proposal)
     if options.json:
-        _print(reveal_json(json.dumps(_describe(proposal, status), ensure_ascii=False)))
+        _print(reveal_json(json.dumps(_describe(proposal, status))))  # ASCII: any terminal has it
     else:
         for line in _tell(proposal, status):
             _print(reveal(line))
@@ -330,5 +331,4 @@ def _describe(proposal: Proposal, status: Status) -> JsonObject:
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(f"{reveal(line)}\n")  # a comment of a project's file may repaint a terminal
-    sys.stdout.flush()
+    print_text(f"{reveal(line)}\n")  # a comment of a project's file may repaint a terminal

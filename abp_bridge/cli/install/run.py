@@ -128,7 +128,7 @@ def run(options: argparse.Namespace) -> int:
         if options.print:
             if proposal.is_theirs and proposal.shown_entry != proposal.entry:
                 print_message(HIDDEN_HERE)
-            sys.stdout.write(write_snippet(proposal))
+            sys.stdout.write(write_snippet(proposal, sys.stdout.encoding))
             return 0
         return carry_out(proposal, options)
     except AbpBridgeError as problem:
