@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -102,9 +102,10 @@ def unwrap(
     *,
     added: Collection[str],
     backup: bytes | None = None,
+    originals: Sequence[Server] = (),
 ) -> Change:
-    """The way back of `wrap`: the file as it was, where nothing else has changed since, else the
-    server's command alone; then a backup with the server as it was stays. Raises FormatError.
+    """The way back of `wrap`: the server as it was, to the byte, where nothing has changed since
+    but others that were wrapped; else its command alone. Raises FormatError.
 
     Args:
         format: Of the file.
@@ -113,22 +114,28 @@ def unwrap(
         members: Its own command.
         added: What `wrap` may have put in.
         backup: The content of the backup, if there is one.
+        originals: The wrapped servers that the backup has as they were before, as they are now.
     """
-    there = as_object(server.entry)
-    has_original = False
-    if backup is not None:
+    others = [each for each in originals if each != server]
+    if backup is not None and len(others) < len(originals):
         with suppress(FormatError):
-            earlier = Document(backup, format)
-            has_original = bool(earlier.find(server.path))
-            for name, each in there.items() if has_original else ():
-                earlier.set((*server.path, name), each)
-            if earlier.content == before:
-                return Change(before, backup, keeps_backup=True)
+            if _with_entries(format, backup, originals) == before:
+                after = _with_entries(format, backup, others)
+                return Change(before, after, keeps_backup=True)
     document = Document(before, format)
     for name, each in members.items():
         document.set((*server.path, name), each)
-    left = tuple(name for name in added if name in there)
-    return Change(before, document.content, keeps_backup=has_original, exact=not left, left=left)
+    left = tuple(name for name in added if name in as_object(server.entry))
+    return Change(before, document.content, exact=not left, left=left)
+
+
+def _with_entries(format: str, content: bytes, servers: Iterable[Server]) -> bytes:
+    """A content in which these servers are as they are here."""
+    document = Document(content, format)
+    for server in servers:
+        for name, each in as_object(server.entry).items():
+            document.set((*server.path, name), each)
+    return document.content
 
 
 def _is_way_back(

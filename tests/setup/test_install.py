@@ -909,10 +909,35 @@ def test_comments_among_a_servers_arguments_stay_whatever_comes_since(
     assert "ticket 12" in file.read_text()
     file.write_text(f"{file.read_text()}{mark} later edit\n")
     code, said = bridge("uninstall", host, "--wrap", "db", "--yes")
-    assert (code, f"what it was before that stays in {backup.name}" in said) == (0, True), said
+    assert (code, f"before --wrap stays in {backup.name}" in said) == (0, True), said
     assert COMMENTED[host][1] in file.read_text()
     assert file.read_text().endswith(f"{mark} later edit\n")
     assert backup.read_text() == before, "it is not overwritten with what was behind us"
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_of_several_servers_behind_us_each_has_its_way_back(
+    order: tuple[str, str], bridge: Bridge
+) -> None:
+    server = '[mcp_servers.{}]\ncommand = "npx"\nargs = [\n  # "--readOnly",\n  "m",\n]\n'
+    before = f"{server.format('a')}\n{server.format('b')}"
+    file = write(file_of("codex"), before)
+    backup = file.with_name(file.name + BACKUP)
+    for name in ("a", "b"):
+        assert bridge("install", "codex", "--wrap", name, "--yes")[0] == 0
+        assert backup.read_text() == before
+    both = file.read_bytes()
+    assert bridge("install", "codex", "--yes")[0] == 0
+    assert backup.read_text() == before
+    assert bridge("uninstall", "codex", "--yes")[0] == 0
+    assert (file.read_bytes(), backup.read_text()) == (both, before)
+    code, said = bridge("uninstall", "codex", "--wrap", order[0], "--yes")
+    assert (code, "may have added" in said) == (0, False), said
+    assert server.format(order[0]) in file.read_text()
+    assert backup.read_text() == before
+    code, said = bridge("uninstall", "codex", "--wrap", order[1], "--yes")
+    assert (code, "again what it was, to the byte" in said) == (0, True), said
+    assert (file.read_text(), backup.exists()) == (before, False)
 
 
 def test_a_server_at_an_address_is_not_wrapped(bridge: Bridge) -> None:

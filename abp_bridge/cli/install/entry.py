@@ -30,8 +30,8 @@ from abp_bridge.setup.entries import (
     find_rewrapped,
     find_wrapped,
     is_started_by_another,
+    list_servers,
     make_entry,
-    read_server,
     unread_words,
     wrapped_command,
 )
@@ -77,7 +77,9 @@ def propose_entry(place: Place, options: argparse.Namespace) -> Proposal:
             f'"{server.name}" in {place.file.path} is a server behind abp-bridge, which would go:'
             " choose another --name"
         )
-    made = change.install(place.host.format, place.file.content, wanted, read_backup(place.file))
+    backup = read_backup(place.file)
+    made = change.install(place.host.format, place.file.content, wanted, backup)
+    made = keep_originals(place, made, backup)
     notes = [*_notes(place, server)]
     if options.approve and not place.layout.shape.approve:
         notes.append(f"{place.host.title} has no word for --approve in its file: it asks as usual.")
@@ -191,12 +193,11 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
     """The entry of `--wrap`, started through us, as we are started now. Raises SetupError."""
     server = find_server(place, options.wrap)
     own, shape = own_command(), place.layout.shape
+    backup = read_backup(place.file)
     if server.own is not None and is_behind_us(server):
         again = find_rewrapped(shape, server.own, Launch(own[0], tuple(own[1:])))
         made = change.wrap(place.host.format, place.file.content or b"", server, again, {})
-        backup = read_backup(place.file)
-        is_way_back = backup is not None and not has_wrapped(place, backup, server.name)
-        made = replace(made, keeps_backup=is_way_back)
+        made = keep_originals(place, made, backup)
         notes = [*_notes(place, server)] if made.is_one else []
         return _propose(place, server.name, made, notes, is_theirs=True)
     if server.launch is not None and is_started_by_another(server.launch.words):
@@ -212,6 +213,7 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
         )
     added = additions(place.host, shape, _find_display(place))
     made = change.wrap(place.host.format, place.file.content or b"", server, members, added)
+    made = keep_originals(place, made, backup)
     return _propose(place, server.name, made, [*_notes(place, server)], is_theirs=True)
 
 
@@ -220,12 +222,22 @@ def is_behind_us(server: Server) -> bool:
     return server.launch is not None and wrapped_command(server.launch.words) is not None
 
 
-def has_wrapped(place: Place, content: bytes, name: str) -> bool:
-    """Whether this server was behind us in an earlier content too: then that is no way back."""
+def find_originals(place: Place, backup: bytes | None) -> list[Server]:
+    """The servers behind us that the backup has as they were before that."""
     with suppress(FormatError):
-        entry = Document(content, place.host.format).find((*place.layout.key, name))
-        return is_behind_us(read_server(place.layout, name, entry))
-    return False
+        earlier = Document(backup or b"", place.host.format).value
+        there = list_servers(place.host, earlier, agents=place.agents)
+        before = {each.path for each in there if not is_behind_us(each)}
+        now = list_servers(place.host, place.document.value, agents=place.agents)
+        return [each for each in now if is_behind_us(each) and each.path in before]
+    return []
+
+
+def keep_originals(place: Place, made: change.Change, backup: bytes | None) -> change.Change:
+    """A change that leaves the backup alone where that has a server as it was before we came before
+    it: what would take its place has the server behind us.
+    """
+    return replace(made, keeps_backup=made.keeps_backup or bool(find_originals(place, backup)))
 
 
 def find_server(place: Place, name: str) -> Server:

@@ -7,7 +7,13 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from abp_bridge.cli.install.entry import AGENT_NAME, find_server, has_wrapped, is_behind_us
+from abp_bridge.cli.install.entry import (
+    AGENT_NAME,
+    find_originals,
+    find_server,
+    is_behind_us,
+    keep_originals,
+)
 from abp_bridge.cli.install.place import Place, find_place
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.install.run import add_consent_options, add_place_options
@@ -77,6 +83,8 @@ def _uninstall(place: Place, name: str, options: argparse.Namespace) -> Proposal
         raise SetupError(f'"{name}" in {place.file.path} is not abp-bridge: it stays')
     path, backup = (*place.layout.key, name), read_backup(place.file)
     made = change.uninstall(place.host.format, before, path, backup)
+    restores = made.keeps_backup
+    made = keep_originals(place, made, backup)
     commands = ((*place.host.remove, name),) if place.by_host else ()
     notes = []
     if not made.exact and not commands:
@@ -90,7 +98,7 @@ def _uninstall(place: Place, name: str, options: argparse.Namespace) -> Proposal
         None,
         commands,
         tuple(notes),
-        restores=made.keeps_backup,
+        restores=restores,
         is_theirs=is_behind_us(server),
     )
 
@@ -115,15 +123,22 @@ def _unwrap(place: Place, name: str) -> Proposal:
         return Proposal(place, name, same, server.entry, is_theirs=True)
     added = additions(place.host, place.layout.shape, {"": ""})
     backup = read_backup(place.file)
-    if backup is not None and has_wrapped(place, backup, name):
-        backup = None
-    made = change.unwrap(place.host.format, before, server, members, added=added, backup=backup)
-    entry = Document(made.after or b"", place.host.format).find(server.path)
+    made = change.unwrap(
+        place.host.format,
+        before,
+        server,
+        members,
+        added=added,
+        backup=backup,
+        originals=find_originals(place, backup),
+    )
     restores = made.keeps_backup and made.after == backup
+    made = keep_originals(place, made, backup)
+    entry = Document(made.after or b"", place.host.format).find(server.path)
     notes = [f"What install may have added stays: {', '.join(made.left)}."] if made.left else []
     if made.keeps_backup and not restores:
         kept = place.file.backup.name
-        notes.append(f"It has changed since --wrap: what it was before that stays in {kept}.")
+        notes.append(f"What the file was before --wrap stays in {kept}.")
     commands: tuple[tuple[str, ...], ...] = ()
     if place.by_host:
         add = (*place.host.add, name, json.dumps(entry))
