@@ -93,7 +93,7 @@ class Control:
     holds_secret: bool = False
 
     @property
-    def called(self) -> str:
+    def full_title(self) -> str:
         """What it is called, whole, as it came."""
         named = (self.label, self.name, self.id)
         return next(filter(sanitize.label, named), "a field without a name")
@@ -101,7 +101,7 @@ class Control:
     @property
     def title(self) -> str:
         """What it is called, safe to show."""
-        return sanitize.label(self.called)
+        return sanitize.label(self.full_title)
 
     @property
     def secret(self) -> bool:

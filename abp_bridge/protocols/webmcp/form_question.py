@@ -210,17 +210,17 @@ def _title(entry: Entry) -> str:
     words.
     """
     if entry.is_file:
-        return f"Give a file: {entry.first.called}"
+        return f"Give a file: {entry.first.full_title}"
     several = entry.is_group or entry.first.type == "radio"
-    return entry.first.name if several else entry.first.called
+    return entry.first.name if several else entry.first.full_title
 
 
 def _beyond_title(entry: Entry) -> str:
     """All of what it is called, where a title is too short for that: what is agreed to is read to
     its end.
     """
-    called = _title(entry)
-    return "" if sanitize.label(called, MAX_WHOLE) == sanitize.label(called) else called
+    title = _title(entry)
+    return "" if sanitize.label(title, MAX_WHOLE) == sanitize.label(title) else title
 
 
 def _is_required(entry: Entry) -> bool:
