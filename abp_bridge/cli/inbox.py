@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import TYPE_CHECKING
 
 import anyio
 
+from abp_bridge.cli.output import print_json
 from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
 from abp_bridge.core.sanitize import reveal_json
 from abp_bridge.log import print_message
@@ -79,7 +79,7 @@ async def _list() -> int:
     from abp_bridge.surfaces.inbox import bridges
 
     found = await bridges.look()
-    sys.stdout.write(reveal_json(json.dumps(_describe(found), ensure_ascii=False, indent=2)) + "\n")
+    print_json(reveal_json(json.dumps(_describe(found), ensure_ascii=False, indent=2)) + "\n")
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.runtime import SECONDS, complain, load_settings, run_until_signal
 from abp_bridge.core.command_line import show_target
 from abp_bridge.extras import install_command
@@ -146,7 +147,7 @@ def _describe(target: str, folder: Path, *, closed: bool, kept: bool, as_json: b
     command = ["abp-bridge", "serve", "--app", target, "--profile", str(folder)]
     if as_json:
         told = {"profile": str(folder), "address": target, "closed": closed, "kept": kept}
-        sys.stdout.write(json.dumps({**told, "serve": command}, ensure_ascii=False) + "\n")
+        print_json(json.dumps({**told, "serve": command}, ensure_ascii=False) + "\n")
         return
     if not kept:
         print_message(
@@ -155,7 +156,7 @@ def _describe(target: str, folder: Path, *, closed: bool, kept: bool, as_json: b
         )
     if not closed:
         print_message("the window was open for too long, and is closed (--timeout)")
-    sys.stdout.write(
+    print_text(
         f"Where you signed in is kept in {folder}; delete that to sign out.\n"
         f"Next: {shlex.join(command)}\n"
     )

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.runtime import SECONDS, argument_type, complain, read_count
-from abp_bridge.cli.trace import load, place, print_text
+from abp_bridge.cli.trace import load, place
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.replay.fixture import doubtful, reduce
@@ -194,7 +195,10 @@ async def _play_all(
                 failed += played.problem is not None
                 passed += played.problem is None
     counts = {"passed": passed, "failed": failed}
-    print_text(dump(counts) if as_json else f"{passed} passed, {failed} failed\n")
+    if as_json:
+        print_json(dump(counts))
+    else:
+        print_text(f"{passed} passed, {failed} failed\n")
     return failed
 
 
@@ -223,7 +227,7 @@ async def _play(path: str, recording: Recording, bridge: Sequence[str], patience
 def _report(played: Played, as_json: bool) -> None:
     problem = played.problem
     if as_json:
-        print_text(dump(_members(played)))
+        print_json(dump(_members(played)))
     elif problem is None:
         print_text(f"ok    {_visible(played.path)}\n")
     else:

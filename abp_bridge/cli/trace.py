@@ -1,15 +1,15 @@
-"""`abp-bridge trace`: draws a trace or a fixture. How such a file is read, and how what it says is
-printed, `replay` has from here.
+"""`abp-bridge trace`: draws a trace or a fixture. How such a file is read, `replay` has from
+here.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.runtime import argument_type, complain, read_count
 from abp_bridge.trace.format import Recording, TraceError, lines, read
 
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     width = options.width or shutil.get_terminal_size((110, 24)).columns
     for recording in found:
         if options.json:
-            print_text("".join(lines(recording)))
+            print_json("".join(lines(recording)))
         else:
             drawn = draw(recording, width, full=options.full)
             print_text("".join(f"{line}\n" for line in drawn))
@@ -75,17 +75,3 @@ def load(path: str) -> list[Recording]:
 def place(path: str, problem: TraceError) -> str:
     """What is wrong with a file, with the line that it is about, if it is about one."""
     return f"{path}:{problem.line}: {problem}" if problem.line else str(problem)
-
-
-_PLAIN = str.maketrans("─│◀▶·…⏎", "-|<>..>")
-
-
-def print_text(words: str) -> None:
-    """Write `words` to stdout, with plainer signs for those that its encoding lacks."""
-    encoding = sys.stdout.encoding
-    try:
-        words.encode(encoding)
-    except UnicodeEncodeError:  # not every terminal has every letter
-        words = words.translate(_PLAIN).encode(encoding, "backslashreplace").decode(encoding)
-    sys.stdout.write(words)
-    sys.stdout.flush()

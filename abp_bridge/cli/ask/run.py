@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.cli.ask.person import OF_HOSTS, SURFACES, Person, choose_surfaces
 from abp_bridge.cli.ask.request import UsageError, read_request
+from abp_bridge.cli.output import print_json
 from abp_bridge.cli.runtime import (
     discard_stdout,
     give_up,
@@ -165,10 +166,7 @@ async def _ask_once(
     response = await handle_elicitation(dict(request), person, origin)
     try:
         indent = 2 if sys.stdout.isatty() else None
-        sys.stdout.write(json.dumps(response, ensure_ascii=False, indent=indent) + "\n")
-        sys.stdout.flush()
-    except UnicodeEncodeError:
-        sys.stdout.write(json.dumps(response) + "\n")
+        print_json(json.dumps(response, ensure_ascii=False, indent=indent) + "\n")
     except OSError:
         discard_stdout()
         return 1

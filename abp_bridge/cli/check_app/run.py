@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from abp_bridge.cli.check_app.rules import Facts, Finding, Status, Step, check_all
+from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.parameters import CapabilityError, ParameterError
 from abp_bridge.cli.runtime import complain, load_settings, run_until_signal
 from abp_bridge.cli.terminal_host.script import Script
@@ -118,9 +118,9 @@ async def _check(
     shown, notes = show_target(target), list(_notes(facts, script, called=bool(call)))
     if as_json:
         members = _members(shown, facts, findings, failed=failed)
-        sys.stdout.write(json.dumps(members | {"notes": notes}, ensure_ascii=False) + "\n")
+        print_json(json.dumps(members | {"notes": notes}, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write("\n".join(_lines(shown, facts, findings, notes)) + "\n")
+        print_text("\n".join(_lines(shown, facts, findings, notes)) + "\n")
     return 1 if failed else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-from abp_bridge.cli.trace import print_text
+from abp_bridge.cli.output import print_text
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.setup.errors import SetupError

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from abp_bridge.cli.install.difference import changed_lines
 from abp_bridge.cli.install.place import Place
 from abp_bridge.cli.install.secrets import WORK, Mask, find_own_secrets, find_secrets
-from abp_bridge.cli.trace import print_text
+from abp_bridge.cli.output import print_text
 from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
 from abp_bridge.core.sanitize import message, reveal, reveal_json
 from abp_bridge.setup.change import Change

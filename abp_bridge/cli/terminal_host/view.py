@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from abp_bridge.cli.output import encodable_json
 from abp_bridge.cli.parameters import titled_values
 from abp_bridge.core import json_text
 from abp_bridge.core.counted import count_of
@@ -103,7 +104,8 @@ class JsonView:
 
     def _write(self, event: str, **members: Json) -> None:
         line = json.dumps({"event": event, **members}, ensure_ascii=False, default=str)
-        self._output.write(reveal_json(line) + "\n")
+        text = encodable_json(reveal_json(line) + "\n", sys.stdout.encoding)
+        self._output.write(text)
 
     def note(self, words: str) -> None:
         """A sentence of the command's own."""
