@@ -113,10 +113,11 @@ def _another(columns: Sequence[Field]) -> Field:
 
 def with_default(column: Field, proposed: Sequence[JsonValue]) -> Field:
     """The column with what the app proposes for it in an entry, if it proposes that entry; null is
-    no value, as in any other field.
+    no value, as in any other field, unless it is a choice.
     """
     entry = as_object(proposed[0]) if proposed else {}
     if column.name not in entry:
         return column
     value = entry[column.name]
-    return replace(column, default=MISSING if value is None else value)
+    is_none = value is None and all(each.value is not None for each in column.choices)
+    return replace(column, default=MISSING if is_none else value)

@@ -114,7 +114,8 @@ def unwrap(
         members: Its own command.
         added: What `wrap` may have put in.
         backup: The content of the backup, if there is one.
-        originals: The wrapped servers that the backup has as they were before, as they are now.
+        originals: The wrapped servers that the backup has as they were before, as they are now,
+            where nobody has changed them since.
     """
     others = [each for each in originals if each != server]
     if backup is not None and len(others) < len(originals):

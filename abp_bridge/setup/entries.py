@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, as_texts
-from abp_bridge.setup.formats.text import find, holding, merge
-from abp_bridge.setup.hosts import DISPLAY_VARIABLES, Layout, SetupHost, Shape
+from abp_bridge.setup.formats.text import equal, find, holding, merge
+from abp_bridge.setup.hosts import BROWSER_VARIABLES, DISPLAY_VARIABLES, Layout, SetupHost, Shape
 
 _PROGRAMS = ("abp-bridge", "abp-bridge.exe")
 _MODULE = ("-m", "abp_bridge")
@@ -238,11 +238,49 @@ def find_rewrapped(shape: Shape, own: Sequence[str], ours: Launch) -> JsonObject
     return _write_members(shape, Launch(ours.command, (*ours.args, *own)))
 
 
+def is_only_wrapped(host: SetupHost, shape: Shape, earlier: Server, now: Server) -> bool:
+    """Whether an entry that is behind us is what it was, but for what wrapping it puts in: nothing
+    that somebody has changed since goes when it is put back.
+    """
+    if earlier.launch is None or now.launch is None:
+        return False
+    added = additions(host, shape, dict.fromkeys((*DISPLAY_VARIABLES, *BROWSER_VARIABLES), ""))
+    was, there = (_without_command(shape, as_object(each.entry)) for each in (earlier, now))
+    return earlier.launch.words == wrapped_command(now.launch.words) and _is_filled(
+        was, there, added
+    )
+
+
+def _without_command(shape: Shape, entry: JsonObject) -> JsonObject:
+    command = (shape.command, shape.args)
+    inside = as_object(entry.get(shape.within))
+    rest = {name: each for name, each in entry.items() if name not in command}
+    if not inside:
+        return rest
+    return rest | {
+        shape.within: {name: each for name, each in inside.items() if name not in command}
+    }
+
+
+def _is_filled(was: JsonValue, now: JsonValue, added: JsonValue) -> bool:
+    """Whether `now` is `was`, and where that has nothing, what was `added`; "" stands for any."""
+    if isinstance(now, Mapping) and isinstance(was if was is not None else added, Mapping):
+        before, more = as_object(was), as_object(added)
+        return before.keys() <= now.keys() and all(
+            _is_filled(before.get(name), each, more.get(name)) for name, each in now.items()
+        )
+    if was is not None or now is None:
+        return equal(was, now)
+    return added == "" or (added is not None and equal(added, now))
+
+
 def unread_words(shape: Shape, entry: JsonObject) -> list[JsonValue]:
     """What of its command is no text: `read_launch` leaves that out, and a host may not."""
     inside = as_object(entry.get(shape.within)) or entry
-    words = as_list(inside.get(shape.args or shape.command))
-    return [each for each in words if not isinstance(each, str)]
+    words = inside.get(shape.args or shape.command)
+    if not isinstance(words, list) and words is not None:
+        return [words]
+    return [each for each in as_list(words) if not isinstance(each, str)]
 
 
 def _write_members(shape: Shape, launch: Launch) -> JsonObject:

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from abp_bridge.core.entries import MAX_ENTRIES, MOST_ENTRIES, bounds, walk
-from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question, validate_answer
+from abp_bridge.core.entries import MAX_ENTRIES, MOST_ENTRIES, bounds, walk, with_default
+from abp_bridge.core.question import (
+    MISSING,
+    Choice,
+    Field,
+    FieldType,
+    Kind,
+    Question,
+    validate_answer,
+)
 
 Json = Any
 
@@ -119,6 +127,12 @@ def test_a_list_of_any_length_has_as_many_entries_as_one_form_brings() -> None:
 def test_null_is_no_value_of_an_entry() -> None:
     shown, _ = play(asked(guests(1, default=[{"name": None}])), [{"name": "Ada"}])
     assert [each.default for each in shown[0].fields] == [MISSING, MISSING, False]
+
+
+def test_null_is_a_value_of_an_entry_where_it_is_a_choice() -> None:
+    choices = (Choice("x", "x", "x"), Choice(None, "null", "none"))
+    column = Field("a", FieldType.CHOICE, {"enum": ["x", None]}, choices=choices)
+    assert with_default(column, [{"a": None}]).default is None
 
 
 @given(some.data())

@@ -277,6 +277,45 @@ def test_a_server_of_which_nothing_is_said_is_called_empty(
     assert (code, f'{file}: "dev" is empty: it has no command' in said) == (2, True), said
 
 
+EDITS = {
+    "an argument": ("old-host", "new-host"),
+    "a variable": ('NAME = "a"', 'NAME = "b"'),
+    "what install added": ("tool_timeout_sec = ", "tool_timeout_sec = 1"),
+}
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["alone", "beside another"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_was_changed_in_an_entry_meanwhile_is_not_taken_back(
+    edit: str, other: bool, bridge: Bridge
+) -> None:
+    before, after = EDITS[edit]
+    content = (
+        '[mcp_servers.db]\ncommand = "db"\nargs = ["old-host"]\nenv = { NAME = "a" }\n'
+        '[mcp_servers.other]\ncommand = "other"\n'
+    )
+    file = write(file_of("codex"), content)
+    assert bridge("install", "codex", "--wrap", "db", "--yes")[0] == 0
+    if other:
+        assert bridge("install", "codex", "--wrap", "other", "--yes")[0] == 0
+    wrapped = file.read_text()
+    assert before in wrapped
+    file.write_text(wrapped.replace(before, after, 1))
+    code, said = bridge("uninstall", "codex", "--wrap", "db", "--yes")
+    assert code == 0
+    assert "to the byte" not in said
+    assert after in file.read_text()
+    assert 'command = "db"' in file.read_text()
+
+
+def test_arguments_that_are_a_text_are_not_lost(bridge: Bridge) -> None:
+    content = '{"mcpServers": {"dev": {"command": "npx", "args": "one two"}}}'
+    file = write(file_of("cursor"), content)
+    code, said = bridge("install", "cursor", "--wrap", "dev", "--yes")
+    assert (code, "are no list of texts" in said) == (2, True), said
+    assert file.read_text() == content
+
+
 def test_members_of_a_server_that_are_empty_are_filled(bridge: Bridge) -> None:
     content = "extensions:\n  db:\n    cmd: x\n    args: # none\n    envs:\n    timeout: null\n"
     file = write(file_of("goose"), content)
@@ -682,6 +721,18 @@ def spawn_bridge(home: Path, encoding: str, *words: str) -> str:
     return ended.stdout.decode(encoding)
 
 
+def test_a_command_for_a_shell_names_the_same_server_in_any_encoding(home: Path) -> None:
+    server = {"mcpServers": {"d\u00e4": {"command": "npx"}}}
+    write(home / ".claude.json", json.dumps(server))
+    words = ("install", "claude", "--wrap", "d\u00e4", "--print")
+    for encoding in ("ascii", "utf-8"):
+        command = spawn_bridge(home, encoding, *words).strip()
+        read = subprocess.run(
+            ["bash", "-c", f"printf '%s\\n' {command}"], check=True, capture_output=True
+        )
+        assert "d\u00e4" in read.stdout.decode().splitlines()
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_that_is_not_utf_8_is_told_in_what_it_has(encoding: str, home: Path) -> None:
     home = home / "Bj\u00f6rn \U0001f600"
@@ -854,7 +905,7 @@ def test_an_argument_that_is_no_text_is_not_lost(command: str, bridge: Bridge) -
     content = "extensions:\n  db:\n    cmd: abp-bridge\n    args: [mcp, --, npx, --port, 8080]\n"
     file = write(file_of("goose"), content)
     code, said = bridge(command, "goose", "--wrap", "db", "--yes")
-    problem = '"db" has an argument that is no text, 8080: put it in quotes'
+    problem = '"db" has arguments that are no list of texts, 8080: write them as one'
     assert (code, problem in said) == (2, True)
     assert file.read_text() == content
 

@@ -78,7 +78,7 @@ def serving(answer: Callable[[Request], Reply], port: int = 0) -> Iterator[str]:
             self.send_response(reply.status)
             self.send_header("Content-Type", reply.kind)
             length = len(reply.body) + (reply.on_left is not None or reply.breaks_off)
-            self.close_connection = reply.breaks_off
+            self.close_connection |= reply.breaks_off
             self.send_header("Content-Length", str(length))
             for name, value in reply.headers.items():
                 self.send_header(name, value)

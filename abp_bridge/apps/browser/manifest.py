@@ -104,7 +104,10 @@ async def _read_head(page: FetchedDocument) -> _Head:
     decoder = (find_codec(charset) or codecs.lookup("utf-8")).incrementaldecoder("replace")
     left = HEAD_LIMIT
     async for data in page.body:
-        text = decoder.decode(data)[:left]
+        try:
+            text = decoder.decode(data)[:left]
+        except UnicodeError as problem:  # utf-16 without a mark of its order
+            raise AppError(f"it is no text in {charset}: {problem}", "INVALID_PARAMS") from None
         left -= len(text)
         try:
             head.feed(text)

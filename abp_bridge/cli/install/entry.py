@@ -222,14 +222,18 @@ def is_behind_us(server: Server) -> bool:
     return server.launch is not None and wrapped_command(server.launch.words) is not None
 
 
-def find_originals(place: Place, backup: bytes | None) -> list[Server]:
-    """The servers behind us that the backup has as they were before that."""
+def find_originals(place: Place, backup: bytes | None) -> list[tuple[Server, Server]]:
+    """The servers behind us that the backup has as they were before that: as they were, and as they
+    are.
+    """
     with suppress(FormatError):
         earlier = Document(backup or b"", place.host.format).value
         there = list_servers(place.host, earlier, agents=place.agents)
-        before = {each.path for each in there if not is_behind_us(each)}
+        before = {each.path: each for each in there if not is_behind_us(each)}
         now = list_servers(place.host, place.document.value, agents=place.agents)
-        return [each for each in now if is_behind_us(each) and each.path in before]
+        return [
+            (before[each.path], each) for each in now if is_behind_us(each) and each.path in before
+        ]
     return []
 
 
@@ -254,8 +258,8 @@ def find_server(place: Place, name: str) -> Server:
         raise SetupError(f"{place.file.path} has no server {name!r}: {there}")
     if unread := unread_words(place.layout.shape, as_object(server.entry)):
         raise SetupError(
-            f'{place.file.path}: "{server.name}" has an argument that is no text,'
-            f" {label(json.dumps(unread[0]), 80)}: put it in quotes, or it would be lost"
+            f'{place.file.path}: "{server.name}" has arguments that are no list of texts,'
+            f" {label(json.dumps(unread[0]), 80)}: write them as one, or they would be lost"
         )
     return server
 
@@ -312,12 +316,20 @@ def write_snippet(proposal: Proposal, encoding: str) -> str:
     place = proposal.place
     entry = proposal.shown_entry if proposal.is_theirs else proposal.entry
     if place.by_host:
-        snippet = shlex.join((*place.host.add, proposal.name, json.dumps(entry))) + "\n"
-    else:
-        alone = Document(b"", place.host.format)
-        alone.insert((*place.layout.key, proposal.name), as_object(entry))
-        snippet = alone.content.decode()
+        name = _shell_word(proposal.name, encoding)
+        return f"{shlex.join(place.host.add)} {name} {shlex.quote(json.dumps(entry))}\n"
+    alone = Document(b"", place.host.format)
+    alone.insert((*place.layout.key, proposal.name), as_object(entry))
+    snippet = alone.content.decode()
     return "".join(_escape(each, place.host.format, encoding) for each in snippet)
+
+
+def _shell_word(word: str, encoding: str) -> str:
+    try:
+        word.encode(encoding)
+    except UnicodeEncodeError:
+        return "$'" + "".join(f"\\x{each:02x}" for each in word.encode()) + "'"
+    return shlex.quote(word)
 
 
 def _escape(letter: str, format: FormatName, encoding: str) -> str:

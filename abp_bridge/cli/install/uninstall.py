@@ -21,7 +21,7 @@ from abp_bridge.cli.runtime import complain
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.setup import change
-from abp_bridge.setup.entries import additions, find_unwrapped, list_servers
+from abp_bridge.setup.entries import additions, find_unwrapped, is_only_wrapped, list_servers
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import read_backup
 from abp_bridge.setup.formats.document import Document
@@ -123,6 +123,12 @@ def _unwrap(place: Place, name: str) -> Proposal:
         return Proposal(place, name, same, server.entry, is_theirs=True)
     added = additions(place.host, place.layout.shape, {"": ""})
     backup = read_backup(place.file)
+    shape = place.layout.shape
+    originals = [
+        now
+        for earlier, now in find_originals(place, backup)
+        if is_only_wrapped(place.host, shape, earlier, now)
+    ]
     made = change.unwrap(
         place.host.format,
         before,
@@ -130,7 +136,7 @@ def _unwrap(place: Place, name: str) -> Proposal:
         members,
         added=added,
         backup=backup,
-        originals=find_originals(place, backup),
+        originals=originals,
     )
     restores = made.keeps_backup and made.after == backup
     made = keep_originals(place, made, backup)

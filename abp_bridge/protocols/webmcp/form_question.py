@@ -185,12 +185,19 @@ def _field(entry: Entry) -> Field:
     """What is asked for an entry, with what it holds as the default."""
     first = entry.first
     schema = _schema(entry)
-    description = [_beyond_title(entry), first.description, *_hints(entry)]
+    description = [first.description, *_hints(entry)]
     named: JsonObject = {
         **schema,
         "title": _title(entry),
         "description": " ".join(filter(None, description)),
     }
+    made = _decode(entry, named)
+    whole = sanitize.message(_beyond_title(entry), MAX_WHOLE)
+    return replace(made, description=" ".join(filter(None, (whole, made.description))))
+
+
+def _decode(entry: Entry, named: JsonObject) -> Field:
+    first = entry.first
     if first.secret:
         unset = first.value == ""
         made = decode_field(entry.key, named, required=first.required and unset)

@@ -152,11 +152,20 @@ async def test_the_end_of_long_words_of_a_form_is_drawn(page: Running, inner: st
 
 
 async def test_of_words_that_are_too_long_the_end_is_counted(page: Running) -> None:
-    await has(page, f"<label><input name=to>{'x' * 3_000}</label><input name=cc>")
+    await has(page, f"<label><input name=to>{'x' * 5_000}</label><input name=cc>")
     await page.call("odd", lambda question: Answer(Outcome.DECLINED, AnsweredBy.PERSON))
     [asked] = page.person.questions
-    assert asked.fields[0].title.endswith(" … [2800 more characters not shown]")
-    assert asked.fields[0].description.endswith(" … [2000 more characters not shown]")
+    assert asked.fields[0].title.endswith(" … [4800 more characters not shown]")
+    assert asked.fields[0].description.endswith(" … [1000 more characters not shown]")
+
+
+async def test_a_long_label_leaves_the_description_in_its_place(page: Running) -> None:
+    description = "Cancel within 14 days"
+    field = f"<input name=to toolparamdescription='{description}'>"
+    await has(page, f"<label>{'x' * 1_500}{field}</label><input name=cc>")
+    await page.call("odd", lambda question: Answer(Outcome.DECLINED, AnsweredBy.PERSON))
+    [asked] = page.person.questions
+    assert asked.fields[0].description.endswith(description)
 
 
 async def test_a_form_that_is_too_large_to_be_shown_is_not_sent(page: Running) -> None:
