@@ -186,10 +186,11 @@ class _HttpClient(httpx2.AsyncClient):
             for delay in RETRY_DELAYS:
                 await anyio.sleep(delay)
                 response, is_transient = await self._send(request, options, False)
+                await response.aclose()
                 if not is_transient:
                     break
         finally:
-            if response is None or response.is_error:
+            if response is None or not response.is_success:
                 _log_lost_answer(response)
             self._count_told()
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from support.http_server import Reply
 from support.sql_server import BIG, SERVER, TOKEN, TOOL, SqlServer, sql_server
@@ -274,6 +276,21 @@ def test_a_reply_without_an_end_holds_nothing_back(
         async with connected(server.url) as lines:
             await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
             assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
+
+    played(play)
+
+
+def test_the_reply_to_an_answer_that_was_sent_again_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mcp, "RETRY_DELAYS", (0.0,))
+    left = threading.Event()
+
+    async def play(server: SqlServer) -> None:
+        server.to_answers = [BUSY, Reply(b"{", on_left=left.set)]
+        async with connected(server.url) as lines:
+            await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
+            assert await anyio.to_thread.run_sync(left.wait, 20)
 
     played(play)
 
