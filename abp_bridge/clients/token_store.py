@@ -151,7 +151,7 @@ class TokenStore:
         """Keep where a token is renewed."""
         if discovery != self.discovered:
             self._found = discovery.model_dump(mode="json", exclude_none=True)
-            await self._write(self._server, self._found)
+            await _write(self._server, self._found)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Who this client is for the server."""
@@ -163,15 +163,17 @@ class TokenStore:
 
     async def _keep(self, **members: JsonValue) -> None:
         self._kept = {**self._kept, **members}
-        await self._write(self._vault, self._kept)
+        self._is_shared = await _write(self._vault, self._kept)
 
-    async def _write(self, vault: _Vault, kept: JsonObject) -> None:
-        try:
-            await anyio.to_thread.run_sync(vault.write, json.dumps(kept), abandon_on_cancel=True)
-            self._is_shared = True
-        except OSError as problem:
-            logger.warning("you will have to sign in again the next time: %s", problem)
-            self._is_shared = False
+
+async def _write(vault: _Vault, kept: JsonObject) -> bool:
+    """Keep it for the next time: whether it could be."""
+    try:
+        await anyio.to_thread.run_sync(vault.write, json.dumps(kept), abandon_on_cancel=True)
+    except OSError as problem:
+        logger.warning("you will have to sign in again the next time: %s", problem)
+        return False
+    return True
 
 
 def _decode(text: str | None) -> JsonObject:

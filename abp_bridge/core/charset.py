@@ -9,8 +9,8 @@ import re
 # (punycode), and some are of no text (hex, zlib) or for parts of a name alone (idna).
 _DOCUMENTS = re.compile(
     r"(us-)?ascii|utf-?8|utf-?16([lb]e)?|(iso-?)?8859-?\d+|latin-?\d+|windows-\d+"
-    r"|cp\d+|koi8-[ru]|mac-?roman|tis-620|big5(-hkscs)?|euc-?(jp|kr)|shift[_-]jis|gbk|gb2312|gb18030"
-    r"|iso-2022-(jp|kr)",
+    r"|cp\d+|koi8-[ru]|mac-?roman|tis-620|big5(-hkscs)?|euc-?(jp|kr)|shift[_-]jis"
+    r"|gbk|gb2312|gb18030|iso-2022-(jp|kr)",
     re.ASCII | re.IGNORECASE,
 )
 

@@ -306,11 +306,20 @@ def test_a_server_that_gives_no_token_now_is_named_and_asked_again_later(
     assert shown == []
 
 
+@pytest.mark.parametrize("is_alone", [False, True], ids=["nothing", "all but the tokens"])
 def test_a_sign_in_that_cannot_be_kept_is_good_for_as_long_as_the_bridge_runs(
-    server: SignInServer, folder: Path
+    server: SignInServer, folder: Path, is_alone: bool
 ) -> None:
-    folder.parent.mkdir(parents=True)
-    folder.write_text("no folder")
+    if is_alone:
+        asked(server)
+        (tokens,) = (each for each in folder.iterdir() if server.token in each.read_text())
+        for each in folder.iterdir():
+            each.unlink()
+        tokens.mkdir()
+        server.granted.clear()
+    else:
+        folder.parent.mkdir(parents=True)
+        folder.write_text("no folder")
     shown, browse = browser()
 
     async def play() -> None:
