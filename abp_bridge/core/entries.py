@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, as_object
-from abp_bridge.core.question import MISSING, Field, FieldType, Missing, Question
+from abp_bridge.core.question import MISSING, Field, FieldType, Missing, Question, carries
 from abp_bridge.core.schema import Schema
 
 MAX_ENTRIES = 100  # of a list without a limit: nobody gives more, and a policy never ends by itself
@@ -48,13 +48,17 @@ def bounds(schema: Schema) -> Bounds:
 
 def holds(columns: Sequence[Field], schema: Schema, proposed: JsonValue | Missing) -> bool:
     """Whether all that an app proposes for a list can stand in its entries: each of them, and each
-    member of it. What stands nowhere would be left out of an answer that nobody changed.
+    member of it. What stands nowhere, or as something else, would be left out of an answer that
+    nobody changed, or be another.
     """
     if proposed is MISSING:
         return True
-    names, entries = {each.name for each in columns}, as_list(proposed)
+    kinds, entries = {each.name: each.type for each in columns}, as_list(proposed)
     return len(entries) <= bounds(schema).most and all(
-        isinstance(each, Mapping) and each.keys() <= names for each in entries
+        isinstance(entry, Mapping)
+        and entry.keys() <= kinds.keys()
+        and all(value is None or carries(kinds[name], value) for name, value in entry.items())
+        for entry in entries
     )
 
 

@@ -435,6 +435,19 @@ def read(asked: Field, sent: JsonValue) -> JsonValue:
     return _READERS[asked.type](asked, sent)
 
 
+def carries(kind: FieldType, value: JsonValue) -> bool:
+    """Whether a control of this kind, left as it is, gives `value` back: one for text would make
+    "5" of a 5.
+    """
+    if kind is FieldType.TEXT:
+        return isinstance(value, str)
+    if kind is FieldType.BOOLEAN:
+        return isinstance(value, bool)
+    if kind in (FieldType.NUMBER, FieldType.INTEGER):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return True
+
+
 def is_default(asked: Field, choice: Choice) -> bool:
     """Whether `choice` is what the app proposes for `asked`, or one of several."""
     if asked.default is MISSING:

@@ -20,7 +20,7 @@ from abp_bridge.core.json_value import (
     to_text,
 )
 from abp_bridge.core.normal_schema import without_null
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing, carries
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
 from abp_bridge.core.secret_names import is_secret
 from abp_bridge.errors import RemoteProtocolError
@@ -66,8 +66,9 @@ def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
     """`part` is the property's schema, in its normal form; anything else is a field for text.
 
     Where null will do, the field may be left empty, and is null then if it is `required`. A list of
-    objects has no columns, and is given as a whole, where they do not hold what is proposed. Raises
-    RemoteProtocolError for more options than `MAX_CHOICES`.
+    objects has no columns, and is given as a whole, where they do not hold what is proposed; what
+    may be of several types is given as JSON, where its usual control would make another value of
+    what is proposed. Raises RemoteProtocolError for more options than `MAX_CHOICES`.
     """
     schema, nullable = without_null(as_object(part))
     kind, choices = _type(schema)
@@ -76,6 +77,8 @@ def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
     if default is not MISSING and not choices and (shown := _revealed(default)):
         default, unseen = MISSING, f" (The app proposes what cannot be shown as it is: {shown})"
     columns = columns if holds(columns, schema, default) else ()
+    if default is not MISSING and default is not None and not carries(kind, default):
+        kind = FieldType.JSON
     description = sanitize.message(as_text(schema.get("description")), 1_000)
     return Field(
         name=name,

@@ -236,6 +236,29 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     "integer": ({"type": "integer"}, FieldType.INTEGER),
     "boolean": ({"type": "boolean"}, FieldType.BOOLEAN),
     "nothing": ({}, FieldType.TEXT),
+    "nothing, and null is proposed": ({"default": None}, FieldType.TEXT),
+    "nothing, and a text is proposed": ({"default": "5"}, FieldType.TEXT),
+    "nothing, and a number is proposed": ({"default": 5}, FieldType.JSON),
+    "text first, and a yes is proposed": (
+        {"type": ["string", "boolean"], "default": True},
+        FieldType.JSON,
+    ),
+    "a yes first, and a text is proposed": (
+        {"type": ["boolean", "string"], "default": "yes"},
+        FieldType.JSON,
+    ),
+    "a number first, and a text is proposed": (
+        {"type": ["number", "string"], "default": "5"},
+        FieldType.JSON,
+    ),
+    "a number first, and a yes is proposed": (
+        {"type": ["number", "boolean"], "default": True},
+        FieldType.JSON,
+    ),
+    "a number first, and a number is proposed": (
+        {"type": ["number", "string"], "default": 5},
+        FieldType.NUMBER,
+    ),
     "a constant": ({"const": "yes"}, FieldType.CHOICE),
     "enum": ({"enum": [1, 2]}, FieldType.CHOICE),
     "an empty enum": ({"type": "integer", "enum": []}, FieldType.INTEGER),
@@ -276,6 +299,14 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     "a list of proposed objects with what no field has": (
         people(default=[{"name": "Ada"}, {"name": "Bo", "id": 7}]),
         FieldType.JSON,
+    ),
+    "a list of proposed objects with a number where text is typed": (
+        people(items={"name": {}}, default=[{"name": "Ada"}, {"name": 5}]),
+        FieldType.JSON,
+    ),
+    "a list of proposed objects with null where text is typed": (
+        people(items={"name": {}}, default=[{"name": "Ada"}, {"name": None}]),
+        FieldType.LIST,
     ),
     "a list of proposed objects, one of which is none": (
         {**people(), "items": {**PEOPLE["items"], "type": ["object", "null"]}, "default": [None]},

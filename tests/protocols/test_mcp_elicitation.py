@@ -71,6 +71,7 @@ def _each(
     }
 
 
+NUMBER_OR_YES = '(JSON that fits {"type": ["number", "boolean"], "default": true})'
 FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | None]] = {
     "text": (
         {
@@ -174,9 +175,9 @@ FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | 
     ),
     "a number whose default is true": (
         {"type": ["number", "boolean"], "default": True},
-        {"it": {"type": "number"}},
-        {"it": {"type": "number"}},
-        {"it": {"type": "string", "description": "(a number)"}},
+        {"it": {"type": "string", "description": f"{NUMBER_OR_YES} (default: true)"}},
+        {"it": {"type": "string", "description": NUMBER_OR_YES, "default": "true"}},
+        None,
     ),
     "yes or no": (
         {"type": "boolean", "default": True},

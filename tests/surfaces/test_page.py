@@ -427,6 +427,10 @@ NOBODY_YET: Json = {"type": ["string", "null"], "title": "Name"}
 PROPOSED: dict[str, tuple[Json, Json]] = {
     "more entries than anybody gives": (FRIENDS, [{"name": f"Friend {n}"} for n in range(150)]),
     "more entries than a form takes": ({**FRIENDS, "maxItems": 1_000}, [{"name": "x"}] * 401),
+    "a number where text is typed": (
+        {"type": "array", "items": {"type": "object", "properties": {"seat": {}}}},
+        [{"seat": "A5"}, {"seat": 5}],
+    ),
     "members that no field has": (FRIENDS, [{"name": "Ada", "id": 7}, {"name": "Bo", "id": 9}]),
 }
 

@@ -355,10 +355,7 @@ def _titled(field: Field) -> JsonValue:
 
 def _default(field: Field, kind: type | tuple[type, ...]) -> JsonValue | Missing:
     """The default where a property of this kind can carry it."""
-    carried = isinstance(field.default, kind) and (
-        kind is bool or not isinstance(field.default, bool)
-    )
-    return field.default if carried else MISSING
+    return field.default if isinstance(field.default, kind) else MISSING
 
 
 def _chosen(field: Field, values: Sequence[JsonValue | Missing]) -> list[str]:
