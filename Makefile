@@ -103,7 +103,8 @@ endif
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@! grep -rnE '^.{101}' --include='*.js' --include='*.css' abp_bridge || { \
+	@! grep -rnE '^.{101}' --include='*.py' --include='*.js' --include='*.css' \
+	  abp_bridge tests bench docs || { \
 	  echo 'longer than 100 columns' >&2; exit 1; }
 	@$(MAKE) --no-print-directory --jobs=2 mypy basedpyright
 	$(BIN)/lint-imports --no-logo

@@ -53,7 +53,8 @@ WIDTHS = {"desktop": 800, "phone": 360}
 HIGHEST = 1_200  # pixels of a page that a picture shows
 SCALE = 0.5
 PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAJElEQVR4nGP4z8DwnxHxHwD1lAT9cwM3qwAAAABJRU5ErkJggg=="
+    "iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAJElEQVR4nGP4z8DwnxHxHwD1lAT9cwM3qwAAAABJRU5"
+    "ErkJggg=="
 )
 
 ICON = (

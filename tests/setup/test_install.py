@@ -1175,7 +1175,9 @@ def test_secrets_of_a_file_are_not_shown(bridge: Bridge, home: Path) -> None:
 
 HIDDEN_IN = {
     "an address": '"far": {"url": "https://x.y/sse?api=S3CRET"}',
-    "the path of an address": '"far": {"command": "npx", "args": ["r", "https://x.y/s/S3CRET/mcp"]}',
+    "the path of an address": (
+        '"far": {"command": "npx", "args": ["r", "https://x.y/s/S3CRET/mcp"]}'
+    ),
     "an escape": '"far": {"env": {"T": "S3CRET\\/\\u0061"}}',
     "a command in one text": '"far": {"command": "npx x --api-key S3CRET"}',
     "ours": '"abp": {OURS "args": ["serve"], "env": {"ABP_MODEL_KEY": "S3CRET"}}',

@@ -125,7 +125,8 @@ ASKS = (
         '{"jsonrpc":"2.0","id":"rm","result":{},%s}',
         '{"jsonrpc":"2.0","id":"rm","Result":{},%s}',
         '{"jsonrpc":"2.0","id":"rm",%s}'.replace("%s", ASKS.replace('"method"', '"Method"')),
-        '{"jsonrpc":"2.0","method":"notifications/x","params":{"a":\r{"jsonrpc":"2.0","id":"rm",%s}\r}}',
+        '{"jsonrpc":"2.0","method":"notifications/x",'
+        '"params":{"a":\r{"jsonrpc":"2.0","id":"rm",%s}\r}}',
     ],
 )
 def test_a_server_asks_nobody_by_a_message_that_is_two(line: str, tmp_path: Path) -> None:

@@ -22,14 +22,17 @@ from abp_bridge.proxies.byte_edit import MAX_LINE
 Json = Any
 
 ODD = [
-    b'{"jsonrpc":"2.0","jsonrpc":"2.0","id":1007,"id":1008,"method":"vendor/thing","params":{"a":1,"a":2}}\n',
+    b'{"jsonrpc":"2.0","jsonrpc":"2.0","id":1007,"id":1008,"method":"vendor/thing",'
+    b'"params":{"a":1,"a":2}}\n',
     b'{"jsonrpc":"2.0","id":12345678901234567890123,"method":"vendor/number","params":{"x":1e2}}\n',
     b'{"jsonrpc" : "2.0","method":"notifications/vendor/\\u0078" ,"params":{"s":"\\ud83d"}}\n',
     b'{"jsonrpc":"2.0","id":0,"method":"ping"}\n',
     b'{"jsonrpc":"2.0","id":"0","method":"logging/setLevel","params":{"level":"debug"}}\r\n',
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0,"x-own":[1]}}\n',
-    b'{"jsonrpc":"2.0","id":1003,"method":"tools/list","params":{"cursor":"\\u00e9","_meta":{"v":1}}}\n',
-    b'{"jsonrpc":"2.0","id":1005,"method":"tools\\/call","params":{"name":"none","_meta":{"k":1}}}\n',
+    b'{"jsonrpc":"2.0","id":1003,"method":"tools/list",'
+    b'"params":{"cursor":"\\u00e9","_meta":{"v":1}}}\n',
+    b'{"jsonrpc":"2.0","id":1005,"method":"tools\\/call",'
+    b'"params":{"name":"none","_meta":{"k":1}}}\n',
     b'[{"jsonrpc":"2.0","id":1004,"method":"ping"}]\n',
 ]
 # Of a server's these are its own business; of a host's they may be meant for a question to come.
@@ -44,9 +47,11 @@ SAID = [
     *UNASKED,
     b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}\n',
     b'{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"x":1}}\n',
-    b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"E"}}\n',
+    b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete",'
+    b'"params":{"elicitationId":"E"}}\n',
     b'{"jsonrpc":"2.0","id":77,"error":{"code":-32042,"message":"u","data":{"elicitations":[]}}}\n',
-    b'{"jsonrpc":"2.0","id":78,"result":{"_meta":{"n":1},"tools":[{"name":"x","x-unknown":"keep"}]}}\n',
+    b'{"jsonrpc":"2.0","id":78,"result":{"_meta":{"n":1},'
+    b'"tools":[{"name":"x","x-unknown":"keep"}]}}\n',
 ]
 
 SAID_ALL = {"content": [{"type": "text", "text": "said"}], "isError": False}

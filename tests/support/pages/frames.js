@@ -1,4 +1,5 @@
-// An app with a frame of its own origin and one of another. What the frames find and get is told to this page, which returns it.
+// An app with a frame of its own origin and one of another. What the frames find and get is told to
+// this page, which returns it.
 'use strict';
 
 const heard = new Promise((resolve) => {
@@ -10,7 +11,12 @@ const heard = new Promise((resolve) => {
 });
 
 window.abp = {
-  initialize: async () => ({ sessionId: 's', protocolVersion: '0.1', app: { id: 'frames', name: 'Frames' }, capabilities: [{ name: 'run' }] }),
+  initialize: async () => ({
+    sessionId: 's',
+    protocolVersion: '0.1',
+    app: { id: 'frames', name: 'Frames' },
+    capabilities: [{ name: 'run' }],
+  }),
   shutdown: async () => {},
   call: async () => {
     const other = location.hostname === 'localhost' ? '127.0.0.1' : 'localhost';
@@ -20,6 +26,11 @@ window.abp = {
       document.body.append(frame);
     }
     const found = await heard;
-    return { success: true, data: Object.fromEntries(Object.entries(found).map(([origin, data]) => [new URL(origin).hostname, data])) };
+    return {
+      success: true,
+      data: Object.fromEntries(
+        Object.entries(found).map(([origin, data]) => [new URL(origin).hostname, data]),
+      ),
+    };
   },
 };

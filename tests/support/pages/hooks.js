@@ -4,7 +4,12 @@
 const handlers = {};
 
 window.abp = {
-  initialize: async () => ({ sessionId: 's', protocolVersion: '1.0', app: { id: 'hooks', name: 'Hooks' }, capabilities: [{ name: 'run' }] }),
+  initialize: async () => ({
+    sessionId: 's',
+    protocolVersion: '1.0',
+    app: { id: 'hooks', name: 'Hooks' },
+    capabilities: [{ name: 'run' }],
+  }),
   shutdown: async () => {},
   onElicitation: (handler) => void (handlers.ask = handler),
   onNotification: (handler) => void (handlers.tell = handler),
@@ -15,7 +20,11 @@ window.abp = {
     handlers.progress({ percentage: 50 });
     handlers.changed({ added: ['more'] });
     const request = { method: 'elicitation/confirm', params: { message: 'Sure?' } };
-    const answers = await Promise.all([handlers.ask(request), window.__abp_elicitation(request), window.__abpOnElicitation(request)]);
+    const answers = await Promise.all([
+      handlers.ask(request),
+      window.__abp_elicitation(request),
+      window.__abpOnElicitation(request),
+    ]);
     return { success: true, data: answers.map((answer) => answer.data.confirmed) };
   },
 };

@@ -33,10 +33,20 @@ tool('add', 'Adds two numbers', ({ a, b = 0 }) => ({ sum: a + b }), {
   },
   ...READS,
 });
-tool('shaped', 'Answers as MCP does', () => ({ content: [{ type: 'text', text: 'hello' }] }), READS);
-tool('fail', 'Fails', () => {
-  throw new RangeError('no more chairs');
-}, READS);
+tool(
+  'shaped',
+  'Answers as MCP does',
+  () => ({ content: [{ type: 'text', text: 'hello' }] }),
+  READS,
+);
+tool(
+  'fail',
+  'Fails',
+  () => {
+    throw new RangeError('no more chairs');
+  },
+  READS,
+);
 tool('wipe', 'Wipes all', ({ table }) => ({ wiped: table }), {
   inputSchema: { type: 'object', properties: { table: { type: 'string' } } },
   annotations: { consequentialHint: true },

@@ -17,7 +17,11 @@ const once = new AbortController();
 const tool = (name, description, execute, { options, ...more } = {}) =>
   document.modelContext.registerTool({ name, description, execute, ...more }, options);
 
-const PAIR = { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a'] };
+const PAIR = {
+  type: 'object',
+  properties: { a: { type: 'number' }, b: { type: 'number' } },
+  required: ['a'],
+};
 tool('add', 'Adds two numbers', ({ a, b = 0 }) => ({ sum: a + b }), {
   inputSchema: PAIR,
   annotations: { readOnlyHint: true },
@@ -40,10 +44,15 @@ tool('login', 'Takes a secret', ({ user, pin }) => ({ user, said: `pin ${pin}` }
 tool('hang', 'Never answers', () => new Promise(() => {}));
 
 const QUIET = { annotations: { readOnlyHint: true } };
-tool('once', 'Takes itself away and answers then', async () => {
-  once.abort();
-  return 'answered';
-}, { ...QUIET, options: { signal: once.signal } });
+tool(
+  'once',
+  'Takes itself away and answers then',
+  async () => {
+    once.abort();
+    return 'answered';
+  },
+  { ...QUIET, options: { signal: once.signal } },
+);
 
 // What a test has the page do to itself.
 const WORK = {
@@ -53,7 +62,8 @@ const WORK = {
   away: () => location.assign(`//localhost:${location.port}/tools.html`),
   rewrite: () =>
     $('table').addEventListener('change', () => ($('table').shop.value = '99'), { once: true }),
-  more: () => void tool('later', 'Came later', () => 'late', { annotations: { readOnlyHint: true } }),
+  more: () =>
+    void tool('later', 'Came later', () => 'late', { annotations: { readOnlyHint: true } }),
   many: () => {
     for (let at = 0; at < 300; at++) tool(`tool${at}`, 'One of many', () => at, QUIET);
   },
@@ -66,7 +76,12 @@ const WORK = {
     document.body.append(frame);
   },
 };
-tool('work', 'Does something to the page', ({ what, given }) => {
-  setTimeout(() => WORK[what](given));
-  return 'done';
-}, { inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } });
+tool(
+  'work',
+  'Does something to the page',
+  ({ what, given }) => {
+    setTimeout(() => WORK[what](given));
+    return 'done';
+  },
+  { inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } },
+);

@@ -1,28 +1,39 @@
 // An app whose one capability does what its parameter says, and that remembers what was done to it.
-// In the address, `cancel` is the form of cancel() that it has, `list` how listCapabilities() answers.
+// In the address, `cancel` is the form of cancel() that it has, `list` how listCapabilities()
+// answers.
 'use strict';
 
 const wishes = new URLSearchParams(location.search);
 const done = { initialized: 0, cancelled: [], aborted: [] };
 let valid = true;
 
-const holding = (signal) => new Promise((resolve, reject) => {
-  signal.addEventListener('abort', () => (done.aborted.push(signal.reason.message), reject(signal.reason)));
-});
+const holding = (signal) =>
+  new Promise((resolve, reject) => {
+    signal.addEventListener(
+      'abort',
+      () => (done.aborted.push(signal.reason.message), reject(signal.reason)),
+    );
+  });
 
 const WORKS = {
   ask: ({ by, request }) => window[by](request),
   hookAsk: ({ request }) => window.abp.onElicitation(request),
   // The same request object by two names, twice.
   askTwice: async ({ request }) => {
-    const ask = () => Promise.all([window.__abp_elicitation(request), window.abp.onElicitation(request)]);
+    const ask = () =>
+      Promise.all([window.__abp_elicitation(request), window.abp.onElicitation(request)]);
     return [await ask(), await ask()];
   },
   tell: ({ by, message, more }) => window[by](message, more),
   hookTell: ({ hook, message }) => window.abp[hook](message),
-  tellTwice: ({ message }) => (window.__abp_notification(message), window.__abp_notify(message), window.abp.onNotification(message)),
+  tellTwice: ({ message }) => (
+    window.__abp_notification(message),
+    window.__abp_notify(message),
+    window.abp.onNotification(message)
+  ),
   flood: ({ times }) => {
-    for (let time = 0; time < times; time++) window.__abp_notification({ event: 'counted', data: { time } });
+    for (let time = 0; time < times; time++)
+      window.__abp_notification({ event: 'counted', data: { time } });
     window.__abp_progress({ progress: times });
   },
   tellThenAsk: async ({ request }) => {
@@ -30,7 +41,11 @@ const WORKS = {
     return window.__abp_elicitation(request);
   },
   tellTooMuch: () => window.__abp_notification({ event: 'much', data: 'x'.repeat(2 ** 23) }),
-  askTooMuch: () => window.__abp_elicitation({ method: 'elicitation/input', params: { prompt: 'x'.repeat(2 ** 23) } }),
+  askTooMuch: () =>
+    window.__abp_elicitation({
+      method: 'elicitation/input',
+      params: { prompt: 'x'.repeat(2 ** 23) },
+    }),
   askNonsense: () => window.__abp_elicitation(window),
   // No longer wanted before it can have been asked.
   takeBack: ({ request }) => {
@@ -44,7 +59,10 @@ const WORKS = {
   alert: () => alert('Look!'),
   confirmLater: () => setTimeout(() => (document.title = String(confirm('Later?'))), 0) && null,
   title: () => document.title,
-  names: () => Object.getOwnPropertyNames(window).filter((name) => /abp/i.test(name)).sort(),
+  names: () =>
+    Object.getOwnPropertyNames(window)
+      .filter((name) => /abp/i.test(name))
+      .sort(),
   hold: (_, { signal }) => holding(signal),
   done: () => done,
   leave: ({ to }) => void location.assign(to),
@@ -53,36 +71,55 @@ const WORKS = {
     location.assign(to);
   },
   reload: () => void location.reload(),
-  stay: () => (history.pushState(null, '', '/elsewhere'), (location.hash = 'here'), location.pathname),
+  stay: () => (
+    history.pushState(null, '', '/elsewhere'),
+    (location.hash = 'here'),
+    location.pathname
+  ),
   leaveUnwillingly: ({ to }) => {
     addEventListener('beforeunload', (event) => event.preventDefault());
     location.assign(to);
   },
   open: ({ url }) => void window.open(url),
-  save: ({ url, name }) => void Object.assign(document.createElement('a'), { href: url, download: name }).click(),
+  save: ({ url, name }) =>
+    void Object.assign(document.createElement('a'), { href: url, download: name }).click(),
   saveLater: (given) => void setTimeout(() => WORKS.save(given), 200),
   print: async () => {
     const heard = [];
     addEventListener('beforeprint', () => heard.push('before'), { once: true });
-    const printed = new Promise((resolve) => addEventListener('afterprint', resolve, { once: true }));
+    const printed = new Promise((resolve) =>
+      addEventListener('afterprint', resolve, { once: true }),
+    );
     window.print();
     await printed;
     return [...heard, 'after'];
   },
-  printOften: ({ times }) => { for (let time = 0; time < times; time++) window.print(); },
+  printOften: ({ times }) => {
+    for (let time = 0; time < times; time++) window.print();
+  },
   sign: ({ cookie }) => void (document.cookie = cookie),
   give: ({ kind }) => GIFTS[kind](),
-  download: () => Object.assign(document.createElement('a'), { href: 'data:application/x-test,x', download: 'x.bin' }).click(),
+  download: () =>
+    Object.assign(document.createElement('a'), {
+      href: 'data:application/x-test,x',
+      download: 'x.bin',
+    }).click(),
   large: ({ size }) => '👍'.repeat(size / 2),
-  spin: () => { for (;;); },
-  throw: () => { throw new TypeError('no such thing'); },
+  spin: () => {
+    for (;;);
+  },
+  throw: () => {
+    throw new TypeError('no such thing');
+  },
   // Everything that a page's console can have, and a failure at the end.
   grumble: async ({ words }) => {
     console.error('no paper', { tray: 2 }, new RangeError('far'));
     console.warn(words);
     console.log('nothing that matters');
     Promise.reject(new Error('nobody caught it'));
-    setTimeout(() => { throw new SyntaxError('too late'); });
+    setTimeout(() => {
+      throw new SyntaxError('too late');
+    });
     await fetch('/no.json?key=1');
     await new Promise((resolve) => setTimeout(resolve));
     throw new TypeError('no such thing');
@@ -97,15 +134,21 @@ const WORKS = {
     await fetch(`/check/${encodeURIComponent(given)}/no`);
     await fetch(`/check?given=${encodeURIComponent(given)}`);
     alert(`wrong: ${given}`);
-    const source = `throw new Error('there')\n//# sourceURL=${location.origin}/${encodeURIComponent(given)}.js`;
+    const name = encodeURIComponent(given);
+    const source = `throw new Error('there')\n//# sourceURL=${location.origin}/${name}.js`;
     setTimeout(source);
     await new Promise((resolve) => setTimeout(resolve));
   },
   reject: () => Promise.reject({ code: 'OUT_OF_PAPER', message: 'Load paper', retryable: true }),
   rejectText: () => Promise.reject('just so'),
-  rejectResponse: () => Promise.reject({ success: false, error: { code: 'A_RESPONSE', message: 'rejected' } }),
+  rejectResponse: () =>
+    Promise.reject({ success: false, error: { code: 'A_RESPONSE', message: 'rejected' } }),
   expire: () => (valid = false),
-  cycle: () => { const ring = { name: 'ring' }; ring.self = ring; return ring; },
+  cycle: () => {
+    const ring = { name: 'ring' };
+    ring.self = ring;
+    return ring;
+  },
   binary: () => ({
     buffer: new Uint8Array([1, 2, 3]).buffer,
     part: new Uint8Array([0, 1, 2, 3]).subarray(1, 3),
@@ -135,14 +178,32 @@ const WORKS = {
     url: new URL('https://app.example/x'),
     query: new URLSearchParams('a=1'),
     half: 'half \ud83d',
-    '__proto__x': 1,
-    get bad() { throw new Error('sealed'); },
-    proxy: new Proxy({}, { ownKeys() { throw new Error('shut'); } }),
+    __proto__x: 1,
+    get bad() {
+      throw new Error('sealed');
+    },
+    proxy: new Proxy(
+      {},
+      {
+        ownKeys() {
+          throw new Error('shut');
+        },
+      },
+    ),
     window,
   }),
-  deep: () => { let value = 'bottom'; for (let level = 0; level < 5000; level++) value = [value]; return value; },
+  deep: () => {
+    let value = 'bottom';
+    for (let level = 0; level < 5000; level++) value = [value];
+    return value;
+  },
   undefined: () => undefined,
-  broken: () => { JSON.stringify = () => 'tampered'; JSON.parse = () => 'tampered'; Array.prototype.toJSON = () => 'tampered'; return [1, { a: ['b'] }]; },
+  broken: () => {
+    JSON.stringify = () => 'tampered';
+    JSON.parse = () => 'tampered';
+    Array.prototype.toJSON = () => 'tampered';
+    return [1, { a: ['b'] }];
+  },
 };
 
 // Results as pages give them: what tests/apps/test_results.py calls them.
@@ -166,16 +227,30 @@ const GIFTS = {
   'another size than it says': () => ({ content: PNG, mimeType: 'image/png', size: 9 }),
   'text with a picture in it': () => `# T ![](data:image/png;base64,${base64(PNG)})`,
   'a long text': () => 'words '.repeat(10_000),
-  downloadUrl: () => ({ downloadUrl: '/file?body=mine&type=text/csv', mimeType: 'text/csv', size: 4 }),
-  'downloadUrl of another type': () => ({ downloadUrl: '/file?body=login&type=text/html', mimeType: 'application/pdf', size: 7 }),
-  'downloadUrl that is not there': () => ({ downloadUrl: '/file?status=404', mimeType: 'application/pdf' }),
+  downloadUrl: () => ({
+    downloadUrl: '/file?body=mine&type=text/csv',
+    mimeType: 'text/csv',
+    size: 4,
+  }),
+  'downloadUrl of another type': () => ({
+    downloadUrl: '/file?body=login&type=text/html',
+    mimeType: 'application/pdf',
+    size: 7,
+  }),
+  'downloadUrl that is not there': () => ({
+    downloadUrl: '/file?status=404',
+    mimeType: 'application/pdf',
+  }),
   print: () => window.print(),
   download: () => WORKS.download() && null,
   'ten megabytes': () => new Blob([new Uint8Array(10 * 2 ** 20)]),
 };
 
 const CANCELS = {
-  positional: (id) => (done.cancelled.push(id), typeof id === 'string' ? { callId: id, cancelled: true } : { callId: '', cancelled: false }),
+  positional: (id) => (
+    done.cancelled.push(id),
+    typeof id === 'string' ? { callId: id, cancelled: true } : { callId: '', cancelled: false }
+  ),
   object: ({ callId }) => (done.cancelled.push(callId ?? 'nothing'), { callId, cancelled: true }),
   stub: () => ({ callId: '', cancelled: false }),
   stuck: () => new Promise(() => {}),
@@ -185,19 +260,45 @@ window.abp = {
   initialize: async ({ agent }) => {
     done.initialized++;
     valid = true;
-    const capabilities = wishes.get('list') === 'only' ? [] : [{ name: 'run', available: true }, { name: 'raw', available: true }];
-    return { sessionId: `s${done.initialized}`, protocolVersion: wishes.get('version') ?? '0.1', app: { id: 'workshop', name: agent.name }, capabilities };
+    const capabilities =
+      wishes.get('list') === 'only'
+        ? []
+        : [
+            { name: 'run', available: true },
+            { name: 'raw', available: true },
+          ];
+    return {
+      sessionId: `s${done.initialized}`,
+      protocolVersion: wishes.get('version') ?? '0.1',
+      app: { id: 'workshop', name: agent.name },
+      capabilities,
+    };
   },
   shutdown: async () => {},
   call: async (name, params, options) => {
-    if (!valid) return { success: false, error: { code: wishes.get('expired') ?? 'SESSION_EXPIRED', message: 'too old', retryable: true } };
+    if (!valid)
+      return {
+        success: false,
+        error: {
+          code: wishes.get('expired') ?? 'SESSION_EXPIRED',
+          message: 'too old',
+          retryable: true,
+        },
+      };
     const data = await WORKS[params.work](params, options);
     return name === 'raw' ? data : { success: true, data };
   },
   cancel: CANCELS[wishes.get('cancel')],
 };
-if (wishes.get('cancel') === 'global') window.__abp_cancel = (id, reason) => done.cancelled.push(`${id}: ${reason}`);
-if (wishes.get('list') === 'rejects') window.abp.listCapabilities = () => Promise.reject(new Error('no list'));
+if (wishes.get('cancel') === 'global')
+  window.__abp_cancel = (id, reason) => done.cancelled.push(`${id}: ${reason}`);
+if (wishes.get('list') === 'rejects')
+  window.abp.listCapabilities = () => Promise.reject(new Error('no list'));
 if (wishes.get('list') === 'empty') window.abp.listCapabilities = async () => [];
-if (wishes.get('list') === 'wrapped') window.abp.listCapabilities = async () => ({ success: true, data: [{ name: 'run', description: 'From the list' }] });
-if (wishes.get('refuse')) window.abp.initialize = () => Promise.reject({ code: 'NOT_SUPPORTED', message: 'not today' });
+if (wishes.get('list') === 'wrapped')
+  window.abp.listCapabilities = async () => ({
+    success: true,
+    data: [{ name: 'run', description: 'From the list' }],
+  });
+if (wishes.get('refuse'))
+  window.abp.initialize = () => Promise.reject({ code: 'NOT_SUPPORTED', message: 'not today' });
