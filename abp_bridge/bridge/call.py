@@ -81,6 +81,7 @@ class Call:
         self._withdraw = withdraw
         self._keep = keep
         self._ask_approval = ask_approval
+        self.is_over = False  # what is asked for it from now on nobody needs
         self._made = False  # the app has heard of it
         self._clock = CallClock(timeout)
         self._asked: set[str] = set()
@@ -112,6 +113,7 @@ class Call:
         before a late answer can be read.
         """
         self._cancelled = self._cancelled or reason
+        self.is_over = True
         self._withdraw(list(self._questions.values()), f"its call ended: {self._cancelled}")
         self._clock.scope.cancel()
 
@@ -126,6 +128,7 @@ class Call:
         try:
             with self._clock.running():
                 result = await self._check_approval() or await self._make()
+            self.is_over = True
             if result is None:
                 result = await self._give_up()
             kept = await self._keep(result)

@@ -226,11 +226,11 @@ class AppConnection:
         The question is the call's that it names, or the only one's; else nobody can say whose, and
         the newest carries it.
         """
-        if question.call in self._ended_calls:
-            return Answer(
-                Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=f"its call {question.call} has ended"
-            )
         call = self._find_call(question.call) or self._only_call()
+        if question.call in self._ended_calls or (call is not None and call.is_over):
+            ended = question.call if call is None else call.id
+            reason = f"its call {ended} has ended"
+            return Answer(Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=reason)
         calls = (call.id,) if call else tuple(reversed(self.calls))
         tools = tuple(self.calls[each].capability for each in calls)
         own = question.origin == self.app.origin  # a frame of another's has neither

@@ -27,7 +27,15 @@ from abp_bridge.core.event import (
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.ledger import Entry, Ledger, LedgerEvent
 from abp_bridge.core.matrix import Attempt, narrow
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, answer_errors
+from abp_bridge.core.question import (
+    MISSING,
+    Answer,
+    AnsweredBy,
+    Kind,
+    Outcome,
+    Question,
+    answer_errors,
+)
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.person_time import Awaited, PersonTime, awaited, person_time, wait_for
@@ -44,7 +52,6 @@ from abp_bridge.rpc.arrival import now
 logger = logging.getLogger(__name__)
 
 MAX_OPEN = 2_000  # questions at once: a page that asks in a loop must not fill the memory
-MAX_TIME = 3_600.0  # seconds that an app may give the person
 MAX_EXTENSION = 86_400.0  # seconds that a person may make of it, who says that they are there
 
 _AGAIN = "You are asked here because what was answered elsewhere does not count as a person's."
@@ -108,7 +115,7 @@ class Elicitor:
             )
         if not question.host_name:
             question = replace(question, host_name=label(self._host_name()))
-        timeout = min(question.timeout or self._limit, MAX_TIME)
+        timeout = question.time_limit(self._limit)
         entry = self.ledger.add(question, now())
         self._observe(InputRequestEvent(entry.since, question))
         self._scopes[question.id] = scope = anyio.CancelScope(deadline=entry.since + timeout)
@@ -240,10 +247,13 @@ class _PersonTime:
 
 
 def _checked(question: Question, attempt: Attempt, answer: Answer) -> Answer:
-    """The answer to a question that was not asked whole; it names what was not.
+    """The answer to a question that may not have been asked whole; it names what was not.
 
     Raises SurfaceUnsupportedError where all of it together does not fit so.
     """
+    if answer.outcome is Outcome.ACCEPTED:
+        empty = {each.name: each.empty for each in question.fields if each.empty is not MISSING}
+        answer = replace(answer, content={**empty, **answer.content})
     named = {"notAsked": attempt.left_out, "notChangeable": attempt.kept}
     told: JsonObject = {word: list(names) for word, names in named.items() if names}
     if not told:

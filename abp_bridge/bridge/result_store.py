@@ -74,6 +74,7 @@ class ResultStore:
         self._index: SavedIndex | None = None
         self._files: dict[str, SavedFile] = {}
         self._unsaved: dict[str, bytes] = {}  # by URI: what there was no room for on the disk
+        self._held = 0  # such files, so far
         self._removed: list[str] = []  # to make room, and not told yet
         self._gone: set[str] = set()  # paths that stood for other files
         self._numbers: dict[str, int] = {}  # by path: the number that the next of its name gets
@@ -226,16 +227,18 @@ class ResultStore:
     def _add(self, saved: SavedFile) -> SavedFile:
         self._files[saved.uri] = saved
         while len(self._files) > MAX_FILES:
-            # The file stays; only the listing forgets it.
-            self._unsaved.pop(next(iter(self._files)), None)
-            self._files.pop(next(iter(self._files)))
+            # The file stays, where there is one; only the listing forgets it.
+            oldest = self._files.pop(next(iter(self._files)))
+            if self._unsaved.pop(oldest.uri, None) is not None:
+                self._removed.append(oldest.name)
         self._on_change()
         return saved
 
     def _hold(self, app: str, blob: abp.Blob) -> SavedFile:
         """What the disk did not take, as a resource that lives as long as the session."""
         stem, extension = _name(blob.mime_type, blob.name)
-        path = f"{stem}-unsaved-{len(self._unsaved) + 1}{extension}"
+        self._held += 1
+        path = f"{stem}-unsaved-{self._held}{extension}"
         saved = replace(_describe(app, path, blob.mime_type, len(blob.content)), path="")
         room = READ_LIMIT - sum(map(len, self._unsaved.values()))
         if len(blob.content) > room:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Container, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from abp_bridge.core import sanitize, schema
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, to_text
 from abp_bridge.core.question import (
+    BRIDGE,
     MISSING,
     Choice,
     Field,
@@ -314,8 +315,10 @@ def _several(asked: Field, title: str, skip: _Item, max_buttons: int) -> _Walk:
             if least <= len(chosen) <= most
             else []
         )
+        # A yes to "☑ monday?" could be meant to keep it.
+        marks = ("☐", "Take out" if max_buttons == 2 else "☑")
         toggles = [
-            _Item(f"{'☑' if choice.key in chosen else '☐'} {choice.label}", choice.key)
+            _Item(f"{marks[choice.key in chosen]} {choice.label}", choice.key)
             for choice in asked.choices
             if choice.key in chosen or len(chosen) < most
         ]
@@ -349,6 +352,9 @@ def _paged(
     page: int = 0,
 ) -> Generator[_Page, _Pressed, tuple[_Pressed, int]]:
     """One of `items`: (its value, the page it was on). `pinned` ones are on every page."""
+    options = {each.label for each in items if not isinstance(each.value, _MenuAction)}
+    items, pinned = ([_set_apart(each, options) for each in some] for some in (items, pinned))
+    more = _set_apart(_MORE, options)
     if max_buttons == 2:
         return (
             yield from _yes_or_no(title, about, [*items[:-1], *pinned, items[-1]], page)
@@ -360,11 +366,19 @@ def _paged(
     page %= len(pages)
     while True:
         pressed = yield _Page(
-            title, f"{about}\n(page {page + 1} of {len(pages)})", [*pinned, *pages[page], _MORE]
+            title, f"{about}\n(page {page + 1} of {len(pages)})", [*pinned, *pages[page], more]
         )
         if pressed is not _MenuAction.MORE:
             return pressed, page
         page = (page + 1) % len(pages)
+
+
+def _set_apart(item: _Item, options: Container[str]) -> _Item:
+    """A button of ours under a name that no option of the app's has."""
+    label = item.label
+    while isinstance(item.value, _MenuAction) and label in options:
+        label = f"{label} ({BRIDGE})"
+    return item._replace(label=label)
 
 
 def _yes_or_no(
@@ -430,7 +444,9 @@ def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
 
 
 def _marked(asked: Field, choice: Choice) -> str:
-    return f"{choice.label} (default)" if is_default(asked, choice) else choice.label
+    marked = f"{choice.label} (default)"
+    is_free = all(each.label != marked for each in asked.choices)
+    return marked if is_free and is_default(asked, choice) else choice.label
 
 
 def _explained(asked: Field, choices: Sequence[Choice]) -> str:

@@ -30,6 +30,7 @@ BRIDGE = "abp-bridge"  # who asks what no app does
 QUOTE = "> "  # begins each line of others' words, where the bridge's own stand beside them
 MAX_MESSAGE = 100_000  # characters that somebody can be shown; nobody reads as many
 UNASKED = "Nobody could be asked: "  # begins the reason of a question that no surface asks
+MAX_TIME = 3_600.0  # seconds that an app may give the person
 MAX_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
 
 
@@ -175,6 +176,10 @@ class Question:
     app: str = ""
     host_name: str = ""
     icon: str = field(default="", repr=False)
+
+    def time_limit(self, usual: float) -> float:
+        """The seconds that its person has: what its app gives, at most `MAX_TIME`, else `usual`."""
+        return min(self.timeout, MAX_TIME) if self.timeout else usual
 
     def in_full(self) -> Question:
         """The same for a surface that shows messages of any length: nothing of it is cut."""
@@ -488,8 +493,18 @@ def _read_as_it_is(asked: Field, sent: JsonValue) -> JsonValue:
 def _read_number(asked: Field, sent: JsonValue) -> JsonValue:
     value = _number_in(sent.strip()) if isinstance(sent, str) else sent
     if asked.type is FieldType.INTEGER and isinstance(value, float) and value.is_integer():
-        return int(value)
+        return _whole(sent.strip()) if isinstance(sent, str) else int(value)
     return sent if value is None else value
+
+
+def _whole(text: str) -> int | str:
+    """The whole number that is written with a point or an exponent, each digit of it; `text` where
+    it is none.
+    """
+    from fractions import Fraction
+
+    exact = Fraction(text)
+    return int(exact) if exact.denominator == 1 else text
 
 
 def _number_in(text: str) -> int | float | None:
@@ -548,9 +563,11 @@ def _read_json(asked: Field, sent: JsonValue) -> JsonValue:
     if not isinstance(sent, str):
         return sent
     try:
-        return json_text.parse(sent)
+        value = json_text.parse(sent)
     except ValueError:
         return sent
+    sent_fits, value_fits = (schemas.is_valid(each, asked.schema) for each in (sent, value))
+    return sent if sent_fits and not value_fits else value
 
 
 def _read_list(asked: Field, sent: JsonValue) -> JsonValue:

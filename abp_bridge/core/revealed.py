@@ -30,7 +30,10 @@ class Revealed:
 
     def _show(self, text: str) -> str:
         shown = reveal(text)
-        if shown != text and len(shown) <= MAX_NAME:
+        may_be_mistaken = shown != text or "\\" in text  # for another that is shown alike
+        if may_be_mistaken and len(shown) <= MAX_NAME:
+            while self._written.get(shown, text) != text:
+                shown += "'"
             self._written.pop(shown, None)
             self._written[shown] = text
             if len(self._written) > MAX_NAMES:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
 from typing import NamedTuple, TypeGuard
 
 from abp_bridge.core.counted import plural
@@ -406,6 +405,8 @@ def _multiple(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> Non
 
 def _divides(limit: float, value: float) -> bool:
     """Exact, in the decimal digits that people write: 0.3 is a multiple of 0.1."""
+    from fractions import Fraction
+
     try:
         return Fraction(str(value)) % Fraction(str(limit)) == 0
     except ValueError:  # not a finite number

@@ -28,6 +28,8 @@ _CODES = (
     r"|(?:verification|security|access|log ?in|sign ?in|sms|2fa|mfa|totp|authenticat(?:ion|or)"
     r"|auth|unlock|backup|recovery|(?:\d|four|six|eight) ?digit) ?(?:code|key|pin)s?"
     r"|code (?:that )?(?:we|was|were)?(?: just)? ?(?:sent|texted|mailed|emailed)"
+    r"|codes? from (?:your |our |the |an? )?(?:\w+ )?(?:authenticator(?: app)?|sms|text message"
+    r"|e ?mail)"
     r"|puk|mnemonics?|security answers?|connection strings?"
     r"|credit ?cards?|card ?numbers?|social security|ssn|iban|jwt"
 )
@@ -38,15 +40,21 @@ _ENGLISH = (
 # In other languages: what a word begins with, without accents.
 _WORDS = {
     "German": r"\w*(?:passw[oe]rt|kennw[oe]rt|zugangscode|einmalcode|einmalkennwort"
-    r"|sicherheitscode|bestatigungscode|geheimzahl)|(?:m|sms|push|chip|photo) ?tan\b",
+    r"|sicherheitscode|bestatigungscode|geheimzahl|kreditkarten ?nummer)"
+    r"|(?:api|zugangs|zugriffs|privater|geheimer|geheim) ?schlussel|geheimnis\b"
+    r"|(?:m|sms|push|chip|photo) ?tan\b",
     "French": r"mots? de passe|mdp\b|codes? (?:secret|d acces|de verification|de securite"
     r"|a usage unique)|cles? (?:api|d api|d acces|privee|secrete)|jetons? d acces",
     "Spanish": r"contrasen|clave (?:de acceso|secreta|privada|api)|codigo (?:de verificacion"
     r"|de seguridad|de acceso|de un solo uso|secreto)",
-    "Portuguese": r"senhas?\b|palavras? passe|codigo (?:de uso unico|de seguranca|de acesso)",
-    "Italian": r"parola d ordine|codice (?:di verifica|di sicurezza|di accesso|segreto|monouso)",
-    "Dutch": r"\w*wachtwoord|(?:toegangs|verificatie|beveiligings)code|eenmalige code|pincode",
-    "Swedish": r"\w*losenord|engangskod|verifieringskod|sakerhetskod",
+    "Portuguese": r"senhas?\b|palavras? passe|codigo (?:de uso unico|de seguranca|de acesso)"
+    r"|chave (?:api|de api|de acesso|secreta|privada)",
+    "Italian": r"parola d ordine|codice (?:di verifica|di sicurezza|di accesso|segreto|monouso)"
+    r"|chiave (?:api|d accesso|di accesso|segreta|privata)",
+    "Dutch": r"\w*wachtwoord|(?:toegangs|verificatie|beveiligings)code|eenmalige code|pincode"
+    r"|(?:api|toegangs|geheime|prive) ?sleutel",
+    "Swedish": r"\w*losenord|engangskod|verifieringskod|sakerhetskod"
+    r"|(?:api|hemlig|privat) ?nyckel",
     "Danish, Norwegian": r"\w*(?:adgangskode|kodeord|passord)|engangskode|bekr[æe]ftelseskode",
     "Finnish": r"\w*(?:salasan|tunnusluku|tunnusluvu)|kertakayttoko|vahvistusko",
     "Polish": r"has[łl](?:o|a|em|u)\b|kod (?:weryfikacyjny|jednorazowy|dostepu)",
@@ -56,13 +64,14 @@ _WORDS = {
     "Turkish": r"sifre|parolan|(?:dogrulama|onay|guvenlik) kodu",
     "Indonesian": r"kata sandi|kode (?:verifikasi|keamanan)",
     "Vietnamese": r"mat khau|ma (?:xac nhan|xac minh|otp)",
-    "Russian, Ukrainian": r"парол|(?:одноразов|проверочн)\w+ код|код (?:подтвержд|доступ|безопас)",
+    "Russian, Ukrainian": r"парол|(?:одноразов|проверочн)\w+ код|код (?:подтвержд|доступ|безопас)"
+    r"|токен|(?:секретн|приватн|закрыт)\w+ ключ|api ключ|ключ api",
     "Greek": r"κωδικ\w+ (?:προσβασησ|ασφαλειασ|επαληθευσησ)|συνθηματικ",
 }
 # And where words have no borders, or marks that are no letters.
 _ANYWHERE = {
     "Chinese": "密码|密碼|口令|验证码|驗證碼|动态码|密钥|密鑰",
-    "Japanese": "パスワード|暗証番号|認証コード|確認コード|ワンタイム|秘密鍵",
+    "Japanese": "パスワード|暗証番号|認証コード|確認コード|ワンタイム|秘密鍵|api ?キー",
     "Korean": "비밀번호|암호|인증번호|인증 ?코드|패스워드",
     "Arabic": "كلمة المرور|كلمة السر|كلمه المرور|رمز التحقق|الرقم السري",
     "Hebrew": "סיסמ|קוד אימות",
@@ -118,8 +127,8 @@ def is_secret(
     name: str,
     schema: Schema,
     around: Sequence[Schema],
-    wording: str,
     *,
+    asked: bool = False,
     typed: bool,
     overrules: bool = True,
 ) -> bool:
@@ -129,7 +138,8 @@ def is_secret(
         name: The field's.
         schema: The field's.
         around: What else may say so, the nearest first.
-        wording: The words that it is asked for with, besides those of its schema.
+        asked: Whether the words that it is asked for with, besides those of its schema, speak of
+            one (`asks_for_secret`).
         typed: Whether it can be typed: what is only chosen is never guessed to be one.
         overrules: Whether a `sensitive: false` overrides what is only guessed: an app's does, as it
             gets the answer anyway; of who must not have a secret it does not.
@@ -144,7 +154,7 @@ def is_secret(
         return False
     titles = (str(each.get(word, "")) for _, each in inside for word in ("title", "description"))
     names = (name, *(each for each, _ in inside))
-    return any(map(holds_secret, names)) or asks_for_secret(" ".join((*names, wording, *titles)))
+    return asked or any(map(holds_secret, names)) or asks_for_secret(" ".join((*names, *titles)))
 
 
 def asks_for_secret(words: str) -> bool:

@@ -22,7 +22,7 @@ from abp_bridge.core.json_value import (
 from abp_bridge.core.normal_schema import without_null
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing, carries
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
-from abp_bridge.core.secret_names import is_secret
+from abp_bridge.core.secret_names import asks_for_secret, is_secret
 from abp_bridge.errors import RemoteProtocolError
 
 # What is asked where the answer is an object without members: nothing but to go on.
@@ -274,22 +274,23 @@ def mark_secrets(
         overrules: Whether who asks may say that something is none.
     """
 
-    def find(wording: str) -> list[bool]:
+    def find(*, asked: bool) -> list[bool]:
         return [
             is_secret(
                 each.name,
                 each.schema,
                 around,
-                wording,
+                asked=asked,
                 typed=each.type in _TYPED,
                 overrules=overrules,
             )
             for each in fields
         ]
 
-    own = find("")
-    guessed = not any(own) and any(each.type in _TYPED for each in fields)
-    found = find(prompt) if guessed else own
+    found = find(asked=False)
+    may_be_meant = not any(found) and any(each.type in _TYPED for each in fields)
+    if may_be_meant and asks_for_secret(prompt):
+        found = find(asked=True)
     return tuple(
         _secret(field) if secret else field for field, secret in zip(fields, found, strict=True)
     )

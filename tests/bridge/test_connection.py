@@ -5,9 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
+from support.harness import PATIENCE
 
+from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import AppConnection
+from abp_bridge.bridge.result_store import KeptResult
+from abp_bridge.core.capability import CallResult
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 
 Json = Any
@@ -31,3 +36,44 @@ async def test_apps_of_one_name_can_be_told_apart_by_their_questions() -> None:
         await each.ask(question)
     first, again, other = (each.connection for each in asked)
     assert first == again != other
+
+
+async def test_who_asks_for_a_call_that_is_being_cancelled_asks_nobody() -> None:
+    """An app may ask on while it hears that its call is cancelled."""
+    answers: list[Answer] = []
+
+    class Asking:
+        origin = "python app.py"
+
+        async def call(self, capability: str, params: Json, call: str) -> CallResult:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        async def cancel(self, call: str, reason: str) -> None:
+            question = Question("q", Kind.CONFIRM, "Delete all?", (), self.origin, calls=(call,))
+            answers.append(await connection.ask(question))
+
+        async def wait_idle(self) -> None:
+            pass
+
+    async def ask(question: Question) -> Answer:
+        raise AssertionError("somebody was asked")
+
+    async def keep(result: CallResult) -> KeptResult:
+        return KeptResult(result)
+
+    session: Json = SimpleNamespace(ask=ask, host=SimpleNamespace(name="a host"))
+    app: Json = Asking()
+    connection = AppConnection(session, "python app.py", app)
+    call = Call(
+        "c", app, "wipe", {}, timeout=60, on_progress=None, withdraw=lambda *_: None, keep=keep
+    )
+    connection.add_call(call)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call.run)
+            await anyio.wait_all_tasks_blocked()
+            call.cancel("the host cancelled it")
+    assert [(each.outcome, each.reason) for each in answers] == [
+        (Outcome.WITHDRAWN, "its call c has ended")
+    ]

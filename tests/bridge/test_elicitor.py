@@ -15,6 +15,7 @@ from abp_bridge.core.event import InputResolvedEvent, Observer, SessionEvent, no
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import (
+    MAX_TIME,
     MISSING,
     AnsweredBy,
     Field,
@@ -32,6 +33,9 @@ from abp_bridge.interfaces.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
+from abp_bridge.protocols.abp import decode_question
+
+Json = Any
 
 pytestmark = pytest.mark.anyio
 
@@ -310,3 +314,60 @@ async def test_an_apps_own_time_is_not_made_longer() -> None:
             return YES
 
     assert (await elicitor(Asked()).ask(QUESTION)).outcome is Outcome.ACCEPTED
+
+
+@pytest.mark.parametrize(("set_by_app", "limit"), [(None, 7_200.0), (7_200.0, MAX_TIME)])
+async def test_only_an_apps_own_time_is_made_shorter(
+    set_by_app: float | None, limit: float
+) -> None:
+    left: list[float] = []
+
+    class Asked(Person):
+        async def ask(self, question: Question, *arguments: Any, **more: Any) -> SurfaceResponse:
+            left.append(asking.seconds_left(question.id))
+            return YES
+
+    asking = Elicitor(Asked(), limit=7_200.0, min_human_latency=0.0)
+    await asking.ask(replace(QUESTION, timeout=set_by_app))
+    assert limit - PATIENCE < left[0] <= limit
+
+
+NOTE: Json = {"type": ["string", "null"]}
+GUESTS: Json = {
+    "type": ["array", "null"],
+    "items": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("surface", "part", "replies"),
+    [
+        (SurfaceVariant(Surface.ACP_PERMISSION), NOTE, [{"ok": True}]),
+        (
+            SurfaceVariant(Surface.MCP_FORM, "2025-11-25"),
+            GUESTS,
+            [{"ok": True}, {"another": False}],
+        ),
+    ],
+    ids=["a field that is not asked", "a list without an entry"],
+)
+async def test_what_is_required_and_may_be_null_is_null_where_it_is_not_given(
+    surface: SurfaceVariant, part: Json, replies: list[Json]
+) -> None:
+    class Narrow(Person):
+        def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+            return [surface]
+
+    schema: Json = {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}, "part": part},
+        "required": ["ok", "part"],
+    }
+    question = decode_question(
+        {"method": "elicitation/input", "params": {"prompt": "?", "schema": schema}},
+        id="q",
+        origin="app",
+    )
+    given = [SurfaceResponse(Outcome.ACCEPTED, content) for content in replies]
+    answer = await elicitor(Narrow(*given)).ask(question)
+    assert (answer.outcome, answer.content) == (Outcome.ACCEPTED, {"ok": True, "part": None})

@@ -307,3 +307,18 @@ async def test_who_locks_the_index_for_good_stops_nobody(
         saved = await ResultStore(str(tmp_path), lambda: None).save("a", b"x", "text/plain")
     assert Path(saved.path).read_bytes() == b"x", "it stays, for nobody noted it"
     assert not (tmp_path / NAME).read_text()
+
+
+async def test_what_is_held_without_a_file_keeps_its_own_address_and_is_told_when_it_goes(
+    store: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_store, "FILE_LIMIT", 4)
+    monkeypatch.setattr(result_store, "MAX_FILES", 2)
+    kept = [
+        await store.keep("a", CallResult(blob(content)), refuse)
+        for content in (b"first", b"second", b"third", b"fourth")
+    ]
+    files = [each.files[0] for each in kept]
+    assert len({each.uri for each in files}) == 4
+    assert [store.read(each) for each in files[2:]] == [b"third", b"fourth"]
+    assert kept[3].told == [f"older results were removed to make room: {files[1].name}"]

@@ -601,3 +601,32 @@ def test_leave_to_read_a_file_names_it_whole(k: int) -> None:
     assert "The app says: nothing of note" in menu.step.text
     assert labels(menu.step) == ["Do not allow", "Allow"]
     assert menu.choose(menu.step.options[1].id) == MenuResult(Outcome.ACCEPTED, {"confirmed": True})
+
+
+def test_with_two_buttons_a_yes_never_takes_back_what_it_names() -> None:
+    menu = Menu(select(2, multiple=True, default=["v0"]), 2)
+    assert menu.step.title.endswith("— Take out L0?")
+    press(menu, "No")
+    assert menu.step.title.endswith("— ☐ L1?")
+    press(menu, "Yes")
+    assert say_yes_to(menu, "Done (2 chosen)") == MenuResult(
+        Outcome.ACCEPTED, {"selected": ["v0", "v1"]}
+    )
+
+
+@pytest.mark.parametrize("buttons", [2, 4])
+def test_no_button_of_ours_has_the_name_of_an_option(buttons: int) -> None:
+    names = ["Skip", "More …", "Skip (abp-bridge)", "Merge", "Merge (default)"]
+    question = asked("elicitation/select", prompt="?", options=names, default="Merge")
+    menu = Menu(question, buttons)
+    seen: list[str] = []
+    for _ in range(6):
+        shown = [menu.step.title.rpartition("— ")[2]] if buttons == 2 else labels(menu.step)
+        seen += [each.removesuffix("?") for each in shown]
+        menu.choose(menu.step.options[-1].id)
+    assert {each for each in seen if "abp" in each} >= {
+        "Skip (abp-bridge)",
+        "Skip (abp-bridge) (abp-bridge)",
+    }
+    more = {"More … (abp-bridge)"} if buttons > 2 else set()
+    assert set(seen) == {*names, "Skip (abp-bridge) (abp-bridge)", *more}

@@ -42,6 +42,7 @@ NUMBER = one(FieldType.NUMBER, {"type": "number"})
 INTEGER = one(FieldType.INTEGER, {"type": "integer"})
 BOOLEAN = one(FieldType.BOOLEAN, {"type": "boolean"})
 OBJECT = one(FieldType.JSON, {"type": "object"})
+TEXT_OR_YES = one(FieldType.JSON, {"type": ["string", "boolean"]})
 LIST = replace(
     one(FieldType.LIST, {"type": "array", "items": {"type": "object", "required": ["it"]}}),
     columns=(INTEGER,),
@@ -78,6 +79,8 @@ READ: dict[str, tuple[Field, Json, Json]] = {
     "400 digits": (INTEGER, "1" + "0" * 400, 10**400),
     "a whole number that a host wrote as a float": (INTEGER, 5.0, 5),
     "a whole number typed as a float": (INTEGER, "5.0", 5),
+    "one of more digits than a float has": (INTEGER, "9007199254740993.0", 9007199254740993),
+    "one with an exponent": (INTEGER, "1e23", 10**23),
     "a choice by its key": (CHOICE, "1", 1),
     "a choice by its quoted key": (CHOICE, '"1"', "1"),
     "a choice by its value": (CHOICE, True, True),
@@ -91,6 +94,8 @@ READ: dict[str, tuple[Field, Json, Json]] = {
     "one with a comma in it": (CHOICES, "Cherries, dates", ["c,d"]),
     "JSON in a text line": (OBJECT, '{"a": [1]}', {"a": [1]}),
     "JSON as it is": (OBJECT, {"a": 1}, {"a": 1}),
+    "text that is JSON where only text fits": (TEXT_OR_YES, "5", "5"),
+    "JSON where text fits too": (TEXT_OR_YES, "true", True),
     "each entry of a list by its columns": (LIST, [{"it": "5"}, {"it": 6}], [{"it": 5}, {"it": 6}]),
     "a list in a text line": (LIST, '[{"it": 5, "more": 1}]', [{"it": 5, "more": 1}]),
 }
@@ -116,6 +121,11 @@ NOT_READ: dict[str, tuple[Field, Json, str]] = {
     "more than a float holds": (NUMBER, "1e999", 'it must be a number, not "1e999"'),
     "5,000 digits": (INTEGER, "7" * 5_000, f'it must be a whole number, not "{"7" * 56}...'),
     "half a whole number": (INTEGER, "1.5", "it must be a whole number, not 1.5"),
+    "a part that a float has not": (
+        INTEGER,
+        "9007199254740992.5",
+        'it must be a whole number, not "9007199254740992.5"',
+    ),
     "true for a number": (NUMBER, True, "it must be a number, not true"),
     "a number for text": (TEXT, 5, "it must be text, not 5"),
     "a one for a yes": (BOOLEAN, 1, "it must be true or false, not 1"),

@@ -43,3 +43,11 @@ def test_nothing_unseen_is_left_in_any_message(value: JsonValue) -> None:
     texts = [each for each in (*walk(shown), *member_names(shown)) if isinstance(each, str)]
     hidden = {unicodedata.category(each) for text in texts for each in text if each not in "\r\n\t"}
     assert not hidden & {"Cc", "Cs", "Zl", "Zp"}
+
+
+def test_a_text_that_is_written_as_another_is_shown_comes_back_as_itself() -> None:
+    for texts in ([HIDDEN, SHOWN], [SHOWN, HIDDEN]):
+        conversation = Revealed()
+        first, second = (conversation.outward(each) for each in texts)
+        assert first != second
+        assert [conversation.inward(each) for each in (first, second)] == texts

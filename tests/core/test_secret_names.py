@@ -128,6 +128,8 @@ def test_another_name_is_not_taken_for_one(name: str) -> None:
         "PIN:",
         "Never share your password with others. Your password?",
         "(Do not tell anybody) Your PIN",
+        "Enter the code from your authenticator app",
+        "The code from our e-mail?",
     ],
 )
 def test_who_is_asked_for_a_secret_is_told(words: str) -> None:
@@ -162,13 +164,20 @@ LANGUAGES: dict[str, tuple[str, ...]] = {
         "login-code",
         "2faCode",
     ),
-    "German": ("Passwort", "benutzerPasswort", "Kennwort", "Ihr Einmalcode?", "SMS-TAN"),
+    "German": (
+        "Passwort",
+        "benutzerPasswort",
+        "Kennwort",
+        "Ihr Einmalcode?",
+        "SMS-TAN",
+        "API-Schlüssel",
+    ),
     "French": ("mot de passe", "Votre mot de passe ?", "mdp", "code à usage unique"),
     "Spanish": ("contraseña", "contrasena", "CONTRASEÑA", "código de verificación"),
-    "Portuguese": ("senha", "palavra-passe", "código de uso único"),
-    "Italian": ("parola d'ordine", "codice di verifica"),
-    "Dutch": ("wachtwoord", "Uw wachtwoord?", "verificatiecode"),
-    "Swedish": ("lösenord", "användarlösenord", "engångskod"),
+    "Portuguese": ("senha", "palavra-passe", "código de uso único", "Chave de API"),
+    "Italian": ("parola d'ordine", "codice di verifica", "La chiave API"),
+    "Dutch": ("wachtwoord", "Uw wachtwoord?", "verificatiecode", "API-sleutel"),
+    "Swedish": ("lösenord", "användarlösenord", "engångskod", "API-nyckel"),
     "Danish": ("adgangskode", "engangskode"),
     "Finnish": ("salasana", "Anna salasanasi", "kertakäyttökoodi"),
     "Polish": ("hasło", "Podaj hasło", "kod jednorazowy"),
@@ -177,10 +186,10 @@ LANGUAGES: dict[str, tuple[str, ...]] = {
     "Turkish": ("şifre", "Şifreniz", "Parolan\u0131z nedir?", "doğrulama kodu"),
     "Vietnamese": ("mật khẩu", "mã xác nhận"),
     "Indonesian": ("kata sandi", "kode verifikasi"),
-    "Russian": ("пароль", "Введите пароль", "код подтверждения"),
+    "Russian": ("пароль", "Введите пароль", "код подтверждения", "Ваш токен", "ключ API"),
     "Greek": ("κωδικός πρόσβασης",),
     "Chinese": ("密码", "请输入密码", "用户密碼", "短信验证码"),
-    "Japanese": ("パスワード", "パスワードを入力してください", "暗証番号", "認証コード"),
+    "Japanese": ("パスワード", "パスワードを入力してください", "暗証番号", "認証コード", "APIキー"),
     "Korean": ("비밀번호", "비밀번호를 입력하세요", "인증번호"),
     "Arabic": ("كلمة المرور", "رمز التحقق"),
     "Hebrew": ("סיסמה",),
@@ -206,6 +215,7 @@ def test_the_words_of_a_language_name_secrets(language: str) -> None:
     "words",
     [
         *("Your postcode?", "Country code", "Error code", "The code of the project", "dress_code"),
+        *("The code from our repository", "Das geheimnisvolle Haus", "Welcher Schlüssel passt?"),
         *(
             "boarding pass",
             "The season pass?",
@@ -238,22 +248,23 @@ def test_a_schema_says_whether_it_is_one(schema: Schema, said: bool | None) -> N
 
 def test_the_apps_word_goes_before_the_name_and_the_wording() -> None:
     public: list[Schema] = [{"sensitive": False}]
-    assert is_secret("db_pass", {}, (), "", typed=True)
-    assert not is_secret("db_pass", {}, public, "Your password?", typed=True)
-    assert is_secret("x", {}, [{"sensitive": True}, *public], "", typed=False)
-    assert not is_secret("password", {}, (), "Your password?", typed=False), "it is only chosen"
+    assert is_secret("db_pass", {}, (), typed=True)
+    assert not is_secret("db_pass", {}, public, asked=True, typed=True)
+    assert is_secret("x", {}, (), asked=True, typed=True)
+    assert is_secret("x", {}, [{"sensitive": True}, *public], typed=False)
+    assert not is_secret("password", {}, (), asked=True, typed=False), "it is only chosen"
     inner: Schema = {"type": "object", "properties": {"pw": {"type": "string"}}}
-    assert is_secret("login", inner, (), "", typed=True)
-    assert is_secret("login", {"items": {"writeOnly": True}}, public, "", typed=True)
+    assert is_secret("login", inner, (), typed=True)
+    assert is_secret("login", {"items": {"writeOnly": True}}, public, typed=True)
 
 
 def test_no_word_of_who_must_not_have_it_goes_before_what_is_guessed() -> None:
     public: Schema = {"sensitive": False}
 
     def guess(name: str, typed: bool = True, *around: Schema) -> bool:
-        return is_secret(name, public, around, "", typed=typed, overrules=False)
+        return is_secret(name, public, around, typed=typed, overrules=False)
 
     assert guess("db_pass")
     assert not guess("size")
     assert not guess("db_pass", False), "it is only chosen"
-    assert is_secret("x", {"sensitive": True}, (), "", typed=False, overrules=False)
+    assert is_secret("x", {"sensitive": True}, (), typed=False, overrules=False)

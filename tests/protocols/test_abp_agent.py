@@ -12,7 +12,12 @@ from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp import agent
-from abp_bridge.protocols.abp.envelope import AgentEnvelope, from_envelope, to_envelope
+from abp_bridge.protocols.abp.envelope import (
+    MAX_ASKED,
+    AgentEnvelope,
+    from_envelope,
+    to_envelope,
+)
 
 Json = Any
 
@@ -216,6 +221,14 @@ def test_what_an_agent_says_in_no_envelope_is_as_it_is() -> None:
         "jsonrpc": "2.0",
         "method": "a",
     }
+
+
+def test_of_requests_that_are_never_answered_the_newest_are_known() -> None:
+    ours = AgentEnvelope(lambda: 0)
+    for number in range(MAX_ASKED + 1):
+        ours.inward({"type": "capabilities/cancel", "id": number})
+    types = [ours.outward({"id": each, "result": {}})["type"] for each in (0, 1, MAX_ASKED)]
+    assert types == ["-result", *["capabilities/cancel-result"] * 2]
 
 
 def test_requests_without_an_id_are_answered_without_one() -> None:

@@ -471,11 +471,11 @@ def test_what_is_no_answer(response: Json) -> None:
         decode_response(response, question, "elicitation/confirm")
 
 
-def test_a_model_that_says_nothing_has_not_answered() -> None:
+@pytest.mark.parametrize("data", [{}, {"result": ""}, {"result": None}])
+def test_a_model_that_says_nothing_has_not_answered(data: Json) -> None:
+    question = asked("sampling/create", task="t")
     with pytest.raises(RemoteProtocolError, match="without a result"):
-        decode_response(
-            {"success": True, "data": {}}, asked("sampling/create", task="t"), "sampling/create"
-        )
+        decode_response({"success": True, "data": data}, question, "sampling/create")
 
 
 @given(names, fields)

@@ -599,14 +599,12 @@ def test_what_is_no_reply_is_neither_a_yes_nor_a_no(result: Json, shown: str) ->
 SAMPLED: dict[str, tuple[Json, str]] = {
     "one block": ({"content": {"type": "text", "text": "Short."}}, "Short."),
     "several blocks": (
-        {
-            "content": [
-                {"type": "text", "text": "a"},
-                {"type": "image"},
-                {"type": "text", "text": "b"},
-            ]
-        },
+        {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         "a\nb",
+    ),
+    "an end of its own": (
+        {"content": {"type": "text", "text": "Short."}, "stopReason": "endTurn"},
+        "Short.",
     ),
 }
 
@@ -618,12 +616,27 @@ def test_what_a_model_answered(result: Json, said: str) -> None:
 
 @pytest.mark.parametrize(
     "result",
-    [None, {}, {"content": "text"}, {"content": {"type": "image"}}, {"content": [{"text": 5}]}],
+    [
+        *(None, {}, {"content": "text"}, {"content": {"type": "image"}}),
+        *({"content": [{"text": 5}]}, {"content": {"type": "text", "text": " "}}),
+    ],
     ids=repr,
 )
 def test_a_model_that_said_nothing_is_no_answer(result: Json) -> None:
     with pytest.raises(RemoteProtocolError, match="answered without text"):
         decode_sampled(result)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"stopReason": "maxTokens"}, "was cut off"),
+        ({"content": [{"type": "text", "text": "See"}, {"type": "image"}]}, "more than text"),
+    ],
+)
+def test_a_part_of_what_a_model_said_is_no_answer(more: Json, words: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=words):
+        decode_sampled({"content": {"type": "text", "text": "See"}, **more})
 
 
 def test_a_field_has_no_default_of_its_own() -> None:

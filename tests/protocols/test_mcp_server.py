@@ -217,5 +217,10 @@ def test_what_the_model_said_goes_back_whole_and_else_as_text() -> None:
         "content": {"type": "text", "text": "hello"},
         "model": "unknown",
     }
+    data = Answer(Outcome.ACCEPTED, AnsweredBy.MODEL, {"result": {"files": ["a", "b"]}})
+    assert sampling.encode_sampled(data)["content"] == {
+        "type": "text",
+        "text": '{"files": ["a", "b"]}',
+    }
     with pytest.raises(RemoteProtocolError, match="without content"):
         sampling.decode_whole({"role": "assistant"})

@@ -218,8 +218,10 @@ def test_a_property_beyond_mcps_subset_is_asked_for_as_json() -> None:
     assert question.fields[0].type is FieldType.JSON
 
 
-def test_an_empty_form_asks_only_for_consent() -> None:
-    question = decode({})
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": True}])
+def test_an_empty_form_asks_only_for_consent(more: Json) -> None:
+    schema = {"type": "object", "properties": {}, **more}
+    question = decode_form({"message": "?", "requestedSchema": schema}, id="q", origin="s")
     assert (question.kind, question.fields) == (Kind.CONFIRM, (ACKNOWLEDGE,))
     assert encode_reply(question, Outcome.ACCEPTED, {ACKNOWLEDGE.name: True}) == {
         "action": "accept",
@@ -253,6 +255,7 @@ NONSENSE: list[tuple[Json, str]] = [
     ({"message": "Go", "requestedSchema": "string"}, "requestedSchema"),
     ({"message": "Go", "requestedSchema": {"type": "string"}}, "'object', not 'string'"),
     ({"message": "Go", "requestedSchema": {"properties": ["a"]}}, "properties"),
+    ({"message": "Go", "requestedSchema": {"required": ["a"]}}, "has no properties for them"),
     ({"message": "Go", "requestedSchema": {"properties": {"a": "string"}}}, "property 'a'"),
     (
         {"message": "Go", "requestedSchema": {"properties": {str(n): {} for n in range(201)}}},
@@ -363,7 +366,21 @@ MONGO: Json = {
 def test_a_lone_consent_has_to_be_answered(properties: Json, kind: Kind, message: str) -> None:
     question = ask(properties)
     assert (question.kind, question.message) == (kind, message)
-    assert question.fields[0].required
+    assert validate_answer(question, {})[1]
+
+
+def test_a_lone_consent_that_may_be_null_has_to_be_answered() -> None:
+    schema: Json = {"properties": {"ok": {"type": ["boolean", "null"]}}, "required": ["ok"]}
+    question = decode_question({"message": "?", "requestedSchema": schema}, id="q", origin="s")
+    assert question.kind is Kind.CONFIRM
+    assert validate_answer(question, {})[1]
+
+
+def test_what_a_person_does_not_see_makes_no_secret() -> None:
+    """What is cut off of a message is no part of the question."""
+    shown = ask({"it": {"type": "string"}}, "Your password?" + "." * 4_000)
+    cut = ask({"it": {"type": "string"}}, "." * 5_000 + "Your password?")
+    assert (shown.secret, cut.secret) == (True, False)
 
 
 @pytest.mark.parametrize(("default", "yes"), [("Yes", True), ("No", False)])
@@ -527,6 +544,22 @@ def test_a_link_is_a_question_that_is_shown_to_its_person_only(url: str) -> None
         "action": "accept",
         "_meta": {"abp": {"answeredBy": "person"}},
     }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "action"), [(Outcome.ACCEPTED, "accept"), (Outcome.DECLINED, "decline")]
+)
+def test_a_link_that_comes_with_a_form_too_is_a_link(outcome: Outcome, action: str) -> None:
+    """Some servers send both, for hosts that know forms only."""
+    schema: Json = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    params: Json = {
+        "mode": "url",
+        "message": "Sign in",
+        "url": "https://a.example/",
+        "elicitationId": "E",
+    }
+    question = decode_question({**params, "requestedSchema": schema}, id="q", origin="s")
+    assert encode_answer(question, Answer(outcome, AnsweredBy.PERSON))["action"] == action
 
 
 @pytest.mark.parametrize(

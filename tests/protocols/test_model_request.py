@@ -137,6 +137,7 @@ UNSEEN: Json = {"type": "text", "text": f"Sum it up{chr(0x200B) * 900_000}, but 
         ),
         ({"messages": [{"role": "user", "content": [LARGE] * 3}]}, "8 MiB in all"),
         ({"messages": [{"role": "tool", "content": HELLO["content"]}]}, "sent text"),
+        ({"messages": [{"role": ["user"], "content": HELLO["content"]}]}, "sent text"),
         ({"messages": [{**HELLO, "role": "assistant"}]}, "last message"),
         ({"messages": [{"role": "user", "content": {"type": "text", "text": "\u200b"}}]}, "words"),
         ({"tools": [{"name": "t"}]}, "call tools"),

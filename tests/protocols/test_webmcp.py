@@ -184,6 +184,7 @@ FIELDS: dict[str, tuple[list[Json], FieldType, Json, Json]] = {
     "number": ([control("number", value="2.5", step="any")], FieldType.NUMBER, 2.5, 2.5),
     "steps": ([control("range", value="2.5", step="0.5")], FieldType.NUMBER, 2.5, 2.5),
     "no number": ([control("number", value="", min="x")], FieldType.INTEGER, MISSING, None),
+    "no finite number": ([control("number", value="1e999")], FieldType.INTEGER, MISSING, None),
     "box": (
         [control("checkbox", checked=True, value="on"), control(name="y")],
         *(FieldType.BOOLEAN, True, True),

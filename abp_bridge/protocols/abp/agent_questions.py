@@ -218,7 +218,7 @@ def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAns
 def _content(question: Question, method: str, data: JsonObject) -> dict[str, JsonValue]:
     """What the method's member of `data` says, by field name; nothing where it is not there."""
     if method == Kind.SAMPLING.value:
-        if "result" not in data:
+        if data.get("result") in (None, ""):
             raise RemoteProtocolError("the agent's model answered without a result")
         return {"result": data["result"]}
     if method == Kind.RESOURCE.value:

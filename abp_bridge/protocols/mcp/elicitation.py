@@ -201,14 +201,21 @@ def decode_reply(result: JsonValue, question: Question) -> tuple[Action, dict[st
 def decode_sampled(result: JsonValue) -> dict[str, JsonValue]:
     """The result of `sampling/createMessage` -> `{result: text}`.
 
-    Raises RemoteProtocolError when there is no text in it.
+    Raises RemoteProtocolError where that is not all of an answer: there is no text in it, or
+    something else too, or it was cut off.
     """
-    content = as_object(result).get("content")
+    body = as_object(result)
+    content = body.get("content")
     blocks = content if isinstance(content, list) else [content]
     texts = as_texts([as_object(block).get("text") for block in blocks])
-    if not texts:
+    said = "\n".join(texts)
+    if not said.strip():
         raise RemoteProtocolError("the host's model answered without text")
-    return {"result": "\n".join(texts)}
+    if len(texts) != len(blocks):
+        raise RemoteProtocolError("the host's model answered with more than text")
+    if body.get("stopReason") == "maxTokens":
+        raise RemoteProtocolError("the answer of the host's model was cut off")
+    return {"result": said}
 
 
 # --- fields -> properties -------------------------------------------------------------------------

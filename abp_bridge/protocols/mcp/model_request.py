@@ -131,7 +131,7 @@ def _too_large() -> RemoteProtocolError:
 
 def _decode_message(raw: JsonValue) -> AgentMessage:
     said = as_object(raw)
-    role, content = _ROLES.get(said.get("role")), said.get("content")
+    role, content = _ROLES.get(as_text(said.get("role"))), said.get("content")
     blocks = [*map(as_object, content if isinstance(content, list) else [content])]
     images = [_decode_image(each) for each in blocks if each.get("type") == "image"]
     rest = [each for each in blocks if each.get("type") != "image"]

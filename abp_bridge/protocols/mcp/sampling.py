@@ -8,7 +8,7 @@ what it answers goes back as it came.
 from __future__ import annotations
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, to_text
 from abp_bridge.core.question import Answer, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.sampling_words import describe_messages
@@ -76,5 +76,5 @@ def encode_sampled(answer: Answer) -> dict[str, JsonValue]:
         if not answer.metadata:
             return dict(whole)
         return {**whole, "_meta": {ABOUT: answer.metadata, **as_object(whole.get("_meta"))}}
-    text = as_text(answer.content.get("result"))
+    text = to_text(answer.content.get("result", ""))
     return {"role": "assistant", "content": {"type": "text", "text": text}, "model": "unknown"}

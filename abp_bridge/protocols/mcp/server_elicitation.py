@@ -35,7 +35,6 @@ from abp_bridge.protocols.host_words import encode_account
 from abp_bridge.protocols.mcp.elicitation import Action
 from abp_bridge.protocols.schema_fields import (
     ACKNOWLEDGE,
-    asks_nothing,
     decode_fields,
     mark_secrets,
 )
@@ -121,7 +120,7 @@ def _require_consent(question: Question, params: JsonObject) -> Question:
     about = ": ".join(filter(None, (named, field.description)))
     message = "\n\n".join(filter(None, (question.message, about)))
     if pair is None:
-        field = replace(field, required=True)
+        field = replace(field, required=True, empty=MISSING)
         return replace(question, kind=Kind.CONFIRM, message=message, fields=(field,))
     default = MISSING if field.default is MISSING else is_default(field, pair.allows)
     return replace(
@@ -249,15 +248,20 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     properties = _mapping(schema.get("properties", {}), "the properties of a requestedSchema")
     for name, part in properties.items():
         _mapping(part, f"the property {sanitize.label(name, 80)!r} of a requestedSchema")
-    paragraphs = sanitize.message(message).split("\n\n")
-    nothing = asks_nothing({**schema, "properties": properties})
+    shown = sanitize.message(message)
+    paragraphs = shown.split("\n\n")
+    nothing = not properties
+    if nothing and not is_valid({}, schema):
+        raise RemoteProtocolError(
+            "the requestedSchema of an elicitation wants members, and has no properties for them"
+        )
     fields = (ACKNOWLEDGE,) if nothing else decode_fields(properties, schema.get("required"))
     return Question(
         id=id,
         kind=Kind.CONFIRM if nothing else Kind.INPUT,
         message="\n\n".join(each for each in paragraphs if each != IRREVERSIBLE)
         or "Please fill this in.",
-        fields=fields if nothing else mark_secrets(fields, (schema,), message),
+        fields=fields if nothing else mark_secrets(fields, (schema,), shown),
         origin=origin,
         wrapped=False,
         destructive=IRREVERSIBLE in paragraphs,
@@ -295,7 +299,7 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
 
 def _asked_pair(question: Question) -> _Pair | None:
     """The server's own options of what was asked as a yes or no."""
-    if "requestedSchema" not in question.request:
+    if question.link or "requestedSchema" not in question.request:
         return None
     return _pair_in(decode_form(question.request, id=question.id, origin=question.origin))
 

@@ -8,6 +8,7 @@ is trusted: it is read again before it is sent, and compared with what was accep
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -396,7 +397,7 @@ def parse_number(text: str) -> JsonValue | Missing:
         value = float(text)
     except ValueError:
         return MISSING
-    return plain_number(value)
+    return plain_number(value) if math.isfinite(value) else MISSING
 
 
 def plain_number(value: float) -> int | float:

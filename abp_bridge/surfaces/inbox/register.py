@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 
 MAX_LISTED = 200  # questions that the inbox is told of; how many more there are, too
-MAX_TIME = 3_600.0  # seconds that an app's own time is at most, as the bridge has it
 
 # The question that is being asked here: what stands on the page says nothing of its session, and
 # two may have questions of the same name.
@@ -107,7 +106,7 @@ class Register:
 
     def _add(self, question: Question, host: Callable[[], str]) -> _Asked:
         self._serial += 1
-        limit = min(question.timeout or self._limit, MAX_TIME)
+        limit = question.time_limit(self._limit)
         asked = _Asked(str(self._serial), question, host, limit, _asked.get())
         self._open[asked.id] = asked
         _asked.set(asked)
