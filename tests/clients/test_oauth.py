@@ -277,9 +277,9 @@ def test_who_waits_for_another_bridge_in_vain_is_told_so(
 ) -> None:
     asked(server)
     server.revoke()
-    monkeypatch.setattr(oauth, "SIGN_IN_LIMIT", 0.1)
     (path,) = folder.glob("*.lock")
-    with path.open() as file:
+    with path.open() as file, monkeypatch.context() as patched:
+        patched.setattr(oauth, "SIGN_IN_LIMIT", 0.1)
         fcntl.flock(file, fcntl.LOCK_EX)
         answers, _ = asked(server)
     assert (
