@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 os.environ["ABP_TOOL_CACHE"] = "off"
 # Playwright's Node, which hundreds of them start, finds there what an earlier one compiled.
 os.environ["NODE_COMPILE_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "node")
+
+# Hypothesis draws constants of the modules that are loaded, too: which these are depends on what
+# a worker has run before.
+providers._get_local_constants = Constants
 
 settings.register_profile(
     "ci",

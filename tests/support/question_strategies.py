@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from abp_bridge.core.json_value import well_formed
 from abp_bridge.core.schema import json_equal
 from support.json_strategies import JsonStrategy, garbled, shaped
 
@@ -123,7 +124,7 @@ def _choices(draw: st.DrawFn) -> Asked:
     return Asked({"type": "array", "items": listed, **limits}, meant)
 
 
-plain_json: JsonStrategy = garbled(["a", "b"], ["x", 1, 0.5, True, None])
+plain_json: JsonStrategy = garbled(["a", "b"], ["x", 1, 0.5, True, None]).map(well_formed)
 nested = (
     st.builds(
         lambda meant: Asked({"type": "object"}, meant),
