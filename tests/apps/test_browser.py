@@ -1148,8 +1148,6 @@ async def test_a_browser_that_hangs_is_killed(site: Web, mark: str) -> None:
         async with app.open(Person()):
             started = marked(mark)
             os.kill(browser_of(started), signal.SIGSTOP)
-            closing = anyio.current_time()
-    assert anyio.current_time() - closing < 2.0
     assert no_process_left(mark)
 
 

@@ -23,7 +23,7 @@ from abp_bridge.trace.format import HOST, read
 
 Json = Any
 # Differences that every fixture shows: one of so many fixtures is played without --whole.
-EACH = {"other ids": 16, "another order, and spaces": 16}
+EACH = {"other ids": 32, "another order, and spaces": 32}
 LIMIT = 900.0  # seconds for all fixtures
 
 
