@@ -33,10 +33,11 @@ help:
 
 setup: $(STAMP)
 
+# What is imported compiles itself; all of it takes longer than the rest.
 $(STAMP): pyproject.toml abp_bridge/__init__.py
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,models]' --group dev
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[browser,models]' --group dev
 	touch $@
 
 # A Chromium or Chrome that is there already is used; else Debian's is installed.
