@@ -25,7 +25,7 @@ _NO_TOKENS = ("design", "progress", "page", "max", "many", "of", "input", "outpu
 _TOKENS = "".join(rf"(?<!{word} )" for word in _NO_TOKENS) + r"\w*(?<!progress)tokens?"
 _CODES = (
     r"pins?|pin ?codes?|otps?|totps?|cvv2?|cvc|one ?time (?:pass)?(?:code|password|pin)s?"
-    r"|(?:verification|security|access|log ?in|sign ?in|sms|2fa|mfa|totp|authenticat(?:ion|or)"
+    r"|(?:verification|security|access|log ?in|sign ?in|sms|2 ?fa|mfa|totp|authenticat(?:ion|or)"
     r"|auth|unlock|backup|recovery|(?:\d|four|six|eight) ?digit) ?(?:code|key|pin)s?"
     r"|code (?:that )?(?:we|was|were)?(?: just)? ?(?:sent|texted|mailed|emailed)"
     r"|codes? from (?:your |our |the |an? )?(?:\w+ )?(?:authenticator(?: app)?|sms|text message"
@@ -82,7 +82,7 @@ _OTHERS, _UNBOUNDED = "|".join(_WORDS.values()), "|".join(_ANYWHERE.values())
 _PHRASES = rf"(?:\b(?:{_ENGLISH})\b|\b(?:{_OTHERS})|{_UNBOUNDED})"
 # Names of secrets, but no words that ask for one.
 _BARE = (
-    r"authorization|(?:set )?cookies?|bearer|mfa|2fa|pat|dsn"
+    r"authorization|(?:set )?cookies?|bearer|mfa|2 ?fa|pat|dsn"
     r"|(?:database|db|redis|mongo\w*|postgres\w*|mysql|amqp|broker) ur[il]"
 )
 _AFTER = r"(?: (?:confirmation|confirm|again|repeat(?:ed)?|hash|value|\d{1,3}))?"

@@ -129,6 +129,7 @@ def test_another_name_is_not_taken_for_one(name: str) -> None:
         "Never share your password with others. Your password?",
         "(Do not tell anybody) Your PIN",
         "Enter the code from your authenticator app",
+        "What is the 2FA code?",
         "The code from our e-mail?",
     ],
 )
