@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Container, Generator, Sequence
+from collections.abc import Collection, Container, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -308,33 +308,61 @@ def _several(asked: Field, title: str, skip: _Item, max_buttons: int) -> _Walk:
         for word, default in (("minItems", 0), ("maxItems", len(asked.choices)))
     )
     chosen = {choice.key for choice in asked.choices if is_default(asked, choice)}
+    if max_buttons == 2:
+        return (yield from _each_by_yes_or_no(asked, title, skip, chosen, range(least, most + 1)))
     page = 0
     while True:
-        done = (
-            [_Item(f"Done ({len(chosen)} chosen)", _MenuAction.DONE)]
-            if least <= len(chosen) <= most
-            else []
-        )
-        # A yes to "☑ monday?" could be meant to keep it.
-        marks = ("☐", "Take out" if max_buttons == 2 else "☑")
+        done = [_done(chosen)] if least <= len(chosen) <= most else []
         toggles = [
-            _Item(f"{marks[choice.key in chosen]} {choice.label}", choice.key)
+            _Item(_toggle(choice, chosen), choice.key)
             for choice in asked.choices
             if choice.key in chosen or len(chosen) < most
         ]
-        picked = (
-            ", ".join(choice.label for choice in asked.choices if choice.key in chosen)
-            or "nothing yet"
-        )
-        about = f"Chosen: {picked}\n{_explained(asked, asked.choices)}"
         pressed, page = yield from _paged(
-            title, about, [*toggles, skip], max_buttons, pinned=done, page=page
+            title, _chosen(asked, chosen), [*toggles, skip], max_buttons, pinned=done, page=page
         )
         if pressed is _MenuAction.DONE:
             return [choice.value for choice in asked.choices if choice.key in chosen]
         if pressed is skip.value:
             return pressed
         chosen ^= {str(pressed)}
+
+
+def _each_by_yes_or_no(
+    asked: Field, title: str, skip: _Item, chosen: set[str], sizes: range
+) -> _Walk:
+    """Several by a yes or no to each, which is chosen or not then; `sizes` is how many may be."""
+    denied = 0
+    while denied < ROUNDS:
+        denied += 1
+        for choice in asked.choices:
+            if choice.key not in chosen and len(chosen) >= sizes[-1]:
+                continue
+            if (yield _question(title, _chosen(asked, chosen), _toggle(choice, chosen))):
+                chosen.add(choice.key)
+                denied = 0
+            else:
+                chosen.discard(choice.key)
+        ends = [_done(chosen), skip] if len(chosen) in sizes else [skip]
+        for item in ends:
+            if (yield _question(title, _chosen(asked, chosen), item.label)):
+                if item is skip:
+                    return skip.value
+                return [choice.value for choice in asked.choices if choice.key in chosen]
+    raise _LeftError
+
+
+def _done(chosen: Collection[str]) -> _Item:
+    return _Item(f"Done ({len(chosen)} chosen)", _MenuAction.DONE)
+
+
+def _toggle(choice: Choice, chosen: Container[str]) -> str:
+    return f"{'☑' if choice.key in chosen else '☐'} {choice.label}"
+
+
+def _chosen(asked: Field, chosen: Container[str]) -> str:
+    picked = ", ".join(choice.label for choice in asked.choices if choice.key in chosen)
+    return f"Chosen: {picked or 'nothing yet'}\n{_explained(asked, asked.choices)}"
 
 
 def _one_of(title: str, about: str, items: Sequence[_Item], max_buttons: int) -> _Walk:
@@ -388,17 +416,16 @@ def _yes_or_no(
     at = start % len(items)
     for _ in range(ROUNDS * len(items)):
         item = items[at]
-        if (
-            yield _Page(
-                title,
-                about,
-                [_Item("Yes", True), _Item("No", False, rejects=True)],
-                f" — {item.label}?",
-            )
-        ):
+        if (yield _question(title, about, item.label)):
             return item.value, at + 1
         at = (at + 1) % len(items)
     raise _LeftError
+
+
+def _question(title: str, about: str, words: str) -> _Page:
+    """A yes or no."""
+    items = [_Item("Yes", True), _Item("No", False, rejects=True)]
+    return _Page(title, about, items, f" — {words}?")
 
 
 # --- fields as lists of choices -------------------------------------------------------------------

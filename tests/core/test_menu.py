@@ -603,15 +603,47 @@ def test_leave_to_read_a_file_names_it_whole(k: int) -> None:
     assert menu.choose(menu.step.options[1].id) == MenuResult(Outcome.ACCEPTED, {"confirmed": True})
 
 
-def test_with_two_buttons_a_yes_never_takes_back_what_it_names() -> None:
-    menu = Menu(select(2, multiple=True, default=["v0"]), 2)
-    assert menu.step.title.endswith("— Take out L0?")
-    press(menu, "No")
-    assert menu.step.title.endswith("— ☐ L1?")
-    press(menu, "Yes")
-    assert say_yes_to(menu, "Done (2 chosen)") == MenuResult(
-        Outcome.ACCEPTED, {"selected": ["v0", "v1"]}
+@pytest.mark.parametrize(
+    ("presses", "selected"),
+    [
+        (["Yes", "No", "No"], ["v0"]),
+        (["Yes", "Yes"], ["v0", "v1"]),
+        (["No", "No", "Yes"], ["v2"]),
+        (["No", "No", "No"], []),
+    ],
+    ids=["kept", "as many as may be", "another", "none"],
+)
+def test_with_two_buttons_what_is_answered_yes_is_chosen_and_nothing_else(
+    presses: list[str], selected: list[str]
+) -> None:
+    """Whatever is proposed: a yes never takes back what it names."""
+    tags = {
+        "type": "array",
+        "items": {"enum": ["v0", "v1", "v2"]},
+        "maxItems": 2,
+        "default": ["v0"],
+    }
+    menu = Menu(asked("elicitation/input", prompt="Which?", schema=tags), 2)
+    assert menu.step.title.endswith("— ☑ v0?")
+    for each in presses:
+        press(menu, each)
+    assert say_yes_to(menu, f"Done ({len(selected)} chosen)") == MenuResult(
+        Outcome.ACCEPTED, {"value": selected}
     )
+
+
+def test_with_two_buttons_too_few_are_asked_for_again_until_nobody_says_yes() -> None:
+    tags = {"type": "array", "items": {"enum": ["v0", "v1"]}, "minItems": 1}
+    menu = Menu(asked("elicitation/input", prompt="Which?", schema=tags), 2)
+    titles = []
+    ended: Step | MenuResult = menu.step
+    while isinstance(ended, Step):
+        titles.append(ended.title.rpartition("— ")[2])
+        ended = menu.choose(ended.options[-1].id)
+    assert titles == ["☐ v0?", "☐ v1?", "Skip?"] * 2
+    assert ended == MenuResult(Outcome.CANCELLED)
+    menu = Menu(asked("elicitation/input", prompt="Which?", schema=tags), 2)
+    assert say_yes_to(menu, "Skip") == MenuResult(Outcome.DECLINED)
 
 
 @pytest.mark.parametrize("buttons", [2, 4])
