@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.question import (
+    MAX_TIME,
     Choice,
     Field,
     FieldType,
@@ -322,3 +323,10 @@ def test_a_link_is_known_by_the_apps_own_name_of_it_else_by_the_bridges() -> Non
     link = Question("q1", Kind.CONFIRM, "Sign in", (), "app", link="https://e.x/")
     assert link.elicitation_id == "abp-q1"
     assert replace(link, request={"elicitationId": "E1"}).elicitation_id == "E1"
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"), [(None, 7_200.0), (0.0, 7_200.0), (5.0, 5.0), (7_200.0, MAX_TIME)]
+)
+def test_only_an_apps_own_time_has_a_most(given: float | None, limit: float) -> None:
+    assert replace(asked(TEXT), timeout=given).time_limit(7_200.0) == limit

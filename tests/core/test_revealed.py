@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import given
 from support.json_strategies import json_values
 
@@ -23,9 +24,10 @@ def test_what_nobody_sees_is_written_in_texts_and_in_names_and_comes_back_as_it_
     assert conversation.inward(shown) == sent
 
 
-def test_two_names_that_look_alike_are_both_there() -> None:
-    made = Revealed().outward({SHOWN: 1, HIDDEN: 2})
-    assert made == {SHOWN: 1, f"{SHOWN}'": 2}
+@pytest.mark.parametrize("times", [1, MAX_NAME])
+def test_two_names_that_look_alike_are_both_there(times: int) -> None:
+    made = Revealed().outward({SHOWN * times: 1, HIDDEN * times: 2})
+    assert made == {SHOWN * times: 1, f"{SHOWN * times}'": 2}
 
 
 def test_only_the_newest_and_short_texts_are_known_again() -> None:
