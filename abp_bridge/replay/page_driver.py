@@ -2,8 +2,8 @@
 and posts its fields to the address that it names.
 
 A form is read as it is: its controls in their order, options and buttons by their words. What is
-only asked whether it is right is said to be. It runs no scripts; what a real browser does with the
-page is no concern of a replay's.
+only asked whether it is right is said to be. It runs no scripts, and goes nowhere but to the host
+and port of its link; what a real browser does with the page is no concern of a replay's.
 """
 
 from __future__ import annotations
@@ -13,18 +13,25 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from http.cookiejar import CookieJar
+from typing import IO
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urljoin, urlsplit
-from urllib.request import HTTPCookieProcessor, ProxyHandler, Request, build_opener
+from urllib.request import (
+    HTTPCookieProcessor,
+    HTTPRedirectHandler,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from abp_bridge.core.file import File
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text, to_text
+from abp_bridge.replay.page_links import Origin, origin_of
 
 REQUEST_TIMEOUT = 5.0  # seconds for one request; a page of this machine takes none of that
 MAX_PAGE = 2**22  # bytes of a page that are read: no fixture fills a memory
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_SUMMARIES = 3  # pages after the first that only want to be sent again
 _CONTROLS = ("input", "textarea", "select", "option", "button")
 _CHOICES = ("radio", "checkbox", "option")  # kinds of items to choose from
@@ -49,7 +56,7 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
         ValueError: the page is not as this needs it; the message says how.
         OSError: it cannot be reached.
     """
-    browser = _Browser()
+    browser = _Browser(origin_of(link))
     page = browser.open(link)
     if page.action is None:
         raise ValueError(f"its link leads to no form, but to: {page.shown}")
@@ -68,16 +75,17 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
 
 
 class _Browser:
-    """Loads pages of this machine, and keeps their cookies."""
+    """Loads pages of one host and port of this machine, and keeps their cookies."""
 
-    def __init__(self) -> None:
-        self._opener = build_opener(ProxyHandler({}), HTTPCookieProcessor(CookieJar()))
+    def __init__(self, origin: Origin) -> None:
+        redirects = _Redirects(origin)
+        self._opener = build_opener(ProxyHandler({}), HTTPCookieProcessor(CookieJar()), redirects)
+        self._origin = origin
         self._url = ""
 
     def open(self, url: str, body: bytes | None = None, content_type: str = "") -> _Page:
+        _check_origin(url, self._origin)
         parts = urlsplit(url)
-        if parts.scheme != "http" or parts.hostname not in LOOPBACK:
-            raise ValueError(f"{url} is no page of this machine's")
         headers = {"Content-Type": content_type, "Origin": f"{parts.scheme}://{parts.netloc}"}
         request = Request(url, body, {} if body is None else headers)  # noqa: S310
         try:
@@ -93,6 +101,24 @@ class _Browser:
     def submit(self, page: _Page, fields: _Fields) -> _Page:
         body, content_type = _multipart(fields) if page.multipart else _urlencoded(fields)
         return self.open(urljoin(self._url, page.action or ""), body, content_type)
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows those that stay where they are."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+
+    def redirect_request(  # noqa: PLR0917 (as urllib calls it)
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        _check_origin(newurl, self._origin)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _check_origin(url: str, origin: Origin) -> None:
+    if origin_of(url) != origin:
+        raise ValueError(f"it leads away from where it is, to {url}")
 
 
 @dataclass

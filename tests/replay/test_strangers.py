@@ -1,0 +1,73 @@
+"""What a fixture that is a stranger's cannot reach: servers of this machine that are not the
+bridge's page.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.harness import run
+from support.http_server import Reply, Request, serving
+from support.paths import FIXTURES
+
+from abp_bridge.replay.page_driver import fill_in
+
+Json = Any
+
+CHOSEN = FIXTURES / "page" / "chosen.jsonl"
+FORM = b'<form method=post><input name="what"><button name="press" value="send">Send</button></form>'
+
+
+@pytest.mark.parametrize(
+    ("opened", "said"),
+    [
+        ("{origin}/take", "See there"),
+        ("[link 9]", "See {origin}/take there"),
+        ("[link 9]", "See {hidden}/take there"),
+    ],
+    ids=["an address of the fixture's", "one that its app had shown", "one with unseen letters"],
+)
+def test_a_persons_link_leads_to_no_server_but_the_bridges(
+    opened: str, said: str, tmp_path: Path
+) -> None:
+    asked: list[Request] = []
+
+    def answer(request: Request) -> Reply:
+        asked.append(request)
+        return Reply(FORM, "text/html")
+
+    with serving(answer) as origin:
+        hidden = origin.replace("127.0", "127.\u200b0")
+        prompt = said.format(origin=origin, hidden=hidden)
+        shown = "See [link 9] there" if opened == "[link 9]" else prompt
+        text = CHOSEN.read_text()
+        lines = [json.loads(line) for line in text.replace("A window seat?", prompt).splitlines()]
+        place = next(number for number, line in enumerate(lines) if "open" in line)
+        question = lines[place - 1]["message"]["params"]
+        question["message"] = question["message"].replace(prompt, shown)
+        lines[place] |= {"open": opened.format(origin=origin), "reads": []}
+        fixture = tmp_path / "stranger.jsonl"
+        fixture.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        played = run("replay", str(fixture))
+    assert "is on no page that this bridge gave a link to" in played.stdout, played.stdout
+    assert (played.returncode, asked) == (1, [])
+
+
+@pytest.mark.parametrize("leads", ["by a redirect", "by its form"])
+def test_a_page_leads_to_no_other_server(leads: str) -> None:
+    asked: list[Request] = []
+
+    def take(request: Request) -> Reply:
+        asked.append(request)
+        return Reply(FORM, "text/html")
+
+    with serving(take) as elsewhere:
+        form = FORM.replace(b"<form", f'<form action="{elsewhere}/take"'.encode())
+        redirect = Reply(status=302, headers={"Location": f"{elsewhere}/take"})
+        reply = redirect if leads == "by a redirect" else Reply(form, "text/html")
+        with serving(lambda _: reply) as origin, pytest.raises(ValueError, match="it leads away"):
+            fill_in(f"{origin}/", ["a secret"], "send")
+    assert asked == []
