@@ -143,6 +143,9 @@ class Workspace:
         kept["PATH"] = os.pathsep.join((str(self._programs), environ.get("PATH", os.defpath)))
         kept |= self._variables
         kept["ABP_TOOL_CACHE"] = OFF  # what apps offered elsewhere is nothing of the fixture's
+        # no inbox of the person's finds the bridge, and their history has nothing of what it asks
+        for name in ("ABP_RUNTIME_DIR", "ABP_STATE_DIR"):
+            kept[name] = os.path.join(self._around, "inbox")
         kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
         return kept | {name: self._fill(value, str) for name, value in self._head.env.items()}
 

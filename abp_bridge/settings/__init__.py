@@ -26,7 +26,10 @@ logger = logging.getLogger(__name__)
 
 # Read by others than this table: by the relay of the ACP proxy, by the reference bridge only, by
 # whoever asks a model at an address, and by the inbox and whom it finds.
-_ELSEWHERE = ("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT", "ABP_MODEL_KEY", "ABP_RUNTIME_DIR")
+_ELSEWHERE = (
+    *("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT", "ABP_MODEL_KEY"),
+    *("ABP_RUNTIME_DIR", "ABP_STATE_DIR"),
+)
 
 
 class SettingsError(AbpBridgeError):

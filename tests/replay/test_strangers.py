@@ -1,5 +1,5 @@
 """What a fixture that is a stranger's cannot reach: servers of this machine that are not the
-bridge's page.
+bridge's page, and the inbox and history of who plays it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from support.http_server import Reply, Request, serving
 from support.paths import FIXTURES
 
 from abp_bridge.replay.page_driver import fill_in
+from abp_bridge.surfaces.inbox import history, pairing
 
 Json = Any
 
 CHOSEN = FIXTURES / "page" / "chosen.jsonl"
-FORM = b'<form method=post><input name="what"><button name="press" value="send">Send</button></form>'
+FORM = b'<form method=post><input name="what"><button name=press value=send>Send</button></form>'
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,16 @@ def test_a_page_leads_to_no_other_server(leads: str) -> None:
         with serving(lambda _: reply) as origin, pytest.raises(ValueError, match="it leads away"):
             fill_in(f"{origin}/", ["a secret"], "send")
     assert asked == []
+
+
+def test_a_replay_is_in_nobodys_inbox_and_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    pairing.save(pairing.Pairing())
+    played = run("replay", str(CHOSEN))
+    assert played.returncode == 0, played.stdout
+    assert (history.read(), list(runtime.iterdir())) == ((), [])

@@ -672,6 +672,18 @@ def test_the_history_begins_with_the_pairing_is_bounded_and_goes_with_it(machine
     assert not list(file.parent.iterdir())
 
 
+def test_what_is_kept_lies_where_its_person_says(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ABP_STATE_DIR", str(tmp_path / "state"))
+    pairing.save(Pairing())
+    history.add(QUESTION, ANSWER)
+    assert len(history.read()) == 1
+    kept = sorted(each.name for each in (tmp_path / "state").iterdir())
+    assert kept == ["history.jsonl", "inbox.json"]
+    assert not (machine.home / ".local").exists()
+
+
 def test_who_keeps_the_history_locked_keeps_nobody_waiting(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,12 +59,14 @@ def _candidates() -> Iterator[Path]:
 
 
 def state_folder() -> Path:
-    """Where what lasts is kept. Not `XDG_STATE_HOME`: a bridge that is not told of it has to find
-    the same.
+    """Where what lasts is kept: `ABP_STATE_DIR`, or in the home folder. Not `XDG_STATE_HOME`: a
+    bridge that is not told of it has to find the same.
 
     Raises:
         PlaceError: This user has no home.
     """
+    if only := os.environ.get("ABP_STATE_DIR"):
+        return Path(only)
     home = os.path.expanduser("~")
     if home == "~":
         raise PlaceError("this user has no home")
