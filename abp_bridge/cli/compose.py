@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.inbox.register import Register
+    from abp_bridge.surfaces.notify import Notifier
     from abp_bridge.surfaces.terminal.surface import Terminal
     from abp_bridge.trace.audit import AuditLog
     from abp_bridge.trace.recorder import Recorder
@@ -219,22 +220,30 @@ class Composition:
 
     def _observe_session(self, host: HostSurfaces) -> Observer:
         """Who hears what happens in a session of `host`: all observers, and the inbox."""
-        return tell_each([*self._observers, self._register.observer(lambda: host.name)])
+        own = [make_observer() for make_observer in self._observer_makers]
+        return tell_each([*self._observers, *own, self._register.observer(lambda: host.name)])
 
     @cached_property
     def _observers(self) -> Sequence[Observer]:
+        """Those of all sessions: they hear each event for itself."""
         observers: list[Observer] = []
         if self._recorder is not None:
             observers.append(self._recorder.observe)
-        if self.settings.audit is not None:
-            observers.append(audit_log(self.settings.audit).observe)
-        if self.settings.notify or self.settings.notify_urls:
-            observers.append(make_notifier(self.settings, self._tasks))
         if logger.isEnabledFor(logging.DEBUG):
             from abp_bridge.cli.event_log import log_event
 
             observers.append(log_event)
         return observers
+
+    @cached_property
+    def _observer_makers(self) -> Sequence[Callable[[], Observer]]:
+        """What makes those of one session, which keep a question in mind by its name there."""
+        makers: list[Callable[[], Observer]] = []
+        if self.settings.audit is not None:
+            makers.append(audit_log(self.settings.audit).observer)
+        if self.settings.notify or self.settings.notify_urls:
+            makers.append(make_notifier(self.settings, self._tasks).observer)
+        return makers
 
 
 def tell_each(observers: Sequence[Observer]) -> Observer:
@@ -257,13 +266,13 @@ def _make_recorder(settings: Settings, command: str) -> Recorder | None:
     return Recorder(settings.record, settings, command)
 
 
-def make_notifier(settings: Settings, tasks: TaskGroup) -> Observer:
+def make_notifier(settings: Settings, tasks: TaskGroup) -> Notifier:
     """Who tells the person, by ways of their own, that they are asked."""
     from abp_bridge.surfaces.notify import Channels, Notifier
 
     text = settings.notify_text
     channels = Channels(settings.notify, settings.tty, settings.notify_urls, with_text=text)
-    return Notifier(tasks, channels).observe
+    return Notifier(tasks, channels)
 
 
 def make_providers(

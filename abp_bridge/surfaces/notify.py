@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from abp_bridge.core.event import AttemptEvent, InputRequestEvent, InputResolvedEvent, SessionEvent
+from abp_bridge.core.event import (
+    AttemptEvent,
+    InputRequestEvent,
+    InputResolvedEvent,
+    Observer,
+    SessionEvent,
+)
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import AbpBridgeError
@@ -72,31 +78,35 @@ class Channels:
 
 
 class Notifier:
-    """An `Observer`: each question that a person is asked is told once, those that come together in
-    one notification. It never holds a question up.
+    """Each question that a person is asked is told once, those that come together in one
+    notification. It never holds a question up.
     """
 
     def __init__(self, tasks: TaskGroup, channels: Channels) -> None:
         self._tasks = tasks
         self._channels = channels
-        self._asked: dict[str, Question] = {}  # not told yet
         self._waiting: list[tuple[Question, str]] = []
         self._sending = False
         # one thread, of no limit that others share: an apprise that hangs keeps its own
         self._threads = anyio.CapacityLimiter(1)
 
-    def observe(self, event: SessionEvent) -> None:
-        """Note what is asked; tell it when a person is asked."""
-        match event:
-            case InputRequestEvent(question=question):
-                self._asked[question.id] = question
-            case InputResolvedEvent(question=question):
-                self._asked.pop(question.id, None)
-            case AttemptEvent(question=id, route=route) if route.split()[0] not in _NOBODY:
-                if (asked := self._asked.pop(id, None)) is not None:
-                    self._add(asked, _PLACES.get(route.split()[0], _AT_HOST))
-            case _:
-                pass
+    def observer(self) -> Observer:
+        """Hears what happens in one session: notes what is asked, and tells it when a person is."""
+        asked: dict[str, Question] = {}  # not told yet; another session has the same names
+
+        def observe(event: SessionEvent) -> None:
+            match event:
+                case InputRequestEvent(question=question):
+                    asked[question.id] = question
+                case InputResolvedEvent(question=question):
+                    asked.pop(question.id, None)
+                case AttemptEvent(question=id, route=route) if route.split()[0] not in _NOBODY:
+                    if (untold := asked.pop(id, None)) is not None:
+                        self._add(untold, _PLACES.get(route.split()[0], _AT_HOST))
+                case _:
+                    pass
+
+        return observe
 
     def _add(self, question: Question, place: str) -> None:
         self._waiting.append((question, place))

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from abp_bridge.core.answer_digest import KEY_LENGTH, digest
-from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, SessionEvent
+from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, Observer, SessionEvent
 from abp_bridge.core.question import Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
@@ -51,19 +51,23 @@ class AuditLog:
         except (OSError, ValueError) as problem:
             why = problem.strerror if isinstance(problem, OSError) else problem
             raise AuditError(f"--audit {path!r} cannot be used: {why}") from None
-        self._asked: dict[str, float] = {}  # when, by question
 
-    def observe(self, event: SessionEvent) -> None:
-        """Note when a question is asked, and write it down when it has ended. Where that fails, the
-        log says so, and the answer goes on.
+    def observer(self) -> Observer:
+        """Hears what happens in one session: notes when a question is asked, and writes it down
+        when it has ended. Where that fails, the log says so, and the answer goes on.
         """
-        if isinstance(event, InputRequestEvent):
-            self._asked[event.question.id] = time.time()
-        elif isinstance(event, InputResolvedEvent):
-            now = time.time()
-            times = (self._asked.pop(event.question.id, now), now)
-            line = json.dumps(self._describe(event.question, event.answer, times)) + "\n"
-            self._write(line.encode(), event.question)
+        asked: dict[str, float] = {}  # when, by question: another session has the same names
+
+        def observe(event: SessionEvent) -> None:
+            if isinstance(event, InputRequestEvent):
+                asked[event.question.id] = time.time()
+            elif isinstance(event, InputResolvedEvent):
+                now = time.time()
+                times = (asked.pop(event.question.id, now), now)
+                line = json.dumps(self._describe(event.question, event.answer, times)) + "\n"
+                self._write(line.encode(), event.question)
+
+        return observe
 
     def _write(self, line: bytes, question: Question) -> None:
         """The whole line, and before it the end of one that broke off."""

@@ -225,7 +225,7 @@ ROOMS: dict[str, Room] = {
         ASKED,
     ),
     "surfaces/notify": (
-        "abp_bridge.surfaces.notify:Notifier.observe",
+        "abp_bridge.surfaces.notify:Notifier._add",
         [*SERVE, "--notify"],
         ask_in_a_form(),
         ASKED,

@@ -942,9 +942,9 @@ async def test_an_apprise_that_hangs_takes_no_thread_of_others(
     raw: Json = {"method": "elicitation/input", "params": NAME}
     question = decode_question(raw, id="q1", origin="app")
     async with anyio.create_task_group() as tasks:
-        notifier = Notifier(tasks, Channels(urls=["ntfy://topic"]))
-        notifier.observe(InputRequestEvent(0.0, question))
-        notifier.observe(AttemptEvent(0.0, question.id, "page"))
+        observe = Notifier(tasks, Channels(urls=["ntfy://topic"])).observer()
+        observe(InputRequestEvent(0.0, question))
+        observe(AttemptEvent(0.0, question.id, "page"))
         while not hangs.is_set():
             await anyio.lowlevel.checkpoint()
         shared = anyio.to_thread.current_default_thread_limiter().borrowed_tokens
@@ -991,6 +991,30 @@ async def test_without_apprise_the_log_says_what_to_install(tmp_path: Path) -> N
     async with hosted(*options, answer=greet, env=env) as host:
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
         assert install_command("notify") in await read_when_there(tmp_path / "log")
+
+
+async def test_questions_of_two_sessions_are_each_told_though_they_have_one_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+
+    def notify(body: str, title: str) -> bool:
+        told.append(title)
+        return True
+
+    services = SimpleNamespace(add=bool, notify=notify)
+    monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=lambda: services))
+    raw: Json = {"method": "elicitation/input", "params": NAME}
+    async with anyio.create_task_group() as tasks:
+        notifier = Notifier(tasks, Channels(urls=["ntfy://topic"]))
+        sessions = [(notifier.observer(), origin) for origin in ("one", "two")]
+        for observe, origin in sessions:
+            question = decode_question(raw, id="question-1", origin=origin)
+            observe(InputRequestEvent(0.0, question))
+            observe(AttemptEvent(0.0, "question-1", "mock"))
+        for observe, _ in sessions:
+            observe(AttemptEvent(0.0, "question-1", "page"))
+    assert told == ["abp-bridge: 2 questions wait"]
 
 
 async def test_what_nobody_is_asked_is_not_notified(programs: Programs, tmp_path: Path) -> None:

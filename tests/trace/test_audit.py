@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.acp_harness import client, never, selected
 from support.harness import run
 from support.mcp_proxy import FORM, proxied
 from support.paths import PYTHON
@@ -74,6 +75,28 @@ def test_each_question_has_a_line_and_no_answer(tmp_path: Path) -> None:
         assert stat.S_IMODE(each.stat().st_mode) == 0o600
 
 
+@pytest.mark.anyio
+async def test_each_session_of_a_process_has_the_times_of_its_own_questions(tmp_path: Path) -> None:
+    file = tmp_path / "audit"
+    params = {"options": [{"value": "v", "label": "Go"}, {"value": "w", "label": "Stay"}]}
+    async with client("--app", "demo", "--audit", str(file), handler=never) as person:
+        await person.initialize()
+        turns = []
+        for count, prompt in enumerate(("First?", "Second?"), 1):
+            asked = {"method": "elicitation/select", "params": {"prompt": prompt, **params}}
+            words = f"/demo_ask {json.dumps({'request': asked})}"
+            turns.append(await person.start(await person.new(), words))
+            await person.asked("session/request_permission", count)
+        for count, turn in enumerate(turns, 1):
+            asked = await person.asked("session/request_permission", count)
+            option = asked["params"]["options"][0]["optionId"]
+            await person.send({"id": asked["id"], "result": selected(option)})
+            await person.response(turn)
+    first, second = lines(file)
+    assert (first["question"], second["question"]) == ("First?", "Second?")
+    assert first["asked"] < second["asked"] < first["ended"] < second["ended"]
+
+
 def test_a_file_that_is_there_is_added_to_with_its_own_key(tmp_path: Path) -> None:
     file = tmp_path / "audit"
     file.write_text("{}\n")
@@ -97,7 +120,7 @@ def resolved(name: str, content: Json, **more: Json) -> InputResolvedEvent:
 def test_a_no_is_a_no(said: bool, outcome: str, tmp_path: Path) -> None:
     file = tmp_path / "audit"
     for permits in (Permission.CALL, None):
-        AuditLog(str(file)).observe(resolved("q", {"confirmed": said}, permits=permits))
+        AuditLog(str(file)).observer()(resolved("q", {"confirmed": said}, permits=permits))
     for each in lines(file):
         assert (each["outcome"], "answer" in each) == (outcome, said)
 
@@ -158,17 +181,17 @@ def test_a_record_that_cannot_be_written_is_said_once_and_the_next_begins_a_line
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "audit"
-    log = AuditLog(str(file))
-    log.observe(resolved("first", {}))
+    observe = AuditLog(str(file)).observer()
+    observe(resolved("first", {}))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 10, hard))
     try:
-        log.observe(resolved("second", {}))
+        observe(resolved("second", {}))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     (said,) = [each.getMessage() for each in caplog.records]
     assert "the record of the question second of app is missing" in said
-    log.observe(resolved("third", {}))
+    observe(resolved("third", {}))
     whole, torn, after = file.read_text().splitlines()
     assert len(torn) == 10
     assert json.loads(whole)["outcome"] == json.loads(after)["outcome"] == "accepted"
@@ -177,7 +200,7 @@ def test_a_record_that_cannot_be_written_is_said_once_and_the_next_begins_a_line
 def test_a_line_that_broke_off_before_is_ended_first(tmp_path: Path) -> None:
     file = tmp_path / "audit"
     file.write_text('{"torn')
-    AuditLog(str(file)).observe(resolved("q", {}))
+    AuditLog(str(file)).observer()(resolved("q", {}))
     assert json.loads(file.read_text().splitlines()[1])["question"] == "Sure?"
 
 
