@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -695,6 +696,26 @@ def test_who_keeps_the_history_locked_keeps_nobody_waiting(
     assert "another program keeps it locked" in caplog.text
     history.add(QUESTION, ANSWER)
     assert len(history.read()) == 1
+
+
+async def test_no_app_hides_the_questions_of_others_with_long_ones(machine: Machine) -> None:
+    rich = "\U0001f600" * 400
+    flood = Question("q", Kind.INPUT, rich, (), rich, app=rich[:-1], tools=(rich,))
+    async with anyio.create_task_group() as tasks:
+        register = Register(tasks, 600.0)
+        observe = register.observer(lambda: rich)
+        observe(InputRequestEvent(0.0, QUESTION))
+        for number in range(300):
+            observe(InputRequestEvent(0.0, replace(flood, id=str(number))))
+        with anyio.fail_after(PATIENCE):
+            while not (found := (await bridges.look()).bridges):
+                pass
+        tasks.cancel_scope.cancel()
+    (bridge,) = found
+    assert bridge.answers
+    assert bridge.questions[0].message == "Name?"
+    assert len(bridge.questions) > 100
+    assert len(bridge.questions) + bridge.more == 301
 
 
 async def test_a_bridge_that_asks_nothing_is_not_there(machine: Machine) -> None:

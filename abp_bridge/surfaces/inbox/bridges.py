@@ -20,13 +20,12 @@ from abp_bridge.core.json_value import JsonObject, as_count, as_object, as_text
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.surfaces.inbox import unix_peer
 from abp_bridge.surfaces.inbox.link_request import make_request
-from abp_bridge.surfaces.inbox.open_question import OpenQuestion, decode_all
+from abp_bridge.surfaces.inbox.open_question import MAX_ANSWER, OpenQuestion, decode_all
 from abp_bridge.surfaces.inbox.places import remove, runtime_folders, sockets
 
 MAX_BRIDGES = 200  # that are alive and asked: more are no person's
 MAX_MORE = 10**6  # questions that a bridge can say it does not list
 ANSWER_LIMIT = 1.0  # seconds for a bridge to say what it has open
-MAX_ANSWER = 1024 * 1024  # bytes
 PROBLEMS = ("silent", "gone", "closed", "elsewhere", "unpaired", "other")
 _OURS = re.compile(r"http://127\.0\.0\.1:\d{1,5}/open/[\w-]{1,64}")
 

@@ -6,7 +6,6 @@ Whoever may connect is told what is open. A link is given to nobody but a browse
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 
@@ -17,6 +16,7 @@ from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.rpc.private_files import PlaceError
 from abp_bridge.surfaces.inbox import unix_peer
+from abp_bridge.surfaces.inbox.open_question import dump
 from abp_bridge.surfaces.inbox.places import remove, runtime_folder, socket_path
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ async def _attend(answer: Answer, name: str, stream: SocketStream) -> None:
                 if not unix_peer.is_own_user(stream):
                     return
                 request = as_object(parse(await _read_line(stream)))
-                await stream.send(json.dumps(answer(request, name)).encode() + b"\n")
+                await stream.send(dump(answer(request, name)) + b"\n")
         except (*_FAILURES, ValueError):
             return  # who asks without waiting, or what nobody can read, is told nothing
         except Exception:  # a bug of ours: what is asked here ends no question of the session's

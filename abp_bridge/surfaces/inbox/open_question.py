@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from abp_bridge.errors import RemoteProtocolError
 
 PLACES = ("host", "page", "terminal", "program")
 MAX_LINE = 400  # characters of a question's first line, and of any other word in the list
+MAX_LISTED = 200  # questions that the inbox is told of; how many more there are, too
+MAX_ANSWER = 1024 * 1024  # bytes of an answer of a bridge's
+_AROUND = 64  # bytes of such an answer around its questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,22 @@ def encode(question: OpenQuestion) -> JsonObject:
     texts = {name: getattr(question, name) for name in _TEXTS}
     times = {"since": question.since, "until": question.until}
     return {"id": question.id, **texts, **times}
+
+
+def encode_all(questions: Sequence[OpenQuestion]) -> JsonObject:
+    """As many of them as an answer holds, and how many more there are."""
+    listed, room = [], MAX_ANSWER - _AROUND
+    for encoded in map(encode, questions[:MAX_LISTED]):
+        room -= len(dump(encoded)) + len(", ")
+        if room < 0:
+            break
+        listed.append(encoded)
+    return {"questions": listed, "more": len(questions) - len(listed)}
+
+
+def dump(answer: JsonObject) -> bytes:
+    """What stands on the wire: an escape has three times the bytes of a letter."""
+    return json.dumps(answer, ensure_ascii=False).encode()
 
 
 def describe(question: OpenQuestion) -> JsonObject:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from abp_bridge.interfaces.surface import PageQuestion, PageServer
     from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 
-MAX_LISTED = 200  # questions that the inbox is told of; how many more there are, too
 
 # The question that is being asked here: what stands on the page says nothing of its session, and
 # two may have questions of the same name.
@@ -133,10 +132,9 @@ class Register:
     def _answer(self, request: JsonObject, name: str) -> JsonObject:
         match as_text(request.get("ask")):
             case "list":
-                from abp_bridge.surfaces.inbox.open_question import encode
+                from abp_bridge.surfaces.inbox.open_question import encode_all
 
-                listed = [encode(_describe(each)) for each in self._open.values()]
-                return {"questions": listed[:MAX_LISTED], "more": len(listed[MAX_LISTED:])}
+                return encode_all([_describe(each) for each in self._open.values()])
             case "link":
                 return self._link(request, name)
         return {"problem": "unknown"}
@@ -190,12 +188,13 @@ def _describe(asked: _Asked) -> OpenQuestion:
     from abp_bridge.surfaces.inbox.open_question import MAX_LINE, OpenQuestion
 
     question, host = asked.question, label(asked.host(), MAX_LINE)
+    has_name = not question.permits and question.app != question.origin
     surface = asked.route.partition(" ")[0]
     place = "page" if asked.shown else _PLACES.get(surface, "host")
     return OpenQuestion(
         asked.id,
         label(question.asker, MAX_LINE),
-        "" if question.permits or question.app == question.origin else question.app,
+        label(question.app, MAX_LINE) if has_name else "",
         label(question.tools[0], MAX_LINE) if len(question.tools) == 1 else "",
         host,
         question.kind.value,
