@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -170,6 +171,35 @@ def test_a_call_that_is_not_answered_breaks_its_rule(call: str, name: str) -> No
     assert (found.status, found.problems) == (Status.FAILED, ("it did not answer within 2 s",))
 
 
+def judged(name: str, **changed: Json) -> tuple[Status, tuple[str, ...]]:
+    (found,) = [each for each in check_all(replace(whole(), **changed)) if each.rule.name == name]
+    return found.status, found.problems
+
+
+@pytest.mark.parametrize("schema", [[1], "string", True, [], ""])
+@pytest.mark.parametrize("member", ["listed", "initialize"])
+def test_a_schema_is_judged_as_it_came(schema: Json, member: str) -> None:
+    came: Json = {"capabilities": [{"name": "a", "inputSchema": schema}]}
+    status, (problem,) = judged("schemas", **{member: came})
+    assert status is Status.FAILED
+    shown = schema if isinstance(schema, str) else json.dumps(schema)
+    assert problem == f"a: inputSchema is {shown}, and no object"
+
+
+def test_a_manifest_may_name_its_capabilities_by_texts() -> None:
+    assert judged("manifest's capabilities", manifest={"capabilities": ["a"]}) == (
+        Status.PASSED,
+        (),
+    )
+    assert judged("manifest's capabilities", manifest={"capabilities": ["b", 5]}) == (
+        Status.WARNING,
+        (
+            "the manifest names b, which the page does not list",
+            "capability 2 of the manifest has no name",
+        ),
+    )
+
+
 def test_what_nobody_could_see_is_not_checked() -> None:
     found = check_all(Facts(Kind.PAGE, step=Step.REACHED, problem="it is not there"))
     told = {each.rule.name: each.status for each in found}
@@ -231,6 +261,42 @@ def test_a_program_that_breaks_a_rule_is_told_its_cure(tmp_path: Path) -> None:
     assert broken["initialize"]["problems"][0] == "app.id is missing, or no text"
     assert "Return {sessionId, protocolVersion" in broken["initialize"]["cure"]
     assert not told["passed"]
+
+
+ANSWERS = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **json.loads(sys.argv[1])}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "failed"),
+    [
+        ({"result": {"success": True}}, {"program", "initialize"}),
+        ({"error": {"code": -32000, "message": "closed on Sundays"}}, {"program"}),
+        (
+            {"result": {"success": False, "error": {"code": "X", "message": "closed on Sundays"}}},
+            {"program"},
+        ),
+    ],
+    ids=["it says yes and nothing else", "it throws", "it refuses"],
+)
+def test_a_program_that_is_not_opened_is_told_why_and_nothing_it_never_said(
+    answer: Json, failed: set[str], tmp_path: Path
+) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(ANSWERS)
+    target = shlex.join([sys.executable, str(app), json.dumps(answer)])
+    ended = check(f"stdio:{target}", "--json")
+    assert (ended.returncode, ended.stderr) == (1, "")
+    checks = {each["name"]: each for each in json.loads(ended.stdout)["checks"]}
+    statuses = {name: each["status"] for name, each in checks.items()}
+    assert {name for name, status in statuses.items() if status == "failed"} == failed
+    if "initialize" not in failed:
+        assert "closed on Sundays" in checks["program"]["problems"][0]
+        assert "warning" not in statuses.values()
 
 
 def test_a_server_that_speaks_no_abp_is_judged_by_its_call_too(tmp_path: Path) -> None:

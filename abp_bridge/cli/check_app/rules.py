@@ -7,8 +7,9 @@ from __future__ import annotations
 import enum
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple, TypeGuard
 
 from abp_bridge.core.capability import Capability
@@ -213,43 +214,52 @@ def _manifest_capabilities(facts: Facts) -> Problems | None:
     listed = _names(facts.listed, facts.initialize)
     if facts.manifest is None or listed is None:
         return None
-    named = [as_text(as_object(each).get("name")) for each in _list(facts.manifest)]
-    return (
-        f"the manifest names {name}, which the page does not list"
-        for name in named
-        if name not in listed
-    )
+    return _named_problems(list(map(_name_of, _list(facts.manifest))), listed)
 
 
-def _list(raw: JsonValue) -> Sequence[JsonValue]:
+def _named_problems(named: Sequence[str], listed: Sequence[str]) -> Problems:
+    for number, name in enumerate(named, 1):
+        if not name:
+            yield f"capability {number} of the manifest has no name"
+        elif name not in listed:
+            yield f"the manifest names {name}, which the page does not list"
+
+
+def _list(raw: JsonValue | Missing) -> Sequence[JsonValue]:
     """The capabilities of an answer or of a list, bare or wrapped."""
+    if raw is MISSING:
+        return []
     body = as_object(raw).get("data", raw) if "success" in as_object(raw) else raw
     return as_list(as_object(body).get("capabilities") if is_object(body) else body)
 
 
+def _name_of(entry: JsonValue) -> str:
+    """What a capability is called, in a list where it may stand as its name alone."""
+    return entry if isinstance(entry, str) else as_text(as_object(entry).get("name"))
+
+
 def _names(*sources: JsonValue | Missing) -> list[str] | None:
     for each in sources:
-        if each is not MISSING and (listed := _list(each)):
-            return [
-                as_text(as_object(entry).get("name", entry if isinstance(entry, str) else ""))
-                for entry in listed
-            ]
+        if listed := _list(each):
+            return list(map(_name_of, listed))
     return None
 
 
 # --- the session ----------------------------------------------------------------------------------
 
 
-def _body(raw: JsonValue | Missing) -> JsonObject | None:
-    """What `initialize` answered, bare or wrapped."""
-    if raw is MISSING:
+def _body(facts: Facts) -> JsonObject | None:
+    """What `initialize` answered, bare or wrapped; None where it did not, or refused."""
+    if facts.initialize is MISSING or "initialize" in facts.thrown:
         return None
-    wrapped = as_object(raw)
-    return as_object(wrapped["data"]) if wrapped.get("success") is True else wrapped
+    wrapped = as_object(facts.initialize)
+    if isinstance(wrapped.get("success"), bool):
+        return as_object(wrapped.get("data")) if wrapped["success"] else None
+    return wrapped
 
 
 def _initialize(facts: Facts) -> Problems | None:
-    if (body := _body(facts.initialize)) is None:
+    if (body := _body(facts)) is None:
         return None
     return _initialize_problems(body)
 
@@ -266,7 +276,7 @@ def _initialize_problems(body: JsonObject) -> Problems:
 
 
 def _version(facts: Facts) -> Problems | None:
-    if (body := _body(facts.initialize)) is None:
+    if (body := _body(facts)) is None:
         return None
     said = body.get("protocolVersion")
     known = isinstance(said, str) and said.partition(".")[0] in ("0", "1")
@@ -277,7 +287,7 @@ _FEATURES = ("notifications", "progress", "elicitation", "dynamicCapabilities")
 
 
 def _features(facts: Facts) -> Problems | None:
-    if (body := _body(facts.initialize)) is None:
+    if (body := _body(facts)) is None:
         return None
     said = as_object(body.get("features"))
     return (
@@ -312,13 +322,23 @@ def _descriptions(facts: Facts) -> Problems | None:
 
 
 def _schemas(facts: Facts) -> Problems | None:
-    if not facts.capabilities:
+    as_it_came = list(map(_list, (facts.manifest, facts.initialize, facts.listed)))
+    if not facts.capabilities and not any(as_it_came):
         return None
-    return (
-        f"{each.name}: {problem}"
-        for each in facts.capabilities
-        for problem in schema_problems(each.input_schema)
-    )
+    return _all_schema_problems(facts.capabilities, chain(*as_it_came))
+
+
+def _all_schema_problems(
+    capabilities: Sequence[Capability], as_it_came: Iterable[JsonValue]
+) -> Problems:
+    # what is no object the bridge has taken for no schema at all
+    schemas = ((_name_of(each), as_object(each).get("inputSchema")) for each in as_it_came)
+    odd = {name: schema for name, schema in schemas if not (schema is None or is_object(schema))}
+    for name, schema in odd.items():
+        yield f"{name}: inputSchema is {label(to_text(schema), 80)}, and no object"
+    for capability in capabilities:
+        for problem in schema_problems(capability.input_schema):
+            yield f"{capability.name}: {problem}"
 
 
 def schema_problems(schema: JsonObject) -> Problems:
