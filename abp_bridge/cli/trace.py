@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from codecs import getincrementaldecoder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,11 +66,23 @@ def load(path: str) -> list[Recording]:
     try:
         if os.path.getsize(path) > MAX_FILE:
             raise TraceError(f"{path} has more than {MAX_FILE} bytes")
-        return read(Path(path).read_text(encoding="utf-8"))
+        return read(_decode(Path(path).read_bytes()))
     except OSError as problem:
         raise TraceError(f"{path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
         raise TraceError(f"{path} is no text") from None
+
+
+def _decode(data: bytes) -> str:
+    """UTF-8, of which the last letter may be cut off, and is a mark then.
+
+    Raises:
+        UnicodeDecodeError: it is something else.
+    """
+    decoder = getincrementaldecoder("utf-8")()
+    text = decoder.decode(data)
+    cut, _ = decoder.getstate()
+    return f"{text}\ufffd" if cut else text
 
 
 def place(path: str, problem: TraceError) -> str:

@@ -138,7 +138,7 @@ def read(text: str) -> list[Recording]:
     """
     found: list[tuple[Head, list[Entry]]] = []
     lines = text.split("\n")
-    unfinished = bool(lines[-1].strip())
+    unfinished = False
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -146,7 +146,8 @@ def read(text: str) -> list[Recording]:
             value = parse(line)
         except ValueError as problem:
             if number == len(lines) and found:
-                break  # the disk was full, or the bridge is still writing
+                unfinished = True  # the disk was full, or the bridge is still writing
+                break
             raise TraceError(
                 f"this is not JSON: {str(problem)[:120]}. Each line must be one JSON object", number
             ) from None

@@ -326,6 +326,32 @@ def test_a_full_disk_ends_the_recording_and_not_the_session(tmp_path: Path) -> N
     assert "cut off" in run("replay", str(trace)).stdout
 
 
+CAFE = '{"abp-trace": 1}\n{"way": "host->bridge", "message": {"method": "café"}}\n'.encode()
+
+
+@pytest.mark.parametrize(
+    ("kept", "is_cut"),
+    [(-4, True), (-5, True), (-1, False), (None, False)],
+    ids=["after a letter", "within a letter", "before the end of the line", "nowhere"],
+)
+def test_a_file_is_drawn_wherever_it_is_cut_off(
+    kept: int | None, is_cut: bool, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_bytes(CAFE + CAFE.splitlines(keepends=True)[1][:kept])
+    drawn = run("trace", str(trace))
+    assert (drawn.returncode, drawn.stderr) == (0, "")
+    assert drawn.stdout.count("café") == (1 if is_cut else 2)
+    assert drawn.stdout.endswith("(the last line of the file is cut off)\n") == is_cut
+
+
+def test_a_file_with_half_a_letter_in_its_middle_is_no_text(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_bytes(CAFE.replace("é".encode(), b"\xc3"))
+    drawn = run("trace", str(trace))
+    assert (drawn.returncode, "is no text" in drawn.stderr) == (2, True), drawn
+
+
 def test_more_secrets_than_can_be_kept_end_the_recording_and_not_the_session(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
