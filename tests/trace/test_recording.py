@@ -310,7 +310,9 @@ def test_a_full_disk_ends_the_recording_and_not_the_session(tmp_path: Path) -> N
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, limit[1]))
     try:
-        host = RawHost("--app", "demo", "--record", str(trace))
+        # A module that is imported meanwhile would leave half of its bytecode behind.
+        env = {"PYTHONDONTWRITEBYTECODE": "1"}
+        host = RawHost("--app", "demo", "--record", str(trace), env=env)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     with host:
