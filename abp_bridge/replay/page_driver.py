@@ -28,10 +28,10 @@ from urllib.request import (
 
 from abp_bridge.core.file import File
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text, to_text
-from abp_bridge.replay.page_links import Origin, origin_of
 
 REQUEST_TIMEOUT = 5.0  # seconds for one request; a page of this machine takes none of that
 MAX_PAGE = 2**22  # bytes of a page that are read: no fixture fills a memory
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_SUMMARIES = 3  # pages after the first that only want to be sent again
 _CONTROLS = ("input", "textarea", "select", "option", "button")
 _CHOICES = ("radio", "checkbox", "option")  # kinds of items to choose from
@@ -72,6 +72,18 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
             raise ValueError(f"it does not take what is filled in: {page.shown}")
         page = browser.submit(page, page.fields([], press))
     raise ValueError(f"it wants to be sent again and again: {page.shown}")
+
+
+Origin = tuple[str, int]  # host and port; the scheme is http
+
+
+def origin_of(url: str) -> Origin:
+    """The host and port of an http address of this machine. Raises ValueError for any other."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme != "http" or host not in LOOPBACK:
+        raise ValueError(f"{url} is no page of this machine's")
+    return host, parts.port or 80
 
 
 class _Browser:

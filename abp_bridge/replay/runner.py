@@ -32,8 +32,7 @@ from abp_bridge.replay import shutdown
 from abp_bridge.replay.expectations import Expectations
 from abp_bridge.replay.match import match
 from abp_bridge.replay.mismatch import ReplayMismatchError, as_mismatch
-from abp_bridge.replay.page_driver import fill_in
-from abp_bridge.replay.page_links import PageLinks
+from abp_bridge.replay.page_driver import fill_in, origin_of
 from abp_bridge.replay.parties import Parties
 from abp_bridge.replay.policy import connects_elsewhere, refusal
 from abp_bridge.replay.workspace import Workspace
@@ -102,8 +101,6 @@ class Runner:
         self._workspace = workspace
         self._patience = patience
         self._expectations = Expectations(fixture.entries, workspace.known, fixture.head.host)
-        head = fixture.head
-        self._page_links = PageLinks((*head.run, *head.env.values(), *head.files.values()))
         self._parties = Parties(workspace.parties, workspace.replace_paths)
         self._inbox = self._parties.inbox
         self._has_spoken = False  # whether the bridge has said anything
@@ -139,10 +136,7 @@ class Runner:
     async def _converse(self, child: Child, tasks: TaskGroup) -> None:
         expectations = self._expectations
         while True:
-            taken = expectations.take_next()
-            for _, value in taken:
-                self._page_links.on_sent(value)
-            await self._send(taken, tasks)
+            await self._send(expectations.take_next(), tasks)
             if expectations.is_over:
                 return
             self._look_at_terminal()
@@ -174,10 +168,6 @@ class Runner:
                     " conversation",
                     self._expectations.line,
                 )
-        self._on_message(party, kind, value)
-
-    def _on_message(self, party: str, kind: str, value: JsonValue) -> None:
-        self._page_links.on_message(party, value)
         self._expectations.on_message(party, kind, value)
 
     def _look_at_terminal(self, *, is_late: bool = False) -> None:
@@ -194,7 +184,7 @@ class Runner:
         if is_whole or is_late:
             terminal.clear()
             screen = list(map(self._workspace.replace_paths, lines))
-            self._on_message(PERSON, "screen", screen)
+            self._expectations.on_message(PERSON, "screen", screen)
 
     # --- what the fixture says and does ---
 
@@ -256,7 +246,8 @@ class Runner:
             as_texts(act.get("reads")),
         )
         with as_mismatch("the page could not be filled in", line=entry.line):
-            self._page_links.check(link)
+            if origin_of(link)[1] != self._workspace.page_port:
+                raise ValueError(f"{link} is no page of this bridge's")
             with anyio.fail_after(PAGE_TIMEOUT):
                 await to_thread.run_sync(fill, abandon_on_cancel=True)
 

@@ -8,12 +8,14 @@ It starts nothing itself.
 from __future__ import annotations
 
 import os
+import random
 import shlex
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from abp_bridge.agents.llm import PROVIDERS
@@ -37,6 +39,7 @@ from abp_bridge.trace.redact.paths import path_replacer
 _KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
 BROWSER = "browser"  # the person's, as a stand-in: it says where it was opened
 _DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY")
+_PAGE_PORTS = range(20_000, 32_000)
 _PASSWORD = "ABP_QUESTIONS_PASSWORD"  # noqa: S105
 
 
@@ -44,14 +47,15 @@ class Workspace:
     """The folder, the stand-ins and the devices of one fixture; close it when it was played.
 
     `folder` is where the bridge runs, `socket` where its stand-ins connect, `terminal` and
-    `questions` what its person uses, `model` where a model behind an API is asked, None where the
-    fixture has none. `replace_paths` puts other
-    words for paths of this machine, and `known` is what such words in a fixture stand for.
+    `questions` what its person uses, `page_port` where the bridge's page is, `model` where a model
+    behind an API is asked, None where the fixture has none. `replace_paths` puts other words for
+    paths of this machine, and `known` is what such words in a fixture stand for.
     """
 
     def __init__(self, fixture: Recording) -> None:
         """Raises ReplayMismatchError for what the system refuses."""
         self._head = fixture.head
+        self._fills_in = any(entry.kind == "fill" for entry in fixture.entries)
         self.parties = parties(fixture)
         with ExitStack() as ends:
             with as_mismatch("there is no place for temporary files"):
@@ -81,6 +85,7 @@ class Workspace:
                 ends.callback(terminal.close)
                 self._stands[TERMINAL] = terminal.name
         with as_mismatch("there is no free port"):
+            self.page_port = _find_page_port() if self._fills_in else None
             if PORT in words:
                 questions = QuestionsClient(free_port(), self._head.env.get(_PASSWORD, ""))
                 ends.callback(questions.close)
@@ -146,6 +151,8 @@ class Workspace:
         # no inbox of the person's finds the bridge, and their history has nothing of what it asks
         for name in ("ABP_RUNTIME_DIR", "ABP_STATE_DIR"):
             kept[name] = os.path.join(self._around, "inbox")
+        if self.page_port is not None:
+            kept["ABP_PAGE_PORT"] = str(self.page_port)
         kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
         return kept | {name: self._fill(value, str) for name, value in self._head.env.items()}
 
@@ -157,6 +164,17 @@ class Workspace:
             lambda found: quote(self._stands[found[0]]) if found[0] in self._stands else found[0],
             word,
         )
+
+
+def _find_page_port() -> int:
+    """A port for the bridge's page, which a fixture's person opens and nothing else: one that the
+    system gives nobody by itself until the bridge listens there.
+    """
+    for port in random.sample(_PAGE_PORTS, len(_PAGE_PORTS)):
+        with suppress(OSError), socket.socket() as tried:
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"each from {_PAGE_PORTS[0]} to {_PAGE_PORTS[-1]} is taken")
 
 
 def _write_program(path: Path, command: str) -> None:

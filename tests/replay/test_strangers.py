@@ -22,18 +22,8 @@ CHOSEN = FIXTURES / "page" / "chosen.jsonl"
 FORM = b'<form method=post><input name="what"><button name=press value=send>Send</button></form>'
 
 
-@pytest.mark.parametrize(
-    ("opened", "said"),
-    [
-        ("{origin}/take", "See there"),
-        ("[link 9]", "See {origin}/take there"),
-        ("[link 9]", "See {hidden}/take there"),
-    ],
-    ids=["an address of the fixture's", "one that its app had shown", "one with unseen letters"],
-)
-def test_a_persons_link_leads_to_no_server_but_the_bridges(
-    opened: str, said: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("opened", ["{origin}/take", "[link 9]"], ids=["its own", "one it showed"])
+def test_a_persons_link_leads_to_no_server_but_the_bridges(opened: str, tmp_path: Path) -> None:
     asked: list[Request] = []
 
     def answer(request: Request) -> Reply:
@@ -41,8 +31,7 @@ def test_a_persons_link_leads_to_no_server_but_the_bridges(
         return Reply(FORM, "text/html")
 
     with serving(answer) as origin:
-        hidden = origin.replace("127.0", "127.\u200b0")
-        prompt = said.format(origin=origin, hidden=hidden)
+        prompt = f"See {origin}/take there"
         shown = "See [link 9] there" if opened == "[link 9]" else prompt
         text = CHOSEN.read_text()
         lines = [json.loads(line) for line in text.replace("A window seat?", prompt).splitlines()]
@@ -53,7 +42,7 @@ def test_a_persons_link_leads_to_no_server_but_the_bridges(
         fixture = tmp_path / "stranger.jsonl"
         fixture.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         played = run("replay", str(fixture))
-    assert "is on no page that this bridge gave a link to" in played.stdout, played.stdout
+    assert "is no page of this bridge's" in played.stdout, played.stdout
     assert (played.returncode, asked) == (1, [])
 
 
