@@ -104,7 +104,7 @@ endif
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@! grep -rnE '^.{101}' --include='*.py' --include='*.js' --include='*.css' \
+	@! LC_ALL=C.UTF-8 grep -rnE '^.{101}' --include='*.py' --include='*.js' --include='*.css' \
 	  abp_bridge tests bench docs || { \
 	  echo 'longer than 100 columns' >&2; exit 1; }
 	@$(MAKE) --no-print-directory --jobs=2 mypy basedpyright

@@ -22,6 +22,7 @@ os.environ["NODE_COMPILE_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cach
 
 # Hypothesis draws constants of the modules that are loaded, too: which these are depends on what
 # a worker has run before.
+assert callable(providers._get_local_constants), "this version of hypothesis has another name"
 providers._get_local_constants = Constants
 
 settings.register_profile(

@@ -81,8 +81,8 @@ class Call:
         self._withdraw = withdraw
         self._keep = keep
         self._ask_approval = ask_approval
-        self.is_over = False  # what is asked for it from now on nobody needs
         self._made = False  # the app has heard of it
+        self._is_late = False
         self._clock = CallClock(timeout)
         self._asked: set[str] = set()
         self._cancelled = ""
@@ -104,6 +104,11 @@ class Call:
         await self._done.wait()
         return self._ended
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nobody waits for its result any more, nor needs what is asked for it."""
+        return bool(self._cancelled) or self._is_late
+
     async def wait_idle(self) -> None:
         """Wait until the app's own turn is over (`Call.wait_idle`)."""
         await self._app.wait_idle()
@@ -113,7 +118,6 @@ class Call:
         before a late answer can be read.
         """
         self._cancelled = self._cancelled or reason
-        self.is_over = True
         self._withdraw(list(self._questions.values()), f"its call ended: {self._cancelled}")
         self._clock.scope.cancel()
 
@@ -128,7 +132,6 @@ class Call:
         try:
             with self._clock.running():
                 result = await self._check_approval() or await self._make()
-            self.is_over = True
             if result is None:
                 result = await self._give_up()
             kept = await self._keep(result)
@@ -164,6 +167,7 @@ class Call:
                 f"The app is gone: {self._disconnect_reason}. Reconnect with abp_connect.",
                 retryable=True,
             )
+        self._is_late = True
         late = f"{self.capability} {self._clock.describe()}"
         reason = self._cancelled or late
         self._withdraw(list(self._questions.values()), f"its call ended: {reason}")

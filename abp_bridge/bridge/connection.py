@@ -227,8 +227,9 @@ class AppConnection:
         the newest carries it.
         """
         call = self._find_call(question.call) or self._only_call()
-        if question.call in self._ended_calls or (call is not None and call.is_over):
-            ended = question.call if call is None else call.id
+        is_given_up = call is not None and call.is_given_up
+        if question.call in self._ended_calls or is_given_up:
+            ended = question.call or (call and call.id)
             reason = f"its call {ended} has ended"
             return Answer(Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=reason)
         calls = (call.id,) if call else tuple(reversed(self.calls))

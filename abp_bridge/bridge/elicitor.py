@@ -247,7 +247,8 @@ class _PersonTime:
 
 
 def _checked(question: Question, attempt: Attempt, answer: Answer) -> Answer:
-    """The answer to a question that may not have been asked whole; it names what was not.
+    """The answer to a question that may not have been asked whole: null where that stands for what
+    is left empty, and it names what was not asked.
 
     Raises SurfaceUnsupportedError where all of it together does not fit so.
     """

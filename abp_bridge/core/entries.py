@@ -48,17 +48,20 @@ def bounds(schema: Schema) -> Bounds:
 
 def holds(columns: Sequence[Field], schema: Schema, proposed: JsonValue | Missing) -> bool:
     """Whether all that an app proposes for a list can stand in its entries: each of them, and each
-    member of it. What stands nowhere, or as something else, would be left out of an answer that
-    nobody changed, or be another.
+    member of it, as what it is. The rest would be lost of an answer that nobody changed.
     """
     if proposed is MISSING:
         return True
     kinds, entries = {each.name: each.type for each in columns}, as_list(proposed)
-    return len(entries) <= bounds(schema).most and all(
-        isinstance(entry, Mapping)
-        and entry.keys() <= kinds.keys()
-        and all(value is None or carries(kinds[name], value) for name, value in entry.items())
-        for entry in entries
+    return (
+        isinstance(proposed, list)
+        and len(entries) <= bounds(schema).most
+        and all(
+            isinstance(entry, Mapping)
+            and entry.keys() <= kinds.keys()
+            and all(value is None or carries(kinds[name], value) for name, value in entry.items())
+            for entry in entries
+        )
     )
 
 

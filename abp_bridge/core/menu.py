@@ -309,7 +309,7 @@ def _several(asked: Field, title: str, skip: _Item, max_buttons: int) -> _Walk:
     )
     chosen = {choice.key for choice in asked.choices if is_default(asked, choice)}
     if max_buttons == 2:
-        return (yield from _each_by_yes_or_no(asked, title, skip, chosen, range(least, most + 1)))
+        return (yield from _each_by_yes_or_no(asked, title, skip, chosen, (least, most)))
     page = 0
     while True:
         done = [_done(chosen)] if least <= len(chosen) <= most else []
@@ -329,21 +329,24 @@ def _several(asked: Field, title: str, skip: _Item, max_buttons: int) -> _Walk:
 
 
 def _each_by_yes_or_no(
-    asked: Field, title: str, skip: _Item, chosen: set[str], sizes: range
+    asked: Field, title: str, skip: _Item, chosen: set[str], limits: tuple[int, int]
 ) -> _Walk:
-    """Several by a yes or no to each, which is chosen or not then; `sizes` is how many may be."""
+    """Several by a yes or no to each, which is chosen or not then; `limits` is the least and the
+    most that may be.
+    """
+    least, most = limits
     denied = 0
     while denied < ROUNDS:
         denied += 1
         for choice in asked.choices:
-            if choice.key not in chosen and len(chosen) >= sizes[-1]:
+            if choice.key not in chosen and len(chosen) >= most:
                 continue
             if (yield _question(title, _chosen(asked, chosen), _toggle(choice, chosen))):
                 chosen.add(choice.key)
                 denied = 0
             else:
                 chosen.discard(choice.key)
-        ends = [_done(chosen), skip] if len(chosen) in sizes else [skip]
+        ends = [_done(chosen), skip] if least <= len(chosen) <= most else [skip]
         for item in ends:
             if (yield _question(title, _chosen(asked, chosen), item.label)):
                 if item is skip:
@@ -471,9 +474,10 @@ def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
 
 
 def _marked(asked: Field, choice: Choice) -> str:
+    if not is_default(asked, choice):
+        return choice.label
     marked = f"{choice.label} (default)"
-    is_free = all(each.label != marked for each in asked.choices)
-    return marked if is_free and is_default(asked, choice) else choice.label
+    return choice.label if any(each.label == marked for each in asked.choices) else marked
 
 
 def _explained(asked: Field, choices: Sequence[Choice]) -> str:

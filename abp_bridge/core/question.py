@@ -440,17 +440,22 @@ def read(asked: Field, sent: JsonValue) -> JsonValue:
     return _READERS[asked.type](asked, sent)
 
 
+# kind of field -> the types of JSON that it gives; any, where it has none here
+_CARRIED: Mapping[FieldType, Sequence[str]] = {
+    FieldType.TEXT: ("string",),
+    FieldType.NUMBER: ("number", "integer"),
+    FieldType.INTEGER: ("integer",),
+    FieldType.BOOLEAN: ("boolean",),
+    FieldType.CHOICES: ("array",),
+    FieldType.LIST: ("array",),
+}
+
+
 def carries(kind: FieldType, value: JsonValue) -> bool:
     """Whether a control of this kind, left as it is, gives `value` back: one for text would make
     "5" of a 5.
     """
-    if kind is FieldType.TEXT:
-        return isinstance(value, str)
-    if kind is FieldType.BOOLEAN:
-        return isinstance(value, bool)
-    if kind in (FieldType.NUMBER, FieldType.INTEGER):
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return True
+    return kind not in _CARRIED or schemas.type_of(value) in _CARRIED[kind]
 
 
 def is_default(asked: Field, choice: Choice) -> bool:
@@ -498,13 +503,13 @@ def _read_number(asked: Field, sent: JsonValue) -> JsonValue:
 
 
 def _whole(text: str) -> int | str:
-    """The whole number that is written with a point or an exponent, each digit of it; `text` where
-    it is none.
+    """The whole number of at most some 300 digits that is written with a point or an exponent, each
+    digit of it; `text` where it is none.
     """
-    from fractions import Fraction
+    from decimal import Decimal  # few questions need it, and it takes time to load
 
-    exact = Fraction(text)
-    return int(exact) if exact.denominator == 1 else text
+    exact = Decimal(text)  # of any exponent without computing it
+    return int(exact) if exact == exact.to_integral_value() else text
 
 
 def _number_in(text: str) -> int | float | None:

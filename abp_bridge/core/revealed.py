@@ -5,6 +5,7 @@ What an app named or offered by such a text comes back as the app wrote it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from abp_bridge.core.json_value import JsonValue
@@ -12,6 +13,7 @@ from abp_bridge.core.sanitize import reveal
 
 MAX_NAMES = 1_000  # texts that are known again, the newest
 MAX_NAME = 4_000  # characters of such a text: longer ones are no names and no options
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfr])")
 
 
 class Revealed:
@@ -30,7 +32,7 @@ class Revealed:
 
     def _show(self, text: str) -> str:
         shown = reveal(text)
-        may_be_mistaken = shown != text or "\\" in text  # for another that is shown alike
+        may_be_mistaken = shown != text or _ESCAPE.search(text)  # for another that is shown alike
         if may_be_mistaken and len(shown) <= MAX_NAME:
             while self._written.get(shown, text) != text:
                 shown += "'"

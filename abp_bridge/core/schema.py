@@ -405,7 +405,7 @@ def _multiple(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> Non
 
 def _divides(limit: float, value: float) -> bool:
     """Exact, in the decimal digits that people write: 0.3 is a multiple of 0.1."""
-    from fractions import Fraction
+    from fractions import Fraction  # few schemas need it, and it takes time to load
 
     try:
         return Fraction(str(value)) % Fraction(str(limit)) == 0

@@ -28,8 +28,8 @@ _CODES = (
     r"|(?:verification|security|access|log ?in|sign ?in|sms|2 ?fa|mfa|totp|authenticat(?:ion|or)"
     r"|auth|unlock|backup|recovery|(?:\d|four|six|eight) ?digit) ?(?:code|key|pin)s?"
     r"|code (?:that )?(?:we|was|were)?(?: just)? ?(?:sent|texted|mailed|emailed)"
-    r"|codes? from (?:your |our |the |an? )?(?:\w+ )?(?:authenticator(?: app)?|sms|text message"
-    r"|e ?mail)"
+    r"|codes? from (?:your |our |the |an? )?(?:\w+ )?(?:authenticator|sms|text message)"
+    r"|codes? from (?:your|our) e ?mail"
     r"|puk|mnemonics?|security answers?|connection strings?"
     r"|credit ?cards?|card ?numbers?|social security|ssn|iban|jwt"
 )
@@ -41,11 +41,11 @@ _ENGLISH = (
 _WORDS = {
     "German": r"\w*(?:passw[oe]rt|kennw[oe]rt|zugangscode|einmalcode|einmalkennwort"
     r"|sicherheitscode|bestatigungscode|geheimzahl|kreditkarten ?nummer)"
-    r"|(?:api|zugangs|zugriffs|privater|geheimer|geheim) ?schlussel|geheimnis\b"
+    r"|(?:api|zugangs|zugriffs|privat\w*|geheim\w*) ?schlussel|geheimnis\b"
     r"|(?:m|sms|push|chip|photo) ?tan\b",
     "French": r"mots? de passe|mdp\b|codes? (?:secret|d acces|de verification|de securite"
     r"|a usage unique)|cles? (?:api|d api|d acces|privee|secrete)|jetons? d acces",
-    "Spanish": r"contrasen|clave (?:de acceso|secreta|privada|api)|codigo (?:de verificacion"
+    "Spanish": r"contrasen|clave (?:de acceso|de api|secreta|privada|api)|codigo (?:de verificacion"
     r"|de seguridad|de acceso|de un solo uso|secreto)",
     "Portuguese": r"senhas?\b|palavras? passe|codigo (?:de uso unico|de seguranca|de acesso)"
     r"|chave (?:api|de api|de acesso|secreta|privada)",
@@ -65,7 +65,8 @@ _WORDS = {
     "Indonesian": r"kata sandi|kode (?:verifikasi|keamanan)",
     "Vietnamese": r"mat khau|ma (?:xac nhan|xac minh|otp)",
     "Russian, Ukrainian": r"парол|(?:одноразов|проверочн)\w+ код|код (?:подтвержд|доступ|безопас)"
-    r"|токен|(?:секретн|приватн|закрыт)\w+ ключ|api ключ|ключ api",
+    r"|(?<!максимум )(?<!сколько )(?<!число )(?<!количество )токен(?!из)"
+    r"|(?:секретн|приватн|закрыт)\w+ ключ|api ключ|ключ api",
     "Greek": r"κωδικ\w+ (?:προσβασησ|ασφαλειασ|επαληθευσησ)|συνθηματικ",
 }
 # And where words have no borders, or marks that are no letters.
@@ -112,6 +113,7 @@ _ACCENTS = re.compile("[\u0300-\u036f]")
 # but the vowels of Hindi and Thai are no borders
 _BORDERS = re.compile(r"(?:_|[^\w\u0900-\u097f\u0e00-\u0e7f])+")
 _JOINTS = re.compile("[_'\u2019-]")
+MAX_BORDER = 200  # characters of a wording at its ends that a name or a title may go on
 MAX_NAME = 200  # characters, from the end, that are searched: time grows with the length
 
 
@@ -127,8 +129,8 @@ def is_secret(
     name: str,
     schema: Schema,
     around: Sequence[Schema],
+    wording: str,
     *,
-    asked: bool = False,
     typed: bool,
     overrules: bool = True,
 ) -> bool:
@@ -138,8 +140,7 @@ def is_secret(
         name: The field's.
         schema: The field's.
         around: What else may say so, the nearest first.
-        asked: Whether the words that it is asked for with, besides those of its schema, speak of
-            one (`asks_for_secret`).
+        wording: The words that it is asked for with, besides those of its schema.
         typed: Whether it can be typed: what is only chosen is never guessed to be one.
         overrules: Whether a `sensitive: false` overrides what is only guessed: an app's does, as it
             gets the answer anyway; of who must not have a secret it does not.
@@ -154,12 +155,29 @@ def is_secret(
         return False
     titles = (str(each.get(word, "")) for _, each in inside for word in ("title", "description"))
     names = (name, *(each for each, _ in inside))
-    return asked or any(map(holds_secret, names)) or asks_for_secret(" ".join((*names, *titles)))
+    return any(map(holds_secret, names)) or asks_for_secret(" ".join((*names, wording, *titles)))
+
+
+def gist(words: str) -> str:
+    """A short text that asks for a secret where `words` do, or would together with what stands
+    before or after them: for who asks about many fields.
+    """
+    if len(words) <= 2 * MAX_BORDER:
+        return words
+    found = _find_secret(words)
+    head = words[:MAX_BORDER].rpartition(" ")[0]
+    tail = words[-MAX_BORDER:].partition(" ")[2]
+    return "\n".join(filter(None, (head, found, tail)))
 
 
 def asks_for_secret(words: str) -> bool:
     """Whether somebody who is asked this is asked for a secret."""
-    return _compile(_PHRASES).search(_fold(_WARNING.sub(" ", words))) is not None
+    return bool(_find_secret(words))
+
+
+def _find_secret(words: str) -> str:
+    found = _compile(_PHRASES).search(_fold(_WARNING.sub(" ", words)))
+    return found[0] if found else ""
 
 
 @lru_cache(maxsize=4_096)

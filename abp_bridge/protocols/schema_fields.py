@@ -22,7 +22,7 @@ from abp_bridge.core.json_value import (
 from abp_bridge.core.normal_schema import without_null
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing, carries
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
-from abp_bridge.core.secret_names import asks_for_secret, is_secret
+from abp_bridge.core.secret_names import gist, is_secret
 from abp_bridge.errors import RemoteProtocolError
 
 # What is asked where the answer is an object without members: nothing but to go on.
@@ -78,7 +78,7 @@ def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
         default, unseen = MISSING, f" (The app proposes what cannot be shown as it is: {shown})"
     columns = columns if holds(columns, schema, default) else ()
     if default is not MISSING and default is not None and not carries(kind, default):
-        kind = FieldType.JSON
+        kind, choices = FieldType.JSON, ()
     description = sanitize.message(as_text(schema.get("description")), 1_000)
     return Field(
         name=name,
@@ -274,23 +274,22 @@ def mark_secrets(
         overrules: Whether who asks may say that something is none.
     """
 
-    def find(*, asked: bool) -> list[bool]:
+    def find(wording: str) -> list[bool]:
         return [
             is_secret(
                 each.name,
                 each.schema,
                 around,
-                asked=asked,
+                wording,
                 typed=each.type in _TYPED,
                 overrules=overrules,
             )
             for each in fields
         ]
 
-    found = find(asked=False)
-    may_be_meant = not any(found) and any(each.type in _TYPED for each in fields)
-    if may_be_meant and asks_for_secret(prompt):
-        found = find(asked=True)
+    own = find("")
+    guessed = not any(own) and any(each.type in _TYPED for each in fields)
+    found = find(gist(prompt)) if guessed else own
     return tuple(
         _secret(field) if secret else field for field, secret in zip(fields, found, strict=True)
     )

@@ -632,6 +632,15 @@ def test_with_two_buttons_what_is_answered_yes_is_chosen_and_nothing_else(
     )
 
 
+@pytest.mark.parametrize("limits", [{"minItems": 3}, {"minItems": 2, "maxItems": 1}])
+@pytest.mark.parametrize("buttons", [2, 4])
+def test_a_list_that_nobody_can_fill_in_can_be_left(limits: Json, buttons: int) -> None:
+    schema = {"type": "array", "items": {"enum": ["v0", "v1"]}, **limits}
+    menu = Menu(asked("elicitation/input", prompt="Which?", schema=schema), buttons)
+    left = say_yes_to(menu, "Skip") if buttons == 2 else press(menu, "Skip")
+    assert left == MenuResult(Outcome.DECLINED)
+
+
 def test_with_two_buttons_too_few_are_asked_for_again_until_nobody_says_yes() -> None:
     tags = {"type": "array", "items": {"enum": ["v0", "v1"]}, "minItems": 1}
     menu = Menu(asked("elicitation/input", prompt="Which?", schema=tags), 2)

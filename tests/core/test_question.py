@@ -82,6 +82,8 @@ READ: dict[str, tuple[Field, Json, Json]] = {
     "a whole number typed as a float": (INTEGER, "5.0", 5),
     "one of more digits than a float has": (INTEGER, "9007199254740993.0", 9007199254740993),
     "one with an exponent": (INTEGER, "1e23", 10**23),
+    "nothing with any exponent": (INTEGER, "0e999999999", 0),
+    "thousands of digits that are nothing": (INTEGER, f"1.{'0' * 5_000}", 1),
     "a choice by its key": (CHOICE, "1", 1),
     "a choice by its quoted key": (CHOICE, '"1"', "1"),
     "a choice by its value": (CHOICE, True, True),
@@ -122,6 +124,11 @@ NOT_READ: dict[str, tuple[Field, Json, str]] = {
     "more than a float holds": (NUMBER, "1e999", 'it must be a number, not "1e999"'),
     "5,000 digits": (INTEGER, "7" * 5_000, f'it must be a whole number, not "{"7" * 56}...'),
     "half a whole number": (INTEGER, "1.5", "it must be a whole number, not 1.5"),
+    "next to nothing": (
+        INTEGER,
+        "1e-99999999",
+        'it must be a whole number, not "1e-99999999"',
+    ),
     "a part that a float has not": (
         INTEGER,
         "9007199254740992.5",

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from abp_bridge.core.schema import Schema
-from abp_bridge.core.secret_names import asks_for_secret, declared_secret, holds_secret, is_secret
+from abp_bridge.core.secret_names import (
+    MAX_BORDER,
+    asks_for_secret,
+    declared_secret,
+    gist,
+    holds_secret,
+    is_secret,
+)
 
 HOLDING = (
     *(
@@ -172,9 +179,10 @@ LANGUAGES: dict[str, tuple[str, ...]] = {
         "Ihr Einmalcode?",
         "SMS-TAN",
         "API-Schlüssel",
+        "den privaten Schlüssel",
     ),
     "French": ("mot de passe", "Votre mot de passe ?", "mdp", "code à usage unique"),
-    "Spanish": ("contraseña", "contrasena", "CONTRASEÑA", "código de verificación"),
+    "Spanish": ("contraseña", "contrasena", "CONTRASEÑA", "Clave de API"),
     "Portuguese": ("senha", "palavra-passe", "código de uso único", "Chave de API"),
     "Italian": ("parola d'ordine", "codice di verifica", "La chiave API"),
     "Dutch": ("wachtwoord", "Uw wachtwoord?", "verificatiecode", "API-sleutel"),
@@ -217,6 +225,7 @@ def test_the_words_of_a_language_name_secrets(language: str) -> None:
     [
         *("Your postcode?", "Country code", "Error code", "The code of the project", "dress_code"),
         *("The code from our repository", "Das geheimnisvolle Haus", "Welcher Schlüssel passt?"),
+        *("Discount code from the newsletter e-mail", "Максимум токенов", "Токенизация"),
         *(
             "boarding pass",
             "The season pass?",
@@ -249,23 +258,48 @@ def test_a_schema_says_whether_it_is_one(schema: Schema, said: bool | None) -> N
 
 def test_the_apps_word_goes_before_the_name_and_the_wording() -> None:
     public: list[Schema] = [{"sensitive": False}]
-    assert is_secret("db_pass", {}, (), typed=True)
-    assert not is_secret("db_pass", {}, public, asked=True, typed=True)
-    assert is_secret("x", {}, (), asked=True, typed=True)
-    assert is_secret("x", {}, [{"sensitive": True}, *public], typed=False)
-    assert not is_secret("password", {}, (), asked=True, typed=False), "it is only chosen"
+    assert is_secret("db_pass", {}, (), "", typed=True)
+    assert not is_secret("db_pass", {}, public, "Your password?", typed=True)
+    assert is_secret("x", {}, (), "Your password?", typed=True)
+    assert is_secret("x", {}, [{"sensitive": True}, *public], "", typed=False)
+    assert not is_secret("password", {}, (), "Your password?", typed=False), "it is only chosen"
     inner: Schema = {"type": "object", "properties": {"pw": {"type": "string"}}}
-    assert is_secret("login", inner, (), typed=True)
-    assert is_secret("login", {"items": {"writeOnly": True}}, public, typed=True)
+    assert is_secret("login", inner, (), "", typed=True)
+    assert is_secret("login", {"items": {"writeOnly": True}}, public, "", typed=True)
 
 
 def test_no_word_of_who_must_not_have_it_goes_before_what_is_guessed() -> None:
     public: Schema = {"sensitive": False}
 
     def guess(name: str, typed: bool = True, *around: Schema) -> bool:
-        return is_secret(name, public, around, typed=typed, overrules=False)
+        return is_secret(name, public, around, "", typed=typed, overrules=False)
 
     assert guess("db_pass")
     assert not guess("size")
     assert not guess("db_pass", False), "it is only chosen"
-    assert is_secret("x", {"sensitive": True}, (), typed=False, overrules=False)
+    assert is_secret("x", {"sensitive": True}, (), "", typed=False, overrules=False)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [
+        ("Sign in", "Code"),
+        ("Enter the verification", "Code"),
+        ("Your API", "Key"),
+        ("Please type the code", "We sent you"),
+        ("Your password?", "It"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "We need this to go on. " * 20], ids=["short", "long"])
+def test_a_prompt_and_a_title_ask_for_a_secret_together(
+    before: str, prompt: str, title: str
+) -> None:
+    assert is_secret("it", {"title": title}, (), gist(before + prompt), typed=True)
+    assert not is_secret("it", {"title": title}, (), gist(before), typed=True)
+
+
+def test_the_gist_of_a_long_text_is_short_and_has_the_secret_of_its_middle() -> None:
+    long = "Please read on. " * 1_000
+    assert len(gist(long)) <= 2 * MAX_BORDER + 1
+    assert asks_for_secret(gist(f"{long}Your password? {long}"))
+    assert not asks_for_secret(gist(f"{long}Never share your password. {long}"))

@@ -226,9 +226,9 @@ def test_what_an_agent_says_in_no_envelope_is_as_it_is() -> None:
 def test_of_requests_that_are_never_answered_the_newest_are_known() -> None:
     ours = AgentEnvelope(lambda: 0)
     for number in range(MAX_ASKED + 1):
-        ours.inward({"type": "capabilities/cancel", "id": number})
+        ours.inward({"type": "capabilities/call", "id": number})
     types = [ours.outward({"id": each, "result": {}})["type"] for each in (0, 1, MAX_ASKED)]
-    assert types == ["-result", *["capabilities/cancel-result"] * 2]
+    assert types == ["-result", *["capabilities/call-result"] * 2]
 
 
 def test_requests_without_an_id_are_answered_without_one() -> None:

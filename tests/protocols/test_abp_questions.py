@@ -255,6 +255,18 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
         {"type": ["number", "boolean"], "default": True},
         FieldType.JSON,
     ),
+    "a whole number first, and a half is proposed": (
+        {"type": ["integer", "number"], "default": 2.5},
+        FieldType.JSON,
+    ),
+    "several first, and one is proposed": (
+        {"type": ["array", "string"], "items": {"enum": ["x"]}, "default": "x"},
+        FieldType.JSON,
+    ),
+    "a list of objects first, and a text is proposed": (
+        {**people(), "type": ["array", "string"], "default": "hello"},
+        FieldType.JSON,
+    ),
     "a number first, and a number is proposed": (
         {"type": ["number", "string"], "default": 5},
         FieldType.NUMBER,

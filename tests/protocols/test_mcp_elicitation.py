@@ -632,6 +632,7 @@ def test_a_model_that_said_nothing_is_no_answer(result: Json) -> None:
     [
         ({"stopReason": "maxTokens"}, "was cut off"),
         ({"content": [{"type": "text", "text": "See"}, {"type": "image"}]}, "more than text"),
+        ({"content": {"type": "image", "text": "See"}}, "without text"),
     ],
 )
 def test_a_part_of_what_a_model_said_is_no_answer(more: Json, words: str) -> None:

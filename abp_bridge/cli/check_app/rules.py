@@ -333,9 +333,11 @@ def _all_schema_problems(
 ) -> Problems:
     # what is no object the bridge has taken for no schema at all
     schemas = ((_name_of(each), as_object(each).get("inputSchema")) for each in as_it_came)
-    odd = {name: schema for name, schema in schemas if not (schema is None or is_object(schema))}
-    for name, schema in odd.items():
-        yield f"{name}: inputSchema is {label(to_text(schema), 80)}, and no object"
+    yield from dict.fromkeys(
+        f"{name or '(no name)'}: inputSchema is {label(to_text(schema), 80)}, and no object"
+        for name, schema in schemas
+        if not (schema is None or is_object(schema))
+    )
     for capability in capabilities:
         for problem in schema_problems(capability.input_schema):
             yield f"{capability.name}: {problem}"

@@ -22,7 +22,7 @@ _ANSWERS = {f"{each}-result" for each in _REQUESTS}  # the types that answer a r
 QUESTION = "elicitation/request"
 ANSWER = "elicitation/response"  # the type that answers an app's
 _ASKING = ("elicitation/", "sampling/")  # what a type begins with that asks a person
-MAX_ASKED = 1_000  # requests whose types are known when they are answered, the newest
+MAX_ASKED = 10_000  # requests whose types are known when they are answered, the newest
 _UNNAMED = "abp-unnamed-"  # begins the ids of an agent's requests that came without one
 
 
@@ -134,7 +134,7 @@ class AgentEnvelope:
     def _remember(self, id: JsonValue, kind: str) -> None:
         if kind and isinstance(id, (str, int, float)):
             self._asked[id] = kind
-            if len(self._asked) > MAX_ASKED:  # some get no answer: cancellations, and a shutdown
+            if len(self._asked) > MAX_ASKED:  # some are never answered
                 del self._asked[next(iter(self._asked))]
 
     def outward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -207,7 +207,8 @@ def decode_sampled(result: JsonValue) -> dict[str, JsonValue]:
     body = as_object(result)
     content = body.get("content")
     blocks = content if isinstance(content, list) else [content]
-    texts = as_texts([as_object(block).get("text") for block in blocks])
+    plain = [each for each in map(as_object, blocks) if each.get("type", "text") == "text"]
+    texts = as_texts([each.get("text") for each in plain])
     said = "\n".join(texts)
     if not said.strip():
         raise RemoteProtocolError("the host's model answered without text")
