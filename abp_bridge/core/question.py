@@ -54,6 +54,10 @@ class Kind(enum.Enum):
     SAMPLING = "sampling/create"
 
 
+# Their words say what their only field is for: its title is a name of the bridge's own.
+SAYING_KINDS = (Kind.CONFIRM, Kind.SELECT, Kind.RESOURCE)
+
+
 class Permission(enum.Enum):
     """What a question of the bridge's own asks its person to permit."""
 

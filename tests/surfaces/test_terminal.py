@@ -203,6 +203,48 @@ def test_yes_or_no_by_number_or_by_its_letter(typed: str) -> None:
         assert screen.reply() == ["accepted", {"confirmed": YES_OR_NO[typed]}, 0]
 
 
+TITLED = {
+    "yes or no": {"type": "boolean", "title": "Erase the whole disk"},
+    "a choice": {"enum": ["all of it", "nothing"], "title": "Erase the whole disk"},
+    "in a form": {
+        "type": "object",
+        "properties": {"erase": {"type": "boolean", "title": "Erase the whole disk"}},
+        "required": ["erase"],
+    },
+}
+
+
+@pytest.mark.parametrize("schema", TITLED.values(), ids=TITLED)
+def test_what_the_only_field_is_called_stands_there_before_it_is_answered(
+    schema: Json, term: str
+) -> None:
+    with Asked("input", {"prompt": "Please answer.", "schema": schema}, TERM=term) as screen:
+        ready(screen, term)
+        assert screen.shown.count("Erase the whole disk") == 1
+        screen.press(CTRL_D)
+        assert screen.reply() == ["declined", {}, 0]
+
+
+def test_a_title_that_says_what_the_question_says_is_not_shown_twice() -> None:
+    schema = {"type": "boolean", "title": "A window seat"}
+    with Asked("input", {"prompt": "A window seat?", "schema": schema}, TERM="dumb") as screen:
+        ready(screen, "dumb")
+        assert screen.shown.count("A window seat") == 1
+        screen.press(CTRL_D)
+        assert screen.reply() == ["declined", {}, 0]
+
+
+def test_whether_a_list_has_an_entry_at_all_is_asked_in_words() -> None:
+    columns = {"type": "object", "properties": {"name": {"type": "string"}}}
+    schema = {"type": "array", "title": "Guests", "items": columns}
+    with Asked("input", {"prompt": "Who comes?", "schema": schema}, TERM="dumb") as screen:
+        screen.until("Add an entry")
+        screen.until("1) Yes")
+        screen.until("Number [")
+        screen.press(CTRL_D)
+        assert screen.reply() == ["declined", {}, 0]
+
+
 def test_an_option_is_chosen_with_the_arrow_keys_from_the_default_on() -> None:
     with Asked(
         "select",

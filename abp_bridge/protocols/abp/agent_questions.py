@@ -13,6 +13,7 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.question import (
     MISSING,
+    SAYING_KINDS,
     AnsweredBy,
     Field,
     FieldType,
@@ -93,12 +94,9 @@ def _make(question: Question, words: str) -> tuple[Kind, dict[str, JsonValue]]:
     [first, *more] = question.fields
     may_be_empty = first.type is FieldType.CHOICE and not first.required
     if not more and not may_be_empty and (make := _LONE.get(first.type)) is not None:
-        about = "" if question.kind in _SAID else _describe(first)
+        about = "" if question.kind in SAYING_KINDS else _describe(first)
         return make(question, first, "\n\n".join(filter(None, (words, about))))
     return Kind.INPUT, {"prompt": words, "schema": _schema(question)}
-
-
-_SAID = (Kind.CONFIRM, Kind.SELECT, Kind.RESOURCE)  # whose words say what their only field is for
 
 
 def _describe(asked: Field) -> str:

@@ -16,6 +16,7 @@ from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.question import (
     MISSING,
     QUOTE,
+    SAYING_KINDS,
     Choice,
     Field,
     FieldType,
@@ -171,10 +172,19 @@ def field_title(question: Question, field: Field) -> str:
     """What a field is called; the only field of a question needs no name of its own, and none that
     stands in the question already.
     """
+    return field.label if len(question.fields) > 1 else _lone_title(question, field) or "Answer"
+
+
+def unsaid_title(question: Question, field: Field) -> str:
+    """What a field is called where the question itself does not say what it is for; else empty."""
     if len(question.fields) > 1:
         return field.label
+    return "" if question.kind in SAYING_KINDS else _lone_title(question, field)
+
+
+def _lone_title(question: Question, field: Field) -> str:
     said = {line.strip(" ?:.").casefold() for line in question.message.splitlines()}
-    return "Answer" if field.title.strip(" ?:.").casefold() in said else field.title or "Answer"
+    return "" if field.title.strip(" ?:.").casefold() in said else field.title
 
 
 def choice_description(choice: Choice) -> str:

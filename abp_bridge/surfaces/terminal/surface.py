@@ -190,8 +190,9 @@ class Terminal:
         for number, field in enumerate(question.fields, 1):
             if counted and len(question.fields) > 1:
                 self._write_paragraph(f"{number} of {len(question.fields)}", "dim")
-            if len(question.fields) > 1 and field.type in _NUMBERED and not self._device.moves:
-                self._write_paragraph(field.label, "strong")  # it is asked for a number only
+            title = rendering.unsaid_title(question, field)
+            if title and field.type in _NUMBERED and not self._device.moves:
+                self._write_paragraph(title, "strong")  # the prompt asks for a number only
             for words in filter(None, (field.description, field_limits(field))):
                 self._write_paragraph(words, "dim")
             given = await self._fill_one(question, field)
