@@ -233,6 +233,45 @@ def test_what_is_no_question_says_what_would_be_one(words: list[str], said: str)
     assert b"Traceback" not in ended.stderr
 
 
+def boolean(**more: Json) -> str:
+    return json.dumps({"prompt": "Deploy?", "schema": {"type": "boolean"}, **more})
+
+
+FORM: Json = {
+    "type": "object",
+    "properties": {"deploy": {"type": "boolean"}},
+    "required": ["deploy"],
+}
+ONE_OF_TWO: Json = {**FORM, "properties": {**FORM["properties"], "test": {"type": "boolean"}}}
+NOES: dict[str, tuple[list[str], Json, int]] = {
+    "a yes or no": (["input", boolean()], False, 3),
+    "its yes": (["input", boolean()], True, 0),
+    "a form of one": (["input", boolean(schema=FORM)], {"content": {"deploy": False}}, 3),
+    "yes in a form of one": (["input", boolean(schema=FORM)], {"content": {"deploy": True}}, 0),
+    "one no of several": (["input", boolean(schema=ONE_OF_TWO)], {"content": {"deploy": False}}, 0),
+    "a preference": (["preference", boolean()], False, 3),
+    "its default, declined": (["preference", boolean(default=True)], "decline", 3),
+    "no number": (["preference", "How many?", "1"], "0", 0),
+}
+
+
+@pytest.mark.parametrize("what", NOES)
+def test_every_yes_or_no_says_no_by_its_exit_code(what: str, tmp_path: Path) -> None:
+    words, entry, code = NOES[what]
+    ended = ask(*words, "--exit-code", "--on", "mock", "--answers", written(tmp_path, entry))
+    assert ended.returncode == code, ended.stdout
+    assert json.loads(ended.stdout)["success"]
+
+
+def test_a_no_that_is_shown_as_dots_is_a_no() -> None:
+    asked = json.dumps({"message": "Is it yours?", "sensitive": True})
+    with Screen([*ASK, "--exit-code", "confirm", asked], environment(TERM="dumb")) as screen:
+        screen.until("Number: ")
+        screen.press("n", ENTER)
+        screen.until('"confirmed": "••••••"')
+        assert screen.end() == 3
+
+
 ENDS = {"yes": (True, 0), "no": (False, 3), "declined": ("decline", 3), "cancelled": ("cancel", 1)}
 
 

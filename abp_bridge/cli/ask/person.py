@@ -142,7 +142,7 @@ class Person:
         if answer.unasked:
             for way in answer.ways:
                 print_message(f"nobody was asked; to be asked: {way}")
-        return _mask_secrets(question, answer) if self._mask else answer
+        return mask_secrets(question, answer) if self._mask else answer
 
     def on_notice(self, notice: Notice) -> None:
         """Show it, in a line."""
@@ -172,7 +172,8 @@ class Person:
             print_message(f"{self._origin}: {words}")
 
 
-def _mask_secrets(question: Question, answer: Answer) -> Answer:
+def mask_secrets(question: Question, answer: Answer) -> Answer:
+    """The answer with dots for its secrets, which the person is told of."""
     secret = {field.name for field in question.fields if field.secret}
     shown = {
         name: _dots(value) if name in secret else value for name, value in answer.content.items()

@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from abp_bridge.apps.elicitation import handle_elicitation
-from abp_bridge.cli.ask.person import OF_HOSTS, SURFACES, Person, choose_surfaces
+from abp_bridge.cli.ask.person import (
+    OF_HOSTS,
+    SURFACES,
+    Person,
+    choose_surfaces,
+    mask_secrets,
+)
 from abp_bridge.cli.ask.request import UsageError, read_request
 from abp_bridge.cli.output import print_json
 from abp_bridge.cli.runtime import (
@@ -26,10 +31,9 @@ from abp_bridge.cli.runtime import (
     load_settings,
     run_until_signal,
 )
-from abp_bridge.core.json_value import JsonObject, as_object
-from abp_bridge.core.question import Outcome
+from abp_bridge.core.question import Answer, FieldType, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.abp import decode_question, encode_answer
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
@@ -128,11 +132,9 @@ def run(options: argparse.Namespace) -> int:
             ask = partial(_ask_stream, origin=options.origin or "a program", mask=mask)
         else:
             request = read_request(options.what, options.more)
-            decode_question(request, id="", origin="")
             origin = options.origin or "this command"
-            ask = partial(
-                _ask_once, request=request, origin=origin, mask=mask, exit_code=options.exit_code
-            )
+            question = decode_question(request, id="question-1", origin=origin)
+            ask = partial(_ask_once, question=question, mask=mask, exit_code=options.exit_code)
     except (UsageError, RemoteProtocolError) as problem:
         give_up(f"{problem}. abp-bridge ask --help shows how")
     return anyio.run(run_until_signal, partial(ask, choose_surfaces(settings, options.on)))
@@ -150,8 +152,7 @@ async def _ask_stream(settings: Settings, tasks: TaskGroup, origin: str, *, mask
 async def _ask_once(
     settings: Settings,
     tasks: TaskGroup,
-    request: JsonObject,
-    origin: str,
+    question: Question,
     *,
     mask: bool,
     exit_code: bool,
@@ -162,8 +163,9 @@ async def _ask_once(
         The exit code: 0 when it was answered, `SAID_NO` for a no if that is wanted as an
         `exit_code`, 1 for everything else.
     """
-    person = Person(settings, origin, tasks, mask=mask)
-    response = await handle_elicitation(dict(request), person, origin)
+    person = Person(settings, question.origin, tasks)
+    answer = await person.ask(question)
+    response = encode_answer(question, mask_secrets(question, answer) if mask else answer)
     try:
         indent = 2 if sys.stdout.isatty() else None
         print_json(json.dumps(response, ensure_ascii=False, indent=indent) + "\n")
@@ -171,13 +173,14 @@ async def _ask_once(
         discard_stdout()
         return 1
     await person.wait_for_page()
-    if exit_code and _is_no(response):
+    if exit_code and _is_no(question, answer):
         return SAID_NO
     return 0 if response["success"] else 1
 
 
-def _is_no(response: JsonObject) -> bool:
-    """Whether the person declined, or answered a yes or no with no."""
-    if response["success"]:
-        return as_object(response["data"]).get("confirmed") is False
-    return as_object(response["metadata"]).get("outcome") == Outcome.DECLINED.value
+def _is_no(question: Question, answer: Answer) -> bool:
+    """Whether the person declined, or answered the one yes or no that was asked with no."""
+    if answer.outcome is Outcome.DECLINED:
+        return True
+    asks = [(each.type, answer.content.get(each.name)) for each in question.fields]
+    return asks == [(FieldType.BOOLEAN, False)]
