@@ -14,7 +14,7 @@ import anyio
 
 from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.runtime import SECONDS, complain, load_settings, run_until_signal
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.command_line import UNSHOWN, show_target, target_word
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.log import print_message
@@ -112,7 +112,7 @@ async def _login(settings: Settings, url: str, limit: float, *, as_json: bool) -
         async with window as context:
             closed = await _show(context, address, limit)
         kept = has_kept(folder)
-    _describe(show_target(url), folder, closed=closed, kept=kept, as_json=as_json)
+    _describe(url, folder, closed=closed, kept=kept, as_json=as_json)
     return 0 if closed and kept else FAILED
 
 
@@ -143,11 +143,13 @@ async def _show(context: BrowserContext, address: str, limit: float) -> bool:
     return closed.is_set()
 
 
-def _describe(target: str, folder: Path, *, closed: bool, kept: bool, as_json: bool) -> None:
-    command = ["abp-bridge", "serve", "--app", target, "--profile", str(folder)]
+def _describe(url: str, folder: Path, *, closed: bool, kept: bool, as_json: bool) -> None:
+    app = target_word(url)
     if as_json:
-        told = {"profile": str(folder), "address": target, "closed": closed, "kept": kept}
-        print_json(json.dumps({**told, "serve": command}, ensure_ascii=False) + "\n")
+        told = {"profile": str(folder), "address": show_target(url), "closed": closed, "kept": kept}
+        command = ["abp-bridge", "serve", "--app", url, "--profile", str(folder)]
+        serve = {} if app == UNSHOWN else {"serve": command}
+        print_json(json.dumps({**told, **serve}, ensure_ascii=False) + "\n")
         return
     if not kept:
         print_message(
@@ -156,7 +158,8 @@ def _describe(target: str, folder: Path, *, closed: bool, kept: bool, as_json: b
         )
     if not closed:
         print_message("the window was open for too long, and is closed (--timeout)")
+    same = f" ({UNSHOWN}: the address of the app, in full)" if app == UNSHOWN else ""
     print_text(
         f"Where you signed in is kept in {folder}; delete that to sign out.\n"
-        f"Next: {shlex.join(command)}\n"
+        f"Next: abp-bridge serve --app {app} --profile {shlex.quote(str(folder))}{same}\n"
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence, Set
 
 from abp_bridge.core.sanitize import command_name, label
@@ -28,6 +29,7 @@ from abp_bridge.core.secret_parts import (
 
 MAX_COMMAND = 80  # characters: more, and the question after it is not read
 MAX_WORD = 40  # characters of one argument
+UNSHOWN = "TARGET"  # what stands in a command for a target that its person knows in full
 MAX_TARGET = 20_000  # characters: more names nothing, and takes long to search
 
 _PACKAGE = re.compile(r"[/@]|\w:\w")
@@ -117,6 +119,13 @@ def show_target(target: str) -> str:
         words = split(command)
         return f"{scheme}:{show_command(words) if words else ''}"
     return clean_target(target)
+
+
+def target_word(target: str) -> str:
+    """An app's target as a word of a command that its person may run: itself, or `UNSHOWN` where
+    not all of it may be shown, as without the rest it would name another.
+    """
+    return shlex.quote(target) if show_target(target) == target else UNSHOWN
 
 
 def show_model(model: str) -> str:

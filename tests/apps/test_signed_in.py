@@ -37,7 +37,7 @@ def site() -> Iterator[Members]:
         yield running
 
 
-def sign_in(site: Members, profile: Path, folder: Path, *more: str) -> Json:
+def sign_in(site: Members, profile: Path, folder: Path, query: str = "") -> Json:
     """What `login` says, in whose window somebody signs in and closes it: the page does both."""
     site.profile = profile
     chrome = folder / "chrome"
@@ -45,7 +45,7 @@ def sign_in(site: Members, profile: Path, folder: Path, *more: str) -> Json:
     allowed = "--blink-settings=allowScriptsToCloseWindows=true"
     chrome.write_text(f'#!/bin/sh\nexec {program} {allowed} "$@"\n')
     chrome.chmod(0o700)
-    words = ["login", site.here, "--profile", str(profile), "--json", *more]
+    words = ["login", f"{site.here}{query}", "--profile", str(profile), "--json"]
     with display() as shown:
         ended = subprocess.run(
             [sys.executable, "-m", "abp_bridge", *words],
@@ -134,6 +134,15 @@ def test_a_browser_that_has_begun_to_end_by_itself_is_not_killed(
             login.kill()
             login.wait(PATIENCE)
     assert (tmp_path / "ended").exists()
+
+
+def test_an_address_that_is_not_shown_whole_stands_in_no_command(
+    site: Members, tmp_path: Path
+) -> None:
+    told = sign_in(site, tmp_path / "profile", tmp_path, "/?view=abp&key=s3cret")
+    assert told["kept"]
+    assert told["address"] == f"{site.here}/"
+    assert "serve" not in told
 
 
 async def test_who_signed_in_once_is_signed_in_for_the_app(member: Member) -> None:

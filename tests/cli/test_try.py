@@ -73,6 +73,13 @@ def test_without_a_capability_it_lists_them_with_their_parameters() -> None:
     assert "Next: abp-bridge try demo demo.trip" in listed
 
 
+def test_what_to_call_next_names_no_other_app_than_this_one() -> None:
+    server = f"mcp:{shlex.join([sys.executable, str(EXOTIC), 'legacy'])}"
+    listed = " ".join(run(server).stdout.split())
+    assert "Next: abp-bridge try TARGET " in listed
+    assert "(TARGET: the same as now)" in listed
+
+
 def test_a_call_is_answered_from_a_file_and_accounted_for(tmp_path: Path) -> None:
     written = tmp_path / "answers.json"
     written.write_text(json.dumps([{"match": "Delete", "value": True}]))

@@ -11,6 +11,7 @@ from abp_bridge.core.command_line import (
     show_model,
     show_target,
     show_unknown,
+    target_word,
 )
 from abp_bridge.core.secret_parts import HIDDEN
 
@@ -129,6 +130,24 @@ TARGETS = {
 @pytest.mark.parametrize(("target", "shown"), TARGETS.items())
 def test_a_target_is_shown_without_what_may_be_secret(target: str, shown: str) -> None:
     assert show_target(target) == shown
+
+
+WORDS = {
+    "stdio:python app.py": "'stdio:python app.py'",
+    "https://example.org/app": "https://example.org/app",
+    "https://example.org/app?view=abp": "TARGET",
+    "stdio:python app.py --mode abp": "TARGET",
+    "stdio:/usr/bin/python app.py": "TARGET",
+    "mcp:npx server /data": "TARGET",
+    "mcp:npx server --token s3cret": "TARGET",
+}
+
+
+@pytest.mark.parametrize(("target", "word"), WORDS.items())
+def test_a_command_to_run_has_a_target_that_is_whole_or_a_word_for_it(
+    target: str, word: str
+) -> None:
+    assert target_word(target) == word
 
 
 # what is no target -> as an error quotes it, and as a suggestion goes on with it

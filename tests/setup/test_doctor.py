@@ -667,6 +667,9 @@ def test_doctor_starts_what_hosts_start(tmp_path: Path) -> None:
     assert failed["start"]["verdict"] == "not tried"
 
 
+IN_FULL = "abp-bridge doctor TARGET (as the entry has it)"  # of an address with a key in it
+
+
 @pytest.fixture
 def apps(tmp_path: Path) -> Iterator[str]:
     """An entry for Codex with an app that is there, one that is not, and one to be started; yields
@@ -689,7 +692,7 @@ def test_a_page_in_an_entry_is_not_called_good_where_no_browser_starts(
     sections = examine(tmp_path, "codex")["codex"]
     found = {each["check"]: each for each in sections}
     assert found["start"]["verdict"] == "works"
-    assert found["app"]["cure"] == f"abp-bridge doctor {apps}"
+    assert found["app"]["cure"] == IN_FULL
     assert found["browser"]["verdict"] == "fails"
     assert found["program"]["says"] == "There is no codex on the PATH of this terminal."
 
@@ -712,7 +715,7 @@ def test_an_app_that_is_not_there_is_said_with_what_to_do(
             " that name.",
             "Install it, or write its whole path; abp-bridge doctor mcp:no-such tries it",
         ),
-        ("not tried", f"{apps} is not connected here.", f"abp-bridge doctor {apps}"),
+        ("not tried", f"{apps} is not connected here.", IN_FULL),
     ]
 
 

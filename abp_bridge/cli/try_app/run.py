@@ -36,7 +36,7 @@ from abp_bridge.cli.terminal_host.host import (
 )
 from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.cli.terminal_host.view import PERSON, Offer
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.command_line import UNSHOWN, target_word
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
 from abp_bridge.core.question import (
     Choice,
@@ -197,8 +197,7 @@ async def _list_and_call(options: argparse.Namespace, host: TerminalHost, *, kee
     host.view.on_offers(offers)
     if host.terminal is None:
         if offers and not options.json:
-            words = [_shown(options.target), offers[0].name, example_words(offers[0].schema)]
-            host.view.note(f"Next: abp-bridge try {' '.join(filter(None, words))}")
+            host.view.note(f"Next: {_example_call(options.target, offers[0])}")
         return
     while offers and (offer := await _choose(host.terminal, offers)) is not None:
         await _call(host, offer, (), keeps=keeps)
@@ -206,8 +205,11 @@ async def _list_and_call(options: argparse.Namespace, host: TerminalHost, *, kee
     await host.show_account()
 
 
-def _shown(target: str) -> str:
-    return shlex.quote(show_target(target))
+def _example_call(target: str, offer: Offer) -> str:
+    """The command that calls it, with what it needs to be filled in."""
+    words = [target_word(target), shlex.quote(offer.name), example_words(offer.schema)]
+    command = f"abp-bridge try {' '.join(filter(None, words))}"
+    return f"{command} ({UNSHOWN}: the same as now)" if words[0] == UNSHOWN else command
 
 
 async def _call(host: TerminalHost, offer: Offer, words: Sequence[str], *, keeps: bool) -> None:

@@ -5,14 +5,13 @@ The app itself is neither started nor spoken to.
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 import anyio
 
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.command_line import UNSHOWN, show_target, target_word
 from abp_bridge.core.sanitize import label
 from abp_bridge.settings.targets import split_command
 from abp_bridge.setup.doctor.finding import Finding, Verdict
@@ -91,23 +90,26 @@ def findings(apps: Collection[str], problems: Mapping[str, str], *, each: bool) 
         problems: Of those that cannot be there.
         each: A line for each; else one for all that have no problem.
     """
-    quiet = [show_target(app) for app in apps if app not in problems]
+    quiet = [app for app in apps if app not in problems]
     found = [
-        Finding(CHECK, Verdict.FAILS, problems[app], _cure(show_target(app)))
-        for app in apps
-        if app in problems
+        Finding(CHECK, Verdict.FAILS, problems[app], _cure(app)) for app in apps if app in problems
     ]
     lines = [[app] for app in quiet] if each else [quiet] if quiet else []
-    for names in lines:
-        verb = "is" if len(names) == 1 else "are"
-        words = f"{', '.join(names)} {verb} not connected here."
-        cure = f"abp-bridge doctor {shlex.quote(names[0])}"
-        found.append(Finding(CHECK, Verdict.NOT_TRIED, words, cure))
+    for line in lines:
+        verb = "is" if len(line) == 1 else "are"
+        words = f"{', '.join(map(show_target, line))} {verb} not connected here."
+        found.append(Finding(CHECK, Verdict.NOT_TRIED, words, _examination(line[0])))
     return found
 
 
-def _cure(shown: str) -> str:
+def _cure(app: str) -> str:
     words = "Start its server, or look at the address"
-    if shown.startswith(("stdio:", "mcp:", "acp:")):
+    if app.lower().startswith(("stdio:", "mcp:", "acp:")):
         words = "Install it, or write its whole path"
-    return f"{words}; abp-bridge doctor {shlex.quote(shown)} tries it"
+    return f"{words}; {_examination(app)} tries it"
+
+
+def _examination(app: str) -> str:
+    """The command that looks at the app itself."""
+    word = target_word(app)
+    return f"abp-bridge doctor {word}{' (as the entry has it)' if word == UNSHOWN else ''}"
