@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from support.paths import APPS
 from support.peer import PATIENCE
+from support.puppets import scripted
 from support.screen import CTRL_C, DOWN, ENTER, Screen
 from support.visitor import type_on_the_page
 
@@ -213,6 +214,34 @@ def test_a_person_chooses_fills_in_and_is_asked_here() -> None:
     shown = screen.shown.split("── The account")[1]
     assert "Delete it?" in shown
     assert "person" in shown
+
+
+def test_what_it_needs_and_cannot_be_asked_for_is_not_left_out_of_a_call(
+    tmp_path: Path,
+) -> None:
+    nowhere: Json = {"type": "object", "properties": {"only": {"$ref": "#/nope"}}}
+    needs = {"wipe": {**nowhere, "required": ["only"]}, "look": nowhere}
+    listed = [
+        {"name": name, "description": name, "inputSchema": schema, "steps": [{"return": name}]}
+        for name, schema in needs.items()
+    ]
+    (tmp_path / "app.json").write_text(
+        json.dumps({"app": {"id": "a", "name": "A"}, "capabilities": listed})
+    )
+    with Screen([*TRY, scripted(tmp_path / "app.json")], ENV, columns=100) as screen:
+        screen.until("Esc cancels")
+        screen.press(ENTER)
+        said = " ".join(screen.until("What shall be called?").split())
+        assert "wipe: it needs only, such as only=.... It cannot be asked for here" in said
+        assert "give it as words: abp-bridge try TARGET wipe only=..." in said
+        screen.until("Esc cancels")
+        screen.press(DOWN, ENTER)
+        screen.until("look is called without parameters: none can be asked for")
+        screen.until("look returned")
+        screen.until("Esc cancels")
+        screen.press(DOWN, DOWN, ENTER)
+        assert screen.end() == 1
+    assert "wipe returned" not in screen.shown
 
 
 def test_a_secret_is_typed_here_hidden_and_goes_through_no_host() -> None:

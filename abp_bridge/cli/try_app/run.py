@@ -47,6 +47,7 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
+from abp_bridge.core.sanitize import message
 from abp_bridge.core.surface import HOST, Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.settings import TABLE, Settings
@@ -191,7 +192,8 @@ def _bridge_arguments(options: argparse.Namespace) -> list[str]:
 async def _list_and_call(options: argparse.Namespace, host: TerminalHost, *, keeps: bool) -> None:
     offers = await host.offers()
     if options.capability is not None:
-        await _call(host, _find(options.capability, offers), options.params, keeps=keeps)
+        named = _find(options.capability, offers)
+        await _call(host, named, options.params, options.target, keeps=keeps)
         await host.show_account()
         return
     host.view.on_offers(offers)
@@ -200,7 +202,11 @@ async def _list_and_call(options: argparse.Namespace, host: TerminalHost, *, kee
             host.view.note(f"Next: {_example_call(options.target, offers[0])}")
         return
     while offers and (offer := await _choose(host.terminal, offers)) is not None:
-        await _call(host, offer, (), keeps=keeps)
+        try:
+            await _call(host, offer, (), options.target, keeps=keeps)
+        except CommandError as problem:  # it was not called; another may be chosen
+            host.view.note(message(problem))
+            host.fail()
         offers = await host.offers()
     await host.show_account()
 
@@ -212,8 +218,10 @@ def _example_call(target: str, offer: Offer) -> str:
     return f"{command} ({UNSHOWN}: the same as now)" if words[0] == UNSHOWN else command
 
 
-async def _call(host: TerminalHost, offer: Offer, words: Sequence[str], *, keeps: bool) -> None:
-    params = await _parameters(host, offer, words)
+async def _call(
+    host: TerminalHost, offer: Offer, words: Sequence[str], target: str, *, keeps: bool
+) -> None:
+    params = await _parameters(host, offer, words, target)
     if params is None:
         host.view.note("Nothing was called.")
         host.fail()
@@ -235,34 +243,55 @@ def _find(name: str, offers: list[Offer]) -> Offer:
         raise CommandError(str(problem), 2) from None
 
 
-async def _parameters(host: TerminalHost, offer: Offer, words: Sequence[str]) -> JsonObject | None:
-    """What it is called with: as it was written, or else, where something is needed, as the person
-    here fills it in; None where they do not.
+async def _parameters(
+    host: TerminalHost, offer: Offer, words: Sequence[str], target: str
+) -> JsonObject | None:
+    """What it is called with: as it was written, or else, where something can be asked for, as the
+    person here fills it in; None where they do not.
 
     Raises CommandError where it does not fit.
     """
     try:
-        if words or host.terminal is None:
+        if words or host.terminal is None or not as_object(offer.schema.get("properties")):
             return read_parameters(words, offer.schema, offer.asked)
-        if not as_object(offer.schema.get("properties")):
-            return {}
-        return await _fill(host, host.terminal, offer)
+        return await _fill(host, host.terminal, _form(offer), offer)
     except ParameterError as problem:
         raise CommandError(f"{offer.name}: {problem}", 2) from None
+    except RemoteProtocolError as problem:  # a schema that nobody can fill in
+        return _leave_out(host, offer, target, problem)
 
 
-async def _fill(host: TerminalHost, terminal: Terminal, offer: Offer) -> JsonObject | None:
-    """The parameters as a form at this terminal."""
+def _leave_out(
+    host: TerminalHost, offer: Offer, target: str, why: RemoteProtocolError
+) -> JsonObject:
+    """No parameters, where they cannot be asked for. Raises CommandError where it needs some."""
+    try:
+        check_parameters({}, offer.schema, offer.asked)
+    except ParameterError as problem:
+        raise CommandError(
+            f"{offer.name}: {problem}. It cannot be asked for here ({why}); give it as words:"
+            f" {_example_call(target, offer)}",
+            2,
+        ) from None
+    host.view.note(f"{offer.name} is called without parameters: none can be asked for ({why}).")
+    return {}
+
+
+def _form(offer: Offer) -> Question:
+    """The parameters as a form. Raises RemoteProtocolError where they make none."""
     from abp_bridge.protocols.abp import decode_question
 
     asked: JsonObject = {
         "method": "elicitation/input",
         "params": {"prompt": f"The parameters of {offer.name}", "schema": offer.schema},
     }
-    try:
-        question = decode_question(asked, id="parameters", origin=OWN_NAME)
-    except RemoteProtocolError:  # a schema that nobody can fill in
-        return {}
+    return decode_question(asked, id="parameters", origin=OWN_NAME)
+
+
+async def _fill(
+    host: TerminalHost, terminal: Terminal, question: Question, offer: Offer
+) -> JsonObject | None:
+    """The parameters as the person at this terminal fills them in."""
     content = await _ask(terminal, question)
     host.check_interrupts()
     if content is None:
