@@ -259,6 +259,17 @@ def quote(words: str) -> str:
     return "\n".join(f"{QUOTE}{line}".rstrip() for line in words.split("\n"))
 
 
+def read_introduced(words: str) -> str:
+    """The message that `Question.introduce` put behind its words, and what follows it: without the
+    marks, where there are any.
+    """
+    if not words.startswith("\n"):
+        return words.removeprefix(" ")
+    mark = QUOTE.rstrip()
+    lines = words[1:].split("\n")
+    return "\n".join("" if each == mark else each.removeprefix(QUOTE) for each in lines)
+
+
 def message_of(question: Question, problem: str = "") -> str:
     """What a question says, with its origin first, and what the bridge has to say of it."""
     lines = [

@@ -93,6 +93,22 @@ def test_a_call_is_answered_from_a_file_and_accounted_for(tmp_path: Path) -> Non
     assert told["account"]["questions"][0]["answerer"] == "file"
 
 
+WORDS = [
+    "> 100 files will be deleted. Go on?",
+    "Which are gone:\n\n  >= 3 days old\n> 5 MB\n>",
+    "Sure?",
+]
+
+
+@pytest.mark.parametrize("asked", WORDS)
+def test_what_an_app_asks_is_shown_as_it_wrote_it(asked: str, tmp_path: Path) -> None:
+    written = tmp_path / "answers.json"
+    written.write_text("[true]")
+    confirm = {"method": "elicitation/confirm", "params": {"message": asked}}
+    call = ["demo", "demo.ask", f"request={json.dumps(confirm)}", "--answers", str(written)]
+    assert events(run(*call, "--json"))["asked"]["message"] == asked
+
+
 @pytest.mark.parametrize("given", [True, False])
 def test_a_yes_that_cannot_be_undone_takes_true_and_false(given: bool, tmp_path: Path) -> None:
     written = tmp_path / "answers.json"

@@ -38,13 +38,13 @@ from abp_bridge.cli.terminal_host.view import (
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import (
-    QUOTE,
     AnsweredBy,
     Field,
     FieldType,
     Kind,
     Outcome,
     Question,
+    read_introduced,
     validate_answer,
 )
 from abp_bridge.core.sanitize import label, message
@@ -522,9 +522,7 @@ class TerminalHost:
         for origin in self._origins:
             _, asks, words = question.message.partition(f"{origin} asks:")
             if asks and question.message.startswith(asks):
-                lines = words.strip().split("\n")
-                plain = "\n".join(each.removeprefix(QUOTE.rstrip()).strip() for each in lines)
-                return replace(question, origin=origin, message=plain)
+                return replace(question, origin=origin, message=read_introduced(words))
         return question
 
     async def _on_sampling(
