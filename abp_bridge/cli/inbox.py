@@ -12,7 +12,6 @@ import anyio
 
 from abp_bridge.cli.output import print_json
 from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
-from abp_bridge.core.sanitize import reveal_json
 from abp_bridge.log import print_message
 from abp_bridge.rpc.private_files import PlaceError
 
@@ -79,7 +78,7 @@ async def _list() -> int:
     from abp_bridge.surfaces.inbox import bridges
 
     found = await bridges.look()
-    print_json(reveal_json(json.dumps(_describe(found), ensure_ascii=False, indent=2)) + "\n")
+    print_json(json.dumps(_describe(found), ensure_ascii=False, indent=2) + "\n")
     return 0
 
 

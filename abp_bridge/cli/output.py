@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 import sys
 
+from abp_bridge.core.sanitize import reveal_json
+
 _PLAIN = str.maketrans("─│◀▶·…⏎", "-|<>..>")
 
 
 def print_text(words: str) -> None:
     """Write `words` to stdout, with plainer signs for those that its encoding lacks."""
-    encoding = sys.stdout.encoding
+    encoding = stdout_encoding()
     try:
         words.encode(encoding)
     except UnicodeEncodeError:
@@ -21,17 +23,23 @@ def print_text(words: str) -> None:
 
 
 def print_json(text: str) -> None:
-    """Write JSON to stdout, or lines of it; letters that its encoding lacks are escapes of JSON."""
-    _write(encodable_json(text, sys.stdout.encoding))
+    """Write JSON to stdout, or lines of it (`shown_json`)."""
+    _write(shown_json(text))
 
 
-def encodable_json(text: str, encoding: str) -> str:
-    """The same JSON, in letters that an encoding has."""
+def shown_json(text: str) -> str:
+    """The same JSON in letters that stdout has; what would not be seen there is an escape too."""
+    text = reveal_json(text)
     try:
-        text.encode(encoding)
+        text.encode(stdout_encoding())
     except UnicodeEncodeError:  # what is no ASCII stands in texts alone
         return "".join(each if each.isascii() else json.dumps(each)[1:-1] for each in text)
     return text
+
+
+def stdout_encoding() -> str:
+    """That of stdout; of one that keeps letters, and has none, an encoding that has them all."""
+    return sys.stdout.encoding or "utf-8"
 
 
 def _write(words: str) -> None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal
 from abp_bridge.cli.install.difference import changed_lines
 from abp_bridge.cli.install.place import Place
 from abp_bridge.cli.install.secrets import WORK, Mask, find_own_secrets, find_secrets
-from abp_bridge.cli.output import print_text
+from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
-from abp_bridge.core.sanitize import message, reveal, reveal_json
+from abp_bridge.core.sanitize import message, reveal
 from abp_bridge.setup.change import Change
 from abp_bridge.setup.entries import list_servers, read_server
 from abp_bridge.setup.errors import SetupError
@@ -121,7 +121,7 @@ def carry_out(proposal: Proposal, options: argparse.Namespace) -> int:
     if status == "done":
         _make(proposal)
     if options.json:
-        _print(reveal_json(json.dumps(_describe(proposal, status))))  # ASCII: any terminal has it
+        print_json(json.dumps(_describe(proposal, status)) + "\n")
     else:
         for line in _tell(proposal, status):
             _print(reveal(line))

@@ -20,6 +20,7 @@ from abp_bridge.cli.install.entry import (
 from abp_bridge.cli.install.listing import print_hosts
 from abp_bridge.cli.install.place import find_place
 from abp_bridge.cli.install.proposal import Proposal, carry_out
+from abp_bridge.cli.output import stdout_encoding
 from abp_bridge.cli.runtime import argument_type, complain
 from abp_bridge.core.secret_parts import HIDDEN
 from abp_bridge.errors import AbpBridgeError
@@ -128,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
         if options.print:
             if proposal.is_theirs and proposal.shown_entry != proposal.entry:
                 print_message(HIDDEN_HERE)
-            sys.stdout.write(write_snippet(proposal, sys.stdout.encoding))
+            sys.stdout.write(write_snippet(proposal, stdout_encoding()))
             return 0
         return carry_out(proposal, options)
     except AbpBridgeError as problem:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abp_bridge.cli.output import encodable_json
+from abp_bridge.cli.output import shown_json
 from abp_bridge.cli.parameters import titled_values
 from abp_bridge.core import json_text
 from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import Json, JsonObject, as_list, as_object, as_text, to_text
 from abp_bridge.core.question import MISSING, Field, Outcome, Question
-from abp_bridge.core.sanitize import label, message, reveal_json
+from abp_bridge.core.sanitize import label, message
 from abp_bridge.surfaces.terminal.rendering import (
     Style,
     answer_line,
@@ -104,8 +104,7 @@ class JsonView:
 
     def _write(self, event: str, **members: Json) -> None:
         line = json.dumps({"event": event, **members}, ensure_ascii=False, default=str)
-        text = encodable_json(reveal_json(line) + "\n", sys.stdout.encoding)
-        self._output.write(text)
+        self._output.write(shown_json(line + "\n"))
 
     def note(self, words: str) -> None:
         """A sentence of the command's own."""
