@@ -17,6 +17,7 @@ import anyio
 from abp_bridge.agents.cli import CliAgent
 from abp_bridge.agents.llm import ADDRESS, PROVIDERS, LlmAgent
 from abp_bridge.agents.targets import MODELS, make_agent
+from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.runtime import SECONDS, complain, signals_interrupt
 from abp_bridge.core.agent_turn import (
     MAX_ANSWER,
@@ -47,6 +48,7 @@ DESCRIPTION = (
     " for a whole answer."
 )
 FAILED, INTERRUPTED = 1, 130
+STDIN = "-"
 WIDTH = 15  # of the longest word in the list
 
 
@@ -86,11 +88,21 @@ def run(options: argparse.Namespace) -> int:
         return complain(problem, "agents")
     if options.resume and agent.transport_type == "llm":
         return complain("a model behind an API keeps no conversation: it cannot --resume one")
-    words = sys.stdin.read() if options.ask == "-" else options.ask
+    try:
+        words = _read_words(options.ask)
+    except UnicodeError:
+        return complain(f"what it is sent is no text in {sys.stdin.encoding}", "agents")
     if not words.strip():
         shown = shlex.quote(show_model(options.model))
         return complain(f'say what it is sent, as in: agents {shown} --ask "Hello"')
     return anyio.run(_try, options, words)
+
+
+def _read_words(given: str) -> str:
+    """What it is sent, in letters that any agent takes. Raises UnicodeError where it is no text."""
+    words = sys.stdin.read() if given == STDIN else given
+    words.encode()  # Python lets bytes through that are no letters
+    return words
 
 
 async def _list(as_json: bool) -> int:
@@ -106,12 +118,12 @@ async def _list(as_json: bool) -> int:
     for each in listed:
         about = found[each.model]
         if as_json:
-            _print(json.dumps(_describe(each, about)))
+            print_json(json.dumps(_describe(each, about)) + "\n")
         else:
             found_or_not = about.version or "yes" if about.ok else f"no: {about.why_not}"
-            _print(f"{each.model:<{WIDTH}} {found_or_not}")
+            print_text(f"{each.model:<{WIDTH}} {found_or_not}\n")
     if not as_json:
-        _print(f"{'acp:COMMAND':<{WIDTH}} any agent that speaks ACP, as in 'acp:goose acp'")
+        print_text(f"{'acp:COMMAND':<{WIDTH}} any agent that speaks ACP, as in 'acp:goose acp'\n")
     return 0
 
 
@@ -163,7 +175,7 @@ async def _try(options: argparse.Namespace, words: str) -> int:
 
 async def _answer(agent: AgentProtocol, options: argparse.Namespace, words: str) -> int:
     sent = [AgentMessage("user", words)]
-    show = _print_json if options.json else _print_text
+    show = _show_json if options.json else _show
     limit = round(options.timeout * 1_000)
     try:
         config = CliConfig(tools=options.tools)
@@ -175,7 +187,8 @@ async def _answer(agent: AgentProtocol, options: argparse.Namespace, words: str)
             response = await agent.send(session, sent, on_chunk=show, timeout_ms=limit)
     except AgentError as problem:
         if options.json:
-            _print(json.dumps({"error": {"code": problem.code, "message": str(problem)}}))
+            told = {"error": {"code": problem.code, "message": str(problem)}}
+            print_json(json.dumps(told) + "\n")
             return FAILED
         cure = "; --tools lets it use them" if isinstance(problem, ToolsNeededError) else ""
         complain(f"{show_model(options.model)} brought no answer ({problem.code}): {problem}{cure}")
@@ -184,12 +197,12 @@ async def _answer(agent: AgentProtocol, options: argparse.Namespace, words: str)
     return 0
 
 
-def _print_json(chunk: Chunk) -> None:
+def _show_json(chunk: Chunk) -> None:
     said: JsonObject = {"chunk": chunk.kind, "text": chunk.text, "data": chunk.data}
-    _print(json.dumps({name: each for name, each in said.items() if each}))
+    print_json(json.dumps({name: each for name, each in said.items() if each}) + "\n")
 
 
-def _print_text(chunk: Chunk) -> None:
+def _show(chunk: Chunk) -> None:
     """What it does on the way goes to stderr: stdout is for its answer."""
     if chunk.kind in (ChunkKind.TOOL_START, ChunkKind.NOTICE):
         what = "uses" if chunk.kind == ChunkKind.TOOL_START else "says"
@@ -198,11 +211,6 @@ def _print_text(chunk: Chunk) -> None:
 
 def _print_response(response: AgentResponse, *, as_json: bool) -> None:
     if as_json:
-        _print(json.dumps({"response": asdict(response)}))
+        print_json(json.dumps({"response": asdict(response)}) + "\n")
     else:
-        _print(message(response.content or "", MAX_ANSWER))
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+        print_text(message(response.content or "", MAX_ANSWER) + "\n")

@@ -5,12 +5,15 @@ and `abp-bridge agents` in front of one.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.agents import AGENTS, LIMIT, install, user
-from support.harness import run
+from support.harness import PATIENCE, run
 
 from abp_bridge.agents.acp import AcpAgent
 from abp_bridge.agents.cli import CliAgent
@@ -147,3 +150,19 @@ def test_a_model_is_named_by_its_kind(path: Path) -> None:
         make_agent("cli:clade", str(path))
     with pytest.raises(AgentError, match="'claude' is no model: write cli:NAME, acp:COMMAND"):
         make_agent("claude", str(path))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape", "ascii:strict"])
+def test_what_is_no_text_is_sent_to_nobody(path: Path, encoding: str) -> None:
+    words = [sys.executable, "-m", "abp_bridge", "agents", "cli:claude", "--ask", "-"]
+    ended = subprocess.run(
+        words,
+        input=b"a\xffb",
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    name = encoding.partition(":")[0].encode()
+    assert ended.stderr == b"abp-bridge agents: what it is sent is no text in %b\n" % name

@@ -603,11 +603,21 @@ def test_the_list_says_which_providers_can_be_had_and_loads_none(
     assert not any(name in listed.stderr for name in ("pydantic", "httpx2", "google.genai", KEY))
 
 
-def test_one_is_tried_from_a_shell() -> None:
-    def answer(request: Request) -> Reply:
-        return Reply(WIRES["address"].stream(), "text/event-stream")
+def greet(request: Request) -> Reply:
+    return Reply(WIRES["address"].stream(), "text/event-stream")
 
-    with serving(answer) as url:
+
+def test_an_answer_that_stdout_lacks_letters_for_is_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii:strict")
+    with serving(greet) as url:
+        tried = run("agents", f"{url}/v1#m", "--ask", "Hello")
+    assert (tried.returncode, tried.stdout, tried.stderr) == (0, "Gr\\xfc\\xdfe\n", "")
+
+
+def test_one_is_tried_from_a_shell() -> None:
+    with serving(greet) as url:
         tried = run("agents", f"{url}/v1#m", "--ask", "Hello")
     assert (tried.returncode, tried.stdout, tried.stderr) == (0, "Grüße\n", "")
     kept = run("agents", "openai:m", "--ask", "Hello", "--resume", "one")
