@@ -141,8 +141,14 @@ def read_values(
         if given is None:
             given = _read_variable(environ, row)
         if given is not None:
-            found[name] = given
+            found[name] = _expand_home(given) if row.path else given
     return found
+
+
+def _expand_home(paths: str | Iterable[str]) -> str | tuple[str, ...]:
+    if isinstance(paths, str):
+        return os.path.expanduser(paths)
+    return tuple(map(os.path.expanduser, paths))
 
 
 def _read_variable(environ: Mapping[str, str], row: Setting) -> Any:

@@ -42,6 +42,7 @@ ROWS: Mapping[str, Setting] = {
     "output_dir": Setting(
         variable="ABP_OUTPUT_DIR",
         flag="--output-dir",
+        path=True,
         commands=TRYING,
         metavar="DIR",
         shown="a temporary folder that goes when the session ends",
@@ -51,6 +52,7 @@ ROWS: Mapping[str, Setting] = {
     ),
     "tool_cache": Setting(
         variable="ABP_TOOL_CACHE",
+        path=True,
         read=read_tool_cache,
         shown="`abp-bridge` in the folder for your caches",
         private=True,
@@ -69,6 +71,7 @@ ROWS: Mapping[str, Setting] = {
     ),
     "chrome": Setting(
         variable="ABP_CHROME",
+        path=True,
         shown="found by itself",
         private=True,
         help="the browser to use",
@@ -81,6 +84,7 @@ ROWS: Mapping[str, Setting] = {
     "profile": Setting(
         variable="ABP_PROFILE",
         flag="--profile",
+        path=True,
         commands=(*TRYING, "check", "login"),
         metavar="DIR",
         shown="an empty one each time; `login` has one among your data",

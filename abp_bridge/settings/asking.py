@@ -73,6 +73,7 @@ ROWS: Mapping[str, Setting] = {
     "tty": Setting(
         variable="ABP_TTY",
         flag="--tty",
+        path=True,
         commands=ASKING,
         metavar="DEVICE",
         group=_WHO,
@@ -82,6 +83,7 @@ ROWS: Mapping[str, Setting] = {
     "answers": Setting(
         variable="ABP_ANSWERS",
         flag="--answers",
+        path=True,
         commands=ASKING,
         metavar="FILE",
         group=_WHO,
@@ -168,6 +170,7 @@ ROWS: Mapping[str, Setting] = {
     "roots": Setting(
         variable="ABP_ROOTS",
         flag="--root",
+        path=True,
         commands=(*ASKING, "try", "check"),
         metavar="DIR",
         read=read_list(os.pathsep),

@@ -14,6 +14,7 @@ ROWS: Mapping[str, Setting] = {
     "audit": Setting(
         variable="ABP_AUDIT",
         flag="--audit",
+        path=True,
         commands=PROXIED,
         metavar="FILE",
         private=True,
@@ -22,6 +23,7 @@ ROWS: Mapping[str, Setting] = {
     "record": Setting(
         variable="ABP_RECORD",
         flag="--record",
+        path=True,
         commands=(*PROXIED, "try"),
         metavar="FILE",
         private=True,
@@ -44,6 +46,7 @@ ROWS: Mapping[str, Setting] = {
     "log_file": Setting(
         variable="ABP_LOG_FILE",
         flag="--log-file",
+        path=True,
         commands=ALL,
         metavar="FILE",
         group=_LOG,

@@ -39,6 +39,8 @@ class Setting:
             environment, unless a unit is given.
         zero: No time at all makes sense for it.
         separator: What stands between several values in the environment.
+        path: It names a file or a folder, in which `~` is a home, as in a shell: hosts start the
+            bridge without one.
         shown: Its default in words, where the value itself says little.
         group: The heading of the flag in the help.
         private: It says where things lie on this machine, or who may come in, and nothing of how
@@ -58,6 +60,7 @@ class Setting:
     duration: bool = False
     zero: bool = False
     separator: str = ""
+    path: bool = False
     shown: str = ""
     group: str = ""
     private: bool = False

@@ -194,6 +194,35 @@ def test_a_flag_overrules_the_environment_even_one_that_is_wrong() -> None:
         read_settings({"ABP_PAGE": "upside down"})
 
 
+def test_a_path_begins_at_home_where_no_shell_has_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hosts give variables as they stand in their files, and no shell reads `--root=~/x`."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    there = str(tmp_path / "x")
+    Path(there).mkdir()
+    paths = {name: row for name, row in TABLE.items() if row.path}
+    made = read_settings({row.variable: "~/x" for row in paths.values()})
+    assert {name: getattr(made, name) for name in paths} == {
+        **dict.fromkeys(paths, there),
+        "roots": (there,),
+    }
+    flags: dict[str, Any] = {**dict.fromkeys(paths, "~/x"), "roots": ["~/x", "/"]}
+    assert read_settings({}, **flags) == dataclasses.replace(made, roots=(there, "/"))
+    assert read_settings({"ABP_TOOL_CACHE": "off"}).tool_cache == "off"
+
+
+def test_what_is_written_to_a_file_at_home_makes_no_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("ABP_LOG_FILE", "~/log")
+    assert run("ask", "confirm", "Go on?", "--timeout", "1ms", cwd=tmp_path).returncode == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["home"]
+    assert (tmp_path / "home/log").exists()
+
+
 def test_every_row_can_be_given_and_says_what_it_is_for() -> None:
     for name, row in TABLE.items():
         assert row.help, name

@@ -49,7 +49,7 @@ def runtime_folders() -> tuple[list[Path], list[str]]:
 
 def _candidates() -> Iterator[Path]:
     if only := os.environ.get("ABP_RUNTIME_DIR"):
-        yield Path(only)
+        yield Path(os.path.expanduser(only))
         return
     user = os.getuid()
     for named in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
