@@ -42,7 +42,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"of 127.0.0.1 (default: {PORT})",
     )
-    option("--pair", action="store_true", help="let one browser more in")
+    option(
+        "--pair",
+        action="store_true",
+        help="let one browser more in; an inbox that runs already has to be ended first",
+    )
     option("--unpair", action="store_true", help="forget all browsers and the history, and end")
     option("--json", action="store_true", help="print what is open now, for scripts, and end")
 
@@ -115,7 +119,8 @@ async def _serve(port: int, pair: bool) -> int:
             try:
                 address = await InboxSite(tasks, kept, invitation).start(port)
             except OSError as problem:
-                complain(describe_failure("the inbox", problem, port, "--port"), "inbox")
+                why = describe_failure("the inbox", problem, port, "--port", fixed=True)
+                complain(f"{why}. An inbox that runs already is ended by Ctrl-C there", "inbox")
                 return FAILED
             print_message(f"your inbox is at {address}/ until Ctrl-C")
             if invitation is not None:

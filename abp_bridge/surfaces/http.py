@@ -143,15 +143,20 @@ class Server:
                 raise
 
 
-def describe_failure(what: str, problem: OSError, port: int, option: str) -> str:
-    """Why `what` cannot be served at `port`, which `option` names; 0 is any that is free."""
+def describe_failure(
+    what: str, problem: OSError, port: int, option: str, *, fixed: bool = False
+) -> str:
+    """Why `what` cannot be served at `port`, which `option` names; 0 is any that is free, unless
+    the address has to be a `fixed` one.
+    """
     if isinstance(problem, TimeoutError):
         return f"{what} did not start in time"
     if not port:
         return f"{what} cannot be served: {problem}"
     return (
         f"{what} cannot be served: port {port} cannot be used ({os.strerror(problem.errno or 0)}):"
-        f" end what uses it, or give another port to {option} (0: any that is free)"
+        f" end what uses it, or give another port to {option}"
+        f"{'' if fixed else ' (0: any that is free)'}"
     )
 
 

@@ -342,6 +342,35 @@ async def test_nobody_else_gets_in() -> None:
             assert (found, kept.home in page) == (wanted, False), (url, headers)
 
 
+def test_what_an_unpaired_browser_is_told_to_do_can_be_done(machine: Machine) -> None:
+    with machine.running():
+        machine.browser.open(machine.desktop.address())
+    inbox, again = f"http://127.0.0.1:{machine.port}/", ["inbox", "--pair", "--port"]
+    with machine.running() as process:
+        told = answer_to(inbox, {})[1]
+        command = f"abp-bridge {' '.join(again)} {machine.port}"
+        assert "End this inbox where it runs (Ctrl-C)" in told
+        assert command in told
+        assert command in answer_to(f"{inbox}go/gone", {})[1]
+        beside = subprocess.run(
+            [*COMMAND, *again, str(machine.port)],
+            env=environment(**machine.env),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert beside.returncode == 1
+        assert "An inbox that runs already is ended by Ctrl-C there" in beside.stderr
+        assert "0: any" not in beside.stderr, "which it does not take"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+    with machine.running("--pair"):
+        another = Browser()
+        another.open(machine.desktop.address())
+        assert "All open questions" in another.page
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 async def test_another_user_gets_in_nowhere(machine: Machine) -> None:
     async with served(None) as inbox, anyio.create_task_group() as tasks:

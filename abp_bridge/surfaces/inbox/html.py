@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 
 SHOWN = 50  # lines of the history
-PAIR, UNPAIR = "abp-bridge inbox --pair", "abp-bridge inbox --unpair"
+UNPAIR = "abp-bridge inbox --unpair"
 
 _TEMPLATES = Templates(Path(__file__).parent / "templates")
 
@@ -106,10 +106,17 @@ def _when(question: OpenQuestion, words: Words) -> Sequence[Markup]:
     return [*said, words.html(f"all.place_{place}", **host)]
 
 
-def entrance_page(words: Words, *, invited: bool, wrong: bool = False) -> str:
-    """The first page: says nothing of what is asked. Takes a code where somebody is `invited`."""
+def pair_command(port: int) -> str:
+    """What starts the inbox at `port` so that one browser more is paired."""
+    return f"abp-bridge inbox --pair --port {port}"
+
+
+def entrance_page(words: Words, port: int, *, invited: bool, wrong: bool = False) -> str:
+    """The first page, at `port`: says nothing of what is asked. Takes a code where somebody is
+    `invited`.
+    """
     heading = words("all.entrance")
-    unpaired = words("all.unpaired_words", command=PAIR)
+    unpaired = words("all.unpaired_words", command=pair_command(port))
     context = {"invited": invited, "wrong": wrong, "unpaired": unpaired}
     return _TEMPLATES.render("entrance", words, heading=heading, **context)
 

@@ -153,7 +153,8 @@ class InboxSite:
         invitation = self._invitation
         invited = invitation is not None and invitation.is_open
         if request.method != "POST":
-            return HTMLResponse(html.entrance_page(readers_words(request), invited=invited))
+            page = html.entrance_page(readers_words(request), self._server.port, invited=invited)
+            return HTMLResponse(page)
         try:
             given = (await read_form(request, files=False)).first("code")
         except http.FormError as why:
@@ -163,8 +164,8 @@ class InboxSite:
         if invitation.take_code(given):
             return self._pair(invitation)
         words = readers_words(request)
-        page = html.entrance_page(words, invited=invitation.is_open, wrong=True)
-        return HTMLResponse(page, 403)
+        port, invited = self._server.port, invitation.is_open
+        return HTMLResponse(html.entrance_page(words, port, invited=invited, wrong=True), 403)
 
     async def _go(self, request: Request) -> Response:
         """A browser that was opened for the person comes, led by a command that others may have
@@ -263,7 +264,7 @@ class InboxSite:
             link = await bridges.find_link(bridge, question, _secret(request), inbox)
         except BridgeError as why:
             words = readers_words(request)
-            said = words(f"all.problem_{why}", command=html.PAIR)
+            said = words(f"all.problem_{why}", command=html.pair_command(self._server.port))
             return HTMLResponse(html.notice_page(words, "all.not_there", said, self._home), 404)
         return RedirectResponse(link, 303)
 
@@ -307,5 +308,6 @@ def _same_user(handle: Handler) -> Handler:
 def _notice(request: HTTPConnection, key: str, status: int, said: str = "") -> Response:
     """The sentences of `key`, or `said` in place of the second, in its reader's language."""
     words = readers_words(request)
-    sentence = words(said or f"{key}_words", command=html.PAIR)
+    _, port = request.scope["server"]
+    sentence = words(said or f"{key}_words", command=html.pair_command(port))
     return HTMLResponse(html.notice_page(words, key, sentence), status)
