@@ -16,6 +16,7 @@ from abp_bridge.core.question import (
     Kind,
     Question,
     read,
+    read_introduced,
     validate_answer,
 )
 
@@ -337,3 +338,11 @@ def test_a_link_is_known_by_the_apps_own_name_of_it_else_by_the_bridges() -> Non
 )
 def test_only_an_apps_own_time_has_a_most(given: float | None, limit: float) -> None:
     assert replace(asked(TEXT), timeout=given).time_limit(7_200.0) == limit
+
+
+@pytest.mark.parametrize(
+    "words", ["> 100 files. Go on?", "Which:\n\n  >= 3 days old\n> 5 MB\n>", "Sure?", ""]
+)
+def test_a_message_is_read_from_behind_who_asks_as_it_was(words: str) -> None:
+    said = replace(asked(TEXT), message=words).introduce("It asks:")
+    assert read_introduced(said.removeprefix("It asks:")) == words
