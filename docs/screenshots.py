@@ -332,6 +332,7 @@ class Camera:
 
     async def look(self, tab: Page, name: str) -> None:
         """One PNG of a state: desktop and phone, light, and the same, dark."""
+        await tab.wait_for_load_state()  # its style is there
         taken = []
         for scheme in ("light", "dark"):
             await tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")
