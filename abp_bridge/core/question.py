@@ -521,9 +521,15 @@ def _whole(text: str) -> int | str:
     """The whole number of at most some 300 digits that is written with a point or an exponent, each
     digit of it; `text` where it is none.
     """
-    from decimal import Decimal  # few questions need it, and it takes time to load
+    from decimal import (
+        Decimal,
+        InvalidOperation,
+    )  # few questions need it, and it takes time to load
 
-    exact = Decimal(text)  # of any exponent without computing it
+    try:
+        exact = Decimal(text)  # of any exponent without computing it
+    except InvalidOperation:  # but for those of twenty digits
+        return text
     return int(exact) if exact == exact.to_integral_value() else text
 
 

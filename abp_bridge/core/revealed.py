@@ -13,7 +13,7 @@ from abp_bridge.core.sanitize import reveal
 
 MAX_NAMES = 1_000  # texts that are known again, the newest
 MAX_NAME = 4_000  # characters of such a text: longer ones are no names and no options
-_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfr])")
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfr])|\ufffd")
 
 
 class Revealed:

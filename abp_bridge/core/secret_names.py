@@ -29,7 +29,7 @@ _CODES = (
     r"|auth|unlock|backup|recovery|(?:\d|four|six|eight) ?digit) ?(?:code|key|pin)s?"
     r"|code (?:that )?(?:we|was|were)?(?: just)? ?(?:sent|texted|mailed|emailed)"
     r"|codes? from (?:your |our |the |an? )?(?:\w+ )?(?:authenticator|sms|text message)"
-    r"|codes? from (?:your|our) e ?mail"
+    r"|codes? from (?:(?:your|our) (?:\w+ )?|the |an? )?e ?mail"
     r"|puk|mnemonics?|security answers?|connection strings?"
     r"|credit ?cards?|card ?numbers?|social security|ssn|iban|jwt"
 )
@@ -99,10 +99,13 @@ _HELD = "".join(
 _COUNTED = re.compile(
     rf"{_HELD}\btokens\Z|(?:max|min|continuation|cancellation|cursor|next) \w*\s?token\Z"
 )
-# "Do not give us your PIN" warns of what it names, up to the end of its clause.
+# "Do not give us your PIN" warns of what it names, up to the end of its clause: a dash, or what is
+# to be done instead.
+_NEXT = r"(?:, |,? (?:and|but|then) )(?:please )?(?:enter|type|give|paste|provide|use)\b"
 _WARNING = re.compile(
     r"\b(?:do not|don['\u2019]t|never) (?:ever )?(?:give|share|enter|include|provide|put|send|type"
-    r"|paste|write|use|tell|disclose|reveal)\b[^.:;!?()\n]{0,200}",
+    rf"|paste|write|use|tell|disclose|reveal)\b"
+    rf"(?:(?! [-\u2013\u2014] |{_NEXT})[^.:;!?()\n]){{0,200}}",
     re.IGNORECASE,
 )
 _HOLDS = rf"(?:{_PHRASES}\w*|\b(?:{_BARE})|\Aclave|{_ENDS_IN}){_AFTER}\Z"
@@ -112,6 +115,7 @@ _SENSITIVE = methodcaller("get", "sensitive")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 # but the vowels of Hindi and Thai are no borders
 _BORDERS = re.compile(r"(?:_|[^\w\u0900-\u097f\u0e00-\u0e7f])+")
+_FIRST_WORD, _LAST_WORD = re.compile(r"\A\S*"), re.compile(r"\S*\Z")
 _JOINTS = re.compile("[_'\u2019-]")
 MAX_BORDER = 200  # characters of a wording at its ends that a name or a title may go on
 MAX_NAME = 200  # characters, from the end, that are searched: time grows with the length
@@ -155,7 +159,9 @@ def is_secret(
         return False
     titles = (str(each.get(word, "")) for _, each in inside for word in ("title", "description"))
     names = (name, *(each for each, _ in inside))
-    return any(map(holds_secret, names)) or asks_for_secret(" ".join((*names, wording, *titles)))
+    # A name is none of the words: "max" is no "max token" with a prompt behind it.
+    lines = (filter(None, each) for each in (names, (wording, *titles)))
+    return any(map(holds_secret, names)) or asks_for_secret("\n".join(map(" ".join, lines)))
 
 
 def gist(words: str) -> str:
@@ -164,10 +170,17 @@ def gist(words: str) -> str:
     """
     if len(words) <= 2 * MAX_BORDER:
         return words
-    found = _find_secret(words)
-    head = words[:MAX_BORDER].rpartition(" ")[0]
-    tail = words[-MAX_BORDER:].partition(" ")[2]
-    return "\n".join(filter(None, (head, found, tail)))
+    if found := _find_secret(words):
+        return found
+    words = _WARNING.sub(" ", words)
+    head, tail = words[:MAX_BORDER], words[-MAX_BORDER:]
+    # cut within a word, or behind one that makes it another ("max tokens"), they may say what the
+    # whole does not
+    head = _LAST_WORD.sub("", head) or head
+    tail = _FIRST_WORD.sub("", tail) or tail
+    while _find_secret(tail):
+        tail = _FIRST_WORD.sub("", tail.lstrip())
+    return f"{head}\n{tail}"
 
 
 def asks_for_secret(words: str) -> bool:

@@ -167,8 +167,8 @@ class Workspace:
 
 
 def _find_page_port() -> int:
-    """A port for the bridge's page, which a fixture's person opens and nothing else: one that the
-    system gives nobody by itself until the bridge listens there.
+    """A port for the bridge's page, which a fixture's person opens and nothing else: one that most
+    systems give nobody by themselves until the bridge listens there.
     """
     for port in random.sample(_PAGE_PORTS, len(_PAGE_PORTS)):
         with suppress(OSError), socket.socket() as tried:

@@ -280,7 +280,7 @@ def read_answers(path: str) -> list[Entry]:
     """
     where = f"the answers file {label(path)}"
     try:
-        with open(path, "rb") as opened:
+        with open(os.path.expanduser(path), "rb") as opened:
             data = opened.read(MAX_FILE + 1)
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem

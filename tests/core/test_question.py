@@ -125,6 +125,11 @@ NOT_READ: dict[str, tuple[Field, Json, str]] = {
     "more than a float holds": (NUMBER, "1e999", 'it must be a number, not "1e999"'),
     "5,000 digits": (INTEGER, "7" * 5_000, f'it must be a whole number, not "{"7" * 56}...'),
     "half a whole number": (INTEGER, "1.5", "it must be a whole number, not 1.5"),
+    "nothing with an endless exponent": (
+        INTEGER,
+        "0e99999999999999999999",
+        'it must be a whole number, not "0e99999999999999999999"',
+    ),
     "next to nothing": (
         INTEGER,
         "1e-99999999",

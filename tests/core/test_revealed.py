@@ -48,7 +48,7 @@ def test_nothing_unseen_is_left_in_any_message(value: JsonValue) -> None:
 
 
 def test_a_text_that_is_written_as_another_is_shown_comes_back_as_itself() -> None:
-    for texts in ([HIDDEN, SHOWN], [SHOWN, HIDDEN]):
+    for texts in ([HIDDEN, SHOWN], [SHOWN, HIDDEN], ["a\ud800", "a\ufffd"]):
         conversation = Revealed()
         first, second = (conversation.outward(each) for each in texts)
         assert first != second

@@ -138,6 +138,11 @@ def test_another_name_is_not_taken_for_one(name: str) -> None:
         "Enter the code from your authenticator app",
         "What is the 2FA code?",
         "The code from our e-mail?",
+        "Enter the code from the email",
+        "The code from your work e-mail?",
+        "Do not use an old one, enter the new password",
+        "Please do not include spaces and type your API key",
+        "Never share this with anyone - enter your PIN",
     ],
 )
 def test_who_is_asked_for_a_secret_is_told(words: str) -> None:
@@ -303,3 +308,22 @@ def test_the_gist_of_a_long_text_is_short_and_has_the_secret_of_its_middle() -> 
     assert len(gist(long)) <= 2 * MAX_BORDER + 1
     assert asks_for_secret(gist(f"{long}Your password? {long}"))
     assert not asks_for_secret(gist(f"{long}Never share your password. {long}"))
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", ""])
+def test_where_a_long_text_is_cut_it_says_nothing_that_the_whole_does_not(blank: str) -> None:
+    warning = "Never share your password, your recovery phrase or any other access key with us"
+    for length in range(MAX_BORDER // 2, MAX_BORDER + 1):
+        end = ("word" + blank) * (length // 5)
+        for words in (f"{end * 3}. {warning}. {end}", f"{end}. {warning}. {end * 3}"):
+            assert not asks_for_secret(gist(words))
+            assert not is_secret("it", {"title": "Name"}, (), gist(words), typed=True)
+    for length in range(MAX_BORDER - 10, MAX_BORDER):
+        assert not asks_for_secret(gist(f"{'word ' * 80}max tokens {'.' * length}"))
+
+
+def test_a_prompt_of_lines_asks_for_a_secret_with_a_title_or_a_description() -> None:
+    lines = gist("Eingabe\n" * 60 + "verification")
+    for word in ("title", "description"):
+        assert is_secret("it", {word: "Code"}, (), lines, typed=True)
+    assert is_secret("max", {}, (), "Token?", typed=True)

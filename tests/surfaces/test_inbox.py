@@ -702,10 +702,12 @@ def test_the_history_begins_with_the_pairing_is_bounded_and_goes_with_it(machine
     assert not list(file.parent.iterdir())
 
 
+@pytest.mark.parametrize("at_home", [False, True])
 def test_what_is_kept_lies_where_its_person_says(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_home: bool
 ) -> None:
-    monkeypatch.setenv("ABP_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ABP_STATE_DIR", "~/state" if at_home else str(tmp_path / "state"))
     pairing.save(Pairing())
     history.add(QUESTION, ANSWER)
     assert len(history.read()) == 1
@@ -737,11 +739,12 @@ async def test_no_app_hides_the_questions_of_others_with_long_ones(machine: Mach
         for number in range(300):
             observe(InputRequestEvent(0.0, replace(flood, id=str(number))))
         with anyio.fail_after(PATIENCE):
-            while not (found := (await bridges.look()).bridges):
-                pass
+            while True:
+                found = (await bridges.look()).bridges
+                if found and found[0].answers:  # a busy machine takes its time
+                    break
         tasks.cancel_scope.cancel()
     (bridge,) = found
-    assert bridge.answers
     assert bridge.questions[0].message == "Name?"
     assert len(bridge.questions) > 100
     assert len(bridge.questions) + bridge.more == 301

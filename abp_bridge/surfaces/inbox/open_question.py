@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_number, as_object, as_text
 from abp_bridge.core.sanitize import label
@@ -63,15 +64,15 @@ def encode(question: OpenQuestion) -> JsonObject:
     return {"id": question.id, **texts, **times}
 
 
-def encode_all(questions: Sequence[OpenQuestion]) -> JsonObject:
-    """As many of them as an answer holds, and how many more there are."""
+def encode_all(questions: Iterable[OpenQuestion], count: int) -> JsonObject:
+    """As many of these `count` questions as an answer holds, and how many more there are."""
     listed, room = [], MAX_ANSWER - _AROUND
-    for encoded in map(encode, questions[:MAX_LISTED]):
+    for encoded in map(encode, islice(questions, MAX_LISTED)):
         room -= len(dump(encoded)) + len(", ")
         if room < 0:
             break
         listed.append(encoded)
-    return {"questions": listed, "more": len(questions) - len(listed)}
+    return {"questions": listed, "more": count - len(listed)}
 
 
 def dump(answer: JsonObject) -> bytes:

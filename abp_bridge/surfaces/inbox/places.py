@@ -66,7 +66,7 @@ def state_folder() -> Path:
         PlaceError: This user has no home.
     """
     if only := os.environ.get("ABP_STATE_DIR"):
-        return Path(only)
+        return Path(os.path.expanduser(only))
     home = os.path.expanduser("~")
     if home == "~":
         raise PlaceError("this user has no home")

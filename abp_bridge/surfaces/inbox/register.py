@@ -134,7 +134,7 @@ class Register:
             case "list":
                 from abp_bridge.surfaces.inbox.open_question import encode_all
 
-                return encode_all([_describe(each) for each in self._open.values()])
+                return encode_all(map(_describe, self._open.values()), len(self._open))
             case "link":
                 return self._link(request, name)
         return {"problem": "unknown"}
