@@ -254,7 +254,8 @@ def _checked(question: Question, attempt: Attempt, answer: Answer) -> Answer:
     """
     if answer.outcome is Outcome.ACCEPTED:
         empty = {each.name: each.empty for each in question.fields if each.empty is not MISSING}
-        answer = replace(answer, content={**empty, **answer.content})
+        if empty:
+            answer = replace(answer, content={**empty, **answer.content})
     named = {"notAsked": attempt.left_out, "notChangeable": attempt.kept}
     told: JsonObject = {word: list(names) for word, names in named.items() if names}
     if not told:

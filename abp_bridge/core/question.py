@@ -521,10 +521,8 @@ def _whole(text: str) -> int | str:
     """The whole number of at most some 300 digits that is written with a point or an exponent, each
     digit of it; `text` where it is none.
     """
-    from decimal import (
-        Decimal,
-        InvalidOperation,
-    )  # few questions need it, and it takes time to load
+    # Few questions need it, and it takes time to load.
+    from decimal import Decimal, InvalidOperation
 
     try:
         exact = Decimal(text)  # of any exponent without computing it
@@ -592,8 +590,9 @@ def _read_json(asked: Field, sent: JsonValue) -> JsonValue:
         value = json_text.parse(sent)
     except ValueError:
         return sent
-    sent_fits, value_fits = (schemas.is_valid(each, asked.schema) for each in (sent, value))
-    return sent if sent_fits and not value_fits else value
+    if schemas.is_valid(sent, asked.schema) and not schemas.is_valid(value, asked.schema):
+        return sent
+    return value
 
 
 def _read_list(asked: Field, sent: JsonValue) -> JsonValue:

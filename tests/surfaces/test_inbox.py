@@ -763,6 +763,18 @@ async def test_a_bridge_that_asks_nothing_is_not_there(machine: Machine) -> None
     assert not list(machine.runtime.iterdir())
 
 
+async def test_a_bridge_that_ends_as_it_begins_to_be_found_leaves_nothing_behind(
+    machine: Machine,
+) -> None:
+    for turns in range(1, 150):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(endpoint.serve, lambda request, name: {}, print)
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+        assert not list(machine.runtime.iterdir()), turns
+
+
 async def test_a_wait_that_is_cancelled_as_something_comes_leaves_no_error(tmp_path: Path) -> None:
     """What is left in the event loop fails this test by its runner."""
     loop = asyncio.get_running_loop()

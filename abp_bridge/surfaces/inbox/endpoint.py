@@ -7,14 +7,17 @@ Whoever may connect is told what is open. A link is given to nobody but a browse
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import anyio
-from anyio.abc import SocketStream
+from anyio.abc import SocketListener, SocketStream
 
 from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.rpc.private_files import PlaceError
+from abp_bridge.rpc.streams import listen
 from abp_bridge.surfaces.inbox import unix_peer
 from abp_bridge.surfaces.inbox.open_question import dump
 from abp_bridge.surfaces.inbox.places import remove, runtime_folder, socket_path
@@ -34,21 +37,36 @@ async def serve(answer: Answer, on_problem: Callable[[str], None]) -> None:
     """
     try:
         path = socket_path(runtime_folder())
-        hidden = path.with_name(f".{path.name}")
-        # It gets its name when it listens: one that does not is taken for a dead bridge's.
-        listener = await anyio.create_unix_listener(hidden, mode=0o600)
-        hidden.rename(path)
+        listening = _listen(path)
     except (PlaceError, OSError) as problem:
         logger.warning("no inbox finds this bridge: %s", problem)
         on_problem(str(problem))
         return
     try:
+        listener = await SocketListener.from_socket(listening)
         async with listener, anyio.create_task_group() as tasks:
             while True:
                 await unix_peer.wait_readable(listener)
                 tasks.start_soon(_attend, answer, path.name, await listener.accept())
     finally:
+        listening.close()
         remove(path)
+
+
+def _listen(path: Path) -> socket.socket:
+    """A socket there for this user alone. Raises OSError."""
+    # It gets its name when it listens: one that does not is taken for a dead bridge's.
+    hidden = path.with_name(f".{path.name}")
+    remove(hidden)
+    listening = listen(str(hidden))  # at once: anyio, when it is cancelled, leaves it there
+    try:
+        hidden.chmod(0o600)
+        hidden.rename(path)
+    except OSError:
+        listening.close()
+        remove(hidden)
+        raise
+    return listening
 
 
 async def _attend(answer: Answer, name: str, stream: SocketStream) -> None:
