@@ -98,8 +98,11 @@ def find_layout(host: SetupHost, value: JsonValue, *, agents: bool = False) -> L
 def list_servers(host: SetupHost, value: JsonValue, *, agents: bool = False) -> list[Server]:
     """The servers, or the agents, of a file that says `value`; what is no entry is left out."""
     layout = find_layout(host, value, agents=agents)
-    if layout is None:
-        return []
+    return [] if layout is None else list_entries(layout, value)
+
+
+def list_entries(layout: Layout, value: JsonValue) -> list[Server]:
+    """What a file that says `value` has there; what is no entry is left out."""
     entries = as_object(find(value, layout.key))
     return [
         read_server(layout, name, entry)

@@ -110,14 +110,17 @@ class SetupHost:
         project: Its file in a folder of a project; None where it has none.
         layouts: Where its servers are; the last one that its file has, else the first.
         agents: Where the ACP agents are that it starts.
+        local: The member of its person's file with what is for one folder alone, by that folder's
+            path; empty where it has none.
         patience: After how many seconds it gives a call up once our entry is there, its person's
             time included; None where nobody has measured that.
         tells_patience: The bridge is to be told of `patience`: by itself it goes by less.
         asks: It shows its person what a server asks.
         environment: What of its environment a server gets.
         on_desktop: It is started from a desktop, with the bare PATH of that.
-        add: Its command that adds a server for this person, followed by the name and the entry as
-            JSON: it rewrites its file while it runs, so nobody else may.
+        add: Its command that adds a server, followed by the name and the entry as JSON: it rewrites
+            its file while it runs, so nobody else may. `{scope}` is `user`, or `local` for one
+            folder alone.
         remove: Its command that removes one, followed by the name.
         verify: Its command that shows our server, or whether it starts.
         verify_reach: How far that goes: it reads the entry, starts the server, or begins a session
@@ -135,6 +138,7 @@ class SetupHost:
     project: Files | None = None
     layouts: tuple[Layout, ...] = ()
     agents: Layout | None = None
+    local: tuple[str, ...] = ()
     patience: float | None = None
     tells_patience: bool = False
     asks: bool = False
@@ -277,11 +281,12 @@ _ROWS = (
         user=_everywhere(("$CLAUDE_CONFIG_DIR", "~"), ".claude.json"),
         project=_in_project(".", ".mcp.json"),
         layouts=(Layout(_SERVERS, Shape(fixed=_STDIO, timeout=("timeout",))),),
+        local=("projects",),
         patience=PATIENCE,
         asks=True,
         environment="whole",
-        add=("claude", "mcp", "add-json", "--scope", "user"),
-        remove=("claude", "mcp", "remove", "--scope", "user"),
+        add=("claude", "mcp", "add-json", "--scope", "{scope}"),
+        remove=("claude", "mcp", "remove", "--scope", "{scope}"),
         verify=("claude", "mcp", "list"),
         client="claude-code",
         traps=(

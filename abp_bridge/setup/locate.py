@@ -10,14 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from abp_bridge.setup.entries import Server, list_servers
+from abp_bridge.core.json_value import JsonValue
+from abp_bridge.setup.entries import Server, find_layout, list_entries, list_servers
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import is_there, read_content
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, LimitError
-from abp_bridge.setup.hosts import Files, SetupHost
+from abp_bridge.setup.hosts import Files, Layout, SetupHost
 
-Scope = Literal["user", "project"]
+# `local`: in this person's file, for one folder alone
+Scope = Literal["user", "project", "local"]
+MAX_LINK = 4096  # bytes of the files by which a repository's other folder names it
 
 
 def _working_folder() -> Path:
@@ -106,6 +109,47 @@ def _expand(template: str, machine: Machine) -> Path | None:
     return found[0] if found else None
 
 
+def local_layout(host: SetupHost, value: JsonValue, machine: Machine) -> Layout | None:
+    """Where its person's file, which says `value`, has what is for the machine's folder alone; None
+    where the host has no such.
+    """
+    usual = find_layout(host, value)
+    if usual is None or not host.local:
+        return None
+    folder = str(repository_folder(machine.folder.absolute()))
+    return Layout((*host.local, folder, *usual.key), usual.shape)
+
+
+def repository_folder(folder: Path) -> Path:
+    """The folder of the repository that `folder` is in, for a worktree that of the main one;
+    `folder` itself where it is in none.
+    """
+    for each in (folder, *folder.parents):
+        if os.path.isdir(each / ".git"):
+            return each
+        if os.path.isfile(each / ".git"):
+            return _main_folder(each) or each
+    return folder
+
+
+def _main_folder(worktree: Path) -> Path | None:
+    """Where the repository is that this is a worktree of; None where it is none, or that has no
+    folder.
+    """
+    try:
+        kept = worktree / _read_link(worktree / ".git").removeprefix("gitdir: ")
+        shared = (kept / _read_link(kept / "commondir")).resolve()
+    except (OSError, ValueError):
+        return None
+    return shared.parent if shared.name == ".git" else None
+
+
+def _read_link(file: Path) -> str:
+    """Raises OSError, or ValueError where it is no text."""
+    with file.open("rb") as opened:
+        return os.fsdecode(opened.read(MAX_LINK).strip())
+
+
 def parse(host: SetupHost, file: Path, content: bytes) -> Document:
     """A file's content. Raises SetupError, where a person has to mend it first."""
     with understanding(file):
@@ -131,9 +175,14 @@ def understanding(file: Path) -> Iterator[None]:
 def servers_of(
     host: SetupHost, scope: Scope, machine: Machine, *, agents: bool = False
 ) -> tuple[Path | None, list[Server]]:
-    """The file of a host and the servers, or the agents, in it. Raises SetupError."""
+    """The file of a host and the servers, or the agents, in it: with a person's those for the
+    machine's folder alone, too. Raises SetupError.
+    """
     file = locate(host, scope, machine)
     content = None if file is None else read_content(file)
     if file is None or content is None:
         return file, []
-    return file, list_servers(host, parse(host, file, content).value, agents=agents)
+    value = parse(host, file, content).value
+    found = list_servers(host, value, agents=agents)
+    local = None if agents or scope == "project" else local_layout(host, value, machine)
+    return file, found if local is None else [*found, *list_entries(local, value)]

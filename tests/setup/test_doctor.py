@@ -377,6 +377,16 @@ PLANTED = (
     ),
     Planted(
         "disabled here",
+        "claude",
+        {
+            ".git/HEAD": "",
+            CLAUDE: '{"projects": {"HOME": {"mcpServers": {"abp": '
+            f'{_ENTRY}}}, "disabledMcpServers": ["abp"]}}}}}}',
+        },
+        "disabledMcpServers",
+    ),
+    Planted(
+        "disabled here",
         "gemini",
         {
             GEMINI: _SERVERS,

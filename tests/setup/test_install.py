@@ -13,6 +13,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.screen import ENTER, Screen
@@ -21,6 +22,7 @@ from abp_bridge.cli.install import entry as install
 from abp_bridge.cli.install import run as install_command
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.main import main
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.setup.entries import Launch, own_arguments, wrapped_command
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import BACKUP, read
@@ -1097,6 +1099,81 @@ def test_claude_code_writes_its_file_with_consent(
     program.write_text("#!/bin/sh\n")
     code, said = bridge("install", "claude", "--yes")
     assert (code, 'ended well, but "abp"' in said) == (2, True)
+
+
+# Claude Code's own command, which keeps what is for one folder by the folder of its repository.
+CLAUDE_LOCAL = """#!{python}
+import json, pathlib, sys
+_, verb, _, scope, name, *entry = sys.argv[1:]
+file = pathlib.Path.home() / ".claude.json"
+value = json.loads(file.read_text())
+servers = (value if scope == "user" else value["projects"]["{folder}"])["mcpServers"]
+if verb == "remove":
+    del servers[name]
+else:
+    assert name not in servers
+    servers[name] = json.loads(entry[0])
+file.write_text(json.dumps(value))
+"""
+DOCS: JsonObject = {"type": "stdio", "command": "npx", "args": ["docs"], "env": {}}
+
+
+def test_what_claude_code_has_for_one_folder_is_put_behind_us_there(
+    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `claude mcp add` has it where no scope is said."""
+    shop = home / "shop"
+    (shop / ".git").mkdir(parents=True)
+    (shop / "in").mkdir()
+    everywhere = {"docs": {**DOCS, "args": ["all"]}, "far": {"url": "https://x.y"}}
+    before = {"mcpServers": everywhere, "projects": {str(shop): {"mcpServers": {"docs": DOCS}}}}
+    file = write(home / ".claude.json", json.dumps(before))
+    text = CLAUDE_LOCAL.replace("{python}", sys.executable).replace("{folder}", str(shop))
+    program = write(home / "bin/claude", text)
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.chdir(shop / "in")
+
+    def there(value: Any) -> tuple[Any, Any]:
+        return value["mcpServers"], value["projects"][str(shop)]["mcpServers"]["docs"]["args"]
+
+    code, said = bridge("install", "claude", "--wrap", "docs", "--yes")
+    assert code == 0
+    assert "claude mcp remove --scope local docs\n" in said
+    assert "claude mcp add-json --scope local docs " in said
+    assert f'"docs" is for {shop} alone, in {file}.' in said
+    assert 'Another "docs" is for all folders: change that from another folder.' in said
+    assert there(json.loads(file.read_text())) == (everywhere, ["mcp", "--", "npx", "docs"])
+    assert "(has docs" in bridge("install", "--list")[1]
+    assert "abp-bridge uninstall claude --wrap docs" in bridge("uninstall", "claude")[1]
+    assert "--scope local docs" in bridge("install", "claude", "--wrap", "docs", "--print")[1]
+    assert bridge("install", "claude", "--wrap", "doc")[1].endswith("is 'docs' meant?\n")
+    assert bridge("uninstall", "claude", "--wrap", "docs", "--yes")[0] == 0
+    assert there(json.loads(file.read_text())) == (everywhere, ["docs"])
+    monkeypatch.chdir(home)
+    assert bridge("install", "claude", "--wrap", "docs", "--yes")[0] == 0
+    assert there(json.loads(file.read_text()))[0]["docs"]["args"] == ["mcp", "--", "npx", "all"]
+
+
+def test_our_own_entry_that_claude_code_has_for_one_folder_is_the_one_that_is_meant_there(
+    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = {"command": "/gone/abp-bridge", "args": ["serve"]}
+    before = {"mcpServers": {}, "projects": {str(home): {"mcpServers": {"abp": ours}}}}
+    file = write(home / ".claude.json", json.dumps(before))
+    text = CLAUDE_LOCAL.replace("{python}", sys.executable).replace("{folder}", str(home))
+    program = write(home / "bin/claude", text)
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    assert bridge("install", "claude", "--app", "demo", "--yes")[0] == 0
+    local = json.loads(file.read_text())["projects"][str(home)]["mcpServers"]["abp"]
+    assert (local["command"], local["args"][:3]) == (OURS[0], ["serve", "--app", "demo"])
+    code, said = bridge("uninstall", "claude", "--yes")
+    assert (code, f'"abp" is for {home} alone' in said) == (0, True)
+    assert json.loads(file.read_text()) == {
+        "mcpServers": {},
+        "projects": {str(home): {"mcpServers": {}}},
+    }
 
 
 # It has no room for an entry of this kind.

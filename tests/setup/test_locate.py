@@ -10,7 +10,7 @@ from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.entries import Launch, find_layout, own_arguments, wrapped_command
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.hosts import HOSTS
-from abp_bridge.setup.locate import Machine, locate, servers_of
+from abp_bridge.setup.locate import Machine, locate, repository_folder, servers_of
 
 LINUX = {
     "codex": ".codex/config.toml",
@@ -118,6 +118,50 @@ def test_servers_are_listed_with_what_they_start(tmp_path: Path) -> None:
     assert abp.launch == Launch("/x/abp-bridge", ("serve",), {"A": "b"})
     assert abp.own == ("serve",)
     assert (far.launch, far.own, far.enabled) == (None, None, False)
+
+
+REPOSITORIES: dict[str, tuple[dict[str, str], str]] = {  # case -> (its files, where it is)
+    "none": ({}, "shop/in"),
+    "a folder": ({"shop/.git/HEAD": ""}, "shop"),
+    "an inner one": ({"shop/.git/HEAD": "", "shop/in/.git/HEAD": ""}, "shop/in"),
+    "a worktree": (
+        {
+            "shop/.git": "gitdir: HERE/main/.git/worktrees/shop\n",
+            "main/.git/worktrees/shop/commondir": "../..\n",
+        },
+        "main",
+    ),
+    "a worktree that is moved with its main one": (
+        {
+            "shop/.git": "gitdir: ../main/.git/worktrees/shop\n",
+            "main/.git/worktrees/shop/commondir": "../..\n",
+        },
+        "main",
+    ),
+    "a worktree of a repository without a folder": (
+        {
+            "shop/.git": "gitdir: HERE/main.git/worktrees/shop\n",
+            "main.git/worktrees/shop/commondir": "../..\n",
+        },
+        "shop",
+    ),
+    "a submodule": (
+        {"shop/.git": "gitdir: ../.git/modules/shop\n", ".git/modules/shop/HEAD": ""},
+        "shop",
+    ),
+    "a link to nowhere": ({"shop/.git": "gitdir: /\0\n"}, "shop"),
+}
+
+
+@pytest.mark.parametrize("case", REPOSITORIES)
+def test_the_folder_of_a_repository_is_that_of_the_main_one(case: str, tmp_path: Path) -> None:
+    files, where = REPOSITORIES[case]
+    folder = tmp_path / "shop/in"
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text.replace("HERE", str(tmp_path)))
+    assert repository_folder(folder) == tmp_path / where
 
 
 def test_a_file_that_is_not_there_has_none(tmp_path: Path) -> None:

@@ -271,8 +271,8 @@ def _propose(
     commands: list[tuple[str, ...]] = []
     if place.by_host and made.is_one:
         if place.find(name) is not None:
-            commands.append((*place.host.remove, name))
-        commands.append((*place.host.add, name, json.dumps(entry)))
+            commands.append((*place.remove, name))
+        commands.append((*place.add, name, json.dumps(entry)))
     return Proposal(place, name, made, entry, tuple(commands), tuple(notes), is_theirs=is_theirs)
 
 
@@ -283,6 +283,8 @@ def _entry_after(place: Place, name: str, made: change.Change) -> JsonValue:
 
 def _notes(place: Place, server: Server | None) -> Iterator[str]:
     """What a person should know of this host, and of what is in its file."""
+    if server is not None:
+        yield from place.local_notes(server.name)
     if server is not None and not server.enabled:
         yield f'"{server.name}" is switched off in this file, which stays so.'
     for path, value, sentence in place.host.warnings:
@@ -317,7 +319,7 @@ def write_snippet(proposal: Proposal, encoding: str) -> str:
     entry = proposal.shown_entry if proposal.is_theirs else proposal.entry
     if place.by_host:
         name = _shell_word(proposal.name, encoding)
-        return f"{shlex.join(place.host.add)} {name} {shlex.quote(json.dumps(entry))}\n"
+        return f"{shlex.join(place.add)} {name} {shlex.quote(json.dumps(entry))}\n"
     alone = Document(b"", place.host.format)
     alone.insert((*place.layout.key, proposal.name), as_object(entry))
     snippet = alone.content.decode()

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abp_bridge.setup.entries import Server, find_layout, read_server
+from abp_bridge.core.json_value import as_object
+from abp_bridge.core.sanitize import label
+from abp_bridge.setup.entries import Server, find_layout, list_entries, read_server
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import ConfigFile, read
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.hosts import HOSTS, Layout, SetupHost, nearest_host
-from abp_bridge.setup.locate import Machine, Scope, locate, parse
+from abp_bridge.setup.formats.text import find
+from abp_bridge.setup.hosts import HOSTS, NAME, Layout, SetupHost, nearest_host
+from abp_bridge.setup.locate import Machine, Scope, local_layout, locate, parse
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +29,8 @@ class Place:
         file: As it was read.
         document: What it says.
         layout: Where the entries are.
-        scope: Whether it is the person's, or a project's.
+        others: Where the same file has more: of the person, or of this folder alone.
+        scope: Whether it is the person's, or a project's, or the person's for this folder alone.
         agents: They are agents: asked for, or the host has nothing else in a file.
         by_host: The host itself has to write it: it does so all the time.
     """
@@ -35,6 +39,7 @@ class Place:
     file: ConfigFile
     document: Document
     layout: Layout
+    others: Layout | None
     scope: Scope
     agents: bool
     by_host: bool
@@ -56,8 +61,33 @@ class Place:
 
     def names(self) -> list[str]:
         """The names of all entries."""
-        entries = self.document.find(self.layout.key)
-        return list(entries) if isinstance(entries, dict) else []
+        keys = (each.key for each in (self.layout, self.others) if each is not None)
+        return [name for key in keys for name in as_object(self.document.find(key))]
+
+    def servers(self) -> list[Server]:
+        """All entries; what is none is left out."""
+        layouts = (each for each in (self.layout, self.others) if each is not None)
+        return [each for one in layouts for each in list_entries(one, self.document.value)]
+
+    def local_notes(self, name: str) -> list[str]:
+        """What a person should know of an entry for this folder alone, a sentence each."""
+        if self.scope != "local":
+            return []
+        shown, folder = label(name), self.layout.key[len(self.host.local)]
+        notes = [f'"{shown}" is for {label(folder, 200)} alone, in {self.file.path}.']
+        if self.others is not None and self.document.find((*self.others.key, name)) is not None:
+            notes.append(f'Another "{shown}" is for all folders: change that from another folder.')
+        return notes
+
+    @property
+    def add(self) -> tuple[str, ...]:
+        """The host's command that adds an entry here (`SetupHost.add`)."""
+        return tuple(word.format(scope=self.scope) for word in self.host.add)
+
+    @property
+    def remove(self) -> tuple[str, ...]:
+        """The host's command that removes one (`SetupHost.remove`)."""
+        return tuple(word.format(scope=self.scope) for word in self.host.remove)
 
 
 def find_host(word: str) -> SetupHost:
@@ -75,7 +105,8 @@ def find_host(word: str) -> SetupHost:
 def find_place(
     options: argparse.Namespace, machine: Machine, *, agents: bool, reads: bool = True
 ) -> Place:
-    """The place that the options name, as if there were no file where none is read. Raises
+    """The place that the options name, as if there were no file where none is read: of a person's
+    file that of this folder alone, where the name is there, as it goes before the other. Raises
     SetupError.
     """
     host = find_host(options.host)
@@ -91,4 +122,10 @@ def find_place(
     document = parse(host, path, file.content or b"")
     layout = find_layout(host, document.value, agents=agents) or usual
     by_host = bool(host.add) and scope == "user" and not options.file
-    return Place(host, file, document, layout, scope, agents, by_host)
+    others = None
+    if not (agents or options.project or options.file):
+        others = local_layout(host, document.value, machine)
+        name = options.wrap or options.name or NAME
+        if others is not None and find(document.value, (*others.key, name)) is not None:
+            layout, others, scope = others, layout, "local"
+    return Place(host, file, document, layout, others, scope, agents, by_host)

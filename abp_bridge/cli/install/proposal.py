@@ -223,7 +223,7 @@ def _put_back(proposal: Proposal) -> str:
     """Have the host take the entry again that it had: what came of that, as a sentence."""
     place, name = proposal.place, proposal.name
     with suppress(SetupError):  # whatever it says: what is there now is looked at
-        _run((*place.host.add, name, json.dumps(proposal.entry_before)), proposal.mask)
+        _run((*place.add, name, json.dumps(proposal.entry_before)), proposal.mask)
     if equal(_entry_now(proposal), proposal.entry_before):
         return f'"{name}" is again what it was'
     try:

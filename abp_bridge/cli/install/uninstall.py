@@ -21,7 +21,7 @@ from abp_bridge.cli.runtime import complain
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.setup import change
-from abp_bridge.setup.entries import additions, find_unwrapped, is_only_wrapped, list_servers
+from abp_bridge.setup.entries import additions, find_unwrapped, is_only_wrapped
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import read_backup
 from abp_bridge.setup.formats.document import Document
@@ -85,8 +85,8 @@ def _uninstall(place: Place, name: str, options: argparse.Namespace) -> Proposal
     made = change.uninstall(place.host.format, before, path, backup)
     restores = made.keeps_backup
     made = keep_originals(place, made, backup)
-    commands = ((*place.host.remove, name),) if place.by_host else ()
-    notes = []
+    commands = ((*place.remove, name),) if place.by_host else ()
+    notes = place.local_notes(name)
     if not made.exact and not commands:
         notes.append("The file has changed since: blanks and line ends may differ from before.")
     if is_behind_us(server) and made.after != backup:
@@ -108,7 +108,7 @@ def _wrapped(place: Place, options: argparse.Namespace) -> Iterator[str]:
     where = ["--agent"] if options.agent else []
     where += ["--project"] if options.project else []
     where += ["--file", options.file] if options.file else []
-    for server in list_servers(place.host, place.document.value, agents=place.agents):
+    for server in place.servers():
         if is_behind_us(server):
             words = ["abp-bridge", "uninstall", place.host.name, "--wrap", server.name, *where]
             yield f'"{label(server.name)}" goes through abp-bridge: {shlex.join(words)}'
@@ -141,14 +141,16 @@ def _unwrap(place: Place, name: str) -> Proposal:
     restores = made.keeps_backup and made.after == backup
     made = keep_originals(place, made, backup)
     entry = Document(made.after or b"", place.host.format).find(server.path)
-    notes = [f"What install may have added stays: {', '.join(made.left)}."] if made.left else []
+    notes = place.local_notes(name)
+    if made.left:
+        notes.append(f"What install may have added stays: {', '.join(made.left)}.")
     if made.keeps_backup and not restores:
         kept = place.file.backup.name
         notes.append(f"What the file was before --wrap stays in {kept}.")
     commands: tuple[tuple[str, ...], ...] = ()
     if place.by_host:
-        add = (*place.host.add, name, json.dumps(entry))
-        commands = ((*place.host.remove, name), add)
+        add = (*place.add, name, json.dumps(entry))
+        commands = ((*place.remove, name), add)
     return Proposal(
         place,
         name,

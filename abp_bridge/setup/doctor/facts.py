@@ -145,6 +145,7 @@ class HostFacts:
         unread: Files with a server of ours in them that this host does not read, and why.
         folders: That of the project, and those above it, from the inmost.
         root: The folder of its repository; the folder itself where there is none.
+        repository: The same, but for a worktree: that of the main one.
         environ: The variables of this terminal.
     """
 
@@ -155,6 +156,7 @@ class HostFacts:
     unread: Sequence[tuple[str, str]] = ()
     folders: Sequence[str] = ()
     root: str = ""
+    repository: str = ""
     environ: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -19,7 +19,14 @@ from abp_bridge.setup.file import ANOTHER, is_there, read_content
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, LimitError, find
 from abp_bridge.setup.hosts import HOSTS, NAME, Files, FormatName, Layout, SetupHost
-from abp_bridge.setup.locate import Machine, locate, possible_files, user_files
+from abp_bridge.setup.locate import (
+    Machine,
+    local_layout,
+    locate,
+    possible_files,
+    repository_folder,
+    user_files,
+)
 
 # host -> its files beside the one with the servers: of this person, and of a project
 _GEMINI = ("$GEMINI_CLI_HOME/.gemini", "~/.gemini")
@@ -74,6 +81,7 @@ def gather(host: SetupHost, machine: Machine) -> HostFacts:
         unread=list(_unread(host, machine, [each.path for each in files])),
         folders=[str(each) for each in above],
         root=str(next((each for each in above if os.path.exists(each / ".git")), folder)),
+        repository=str(repository_folder(folder)),
         environ=machine.environ,
     )
 
@@ -115,10 +123,8 @@ def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entr
         (find_layout(host, value), False, seen.scope),
         (find_layout(host, value, agents=True), True, seen.scope),
     ]
-    if host.name == "claude" and seen.scope == "user":
-        shape = host.layouts[0].shape
-        key = ("projects", str(machine.folder.absolute()), *host.layouts[0].key)
-        layouts.append((Layout(key, shape), False, "local"))
+    if seen.scope == "user":
+        layouts.append((local_layout(host, value, machine), False, "local"))
     for layout, agent, scope in layouts:
         if layout is None:
             continue

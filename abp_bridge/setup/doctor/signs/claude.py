@@ -16,7 +16,7 @@ def _names(facts: HostFacts, name: str) -> set[str]:
     """The names that one of its settings has, wherever it keeps that."""
     user = facts.file("user")
     projects = as_object(as_object(user.value if user else None).get("projects"))
-    places = [*facts.beside.values(), projects.get(facts.folder)]
+    places = [*facts.beside.values(), projects.get(facts.repository)]
     return {each for place in places for each in as_texts(as_object(place).get(name))}
 
 
@@ -44,10 +44,10 @@ def disabled(facts: HostFacts) -> Iterator[str]:
     """Servers that its person switched off in this folder, by /mcp."""
     user = facts.file("user")
     projects = as_object(as_object(user.value if user else None).get("projects"))
-    off = as_texts(as_object(projects.get(facts.folder)).get("disabledMcpServers"))
+    off = as_texts(as_object(projects.get(facts.repository)).get("disabledMcpServers"))
     for entry in facts.entries:
         if user is not None and entry.name in off:
-            where = f"disabledMcpServers of {facts.folder} in {user.path}"
+            where = f"disabledMcpServers of {facts.repository} in {user.path}"
             yield f"{entry.shown} is among {where}: it is not started here."
 
 
