@@ -793,7 +793,7 @@ def test_an_id_in_use_is_not_asked_again(tmp_path: Path) -> None:
         "--answers",
         written(tmp_path, {"action": "silence", "times": "always"}),
     ) as asking:
-        asking.send(confirm(1, "First?", timeout=400), confirm(1, "Again?"))
+        asking.send(confirm(1, "First?", timeout=1_000), confirm(1, "Again?"))
         assert asking.read()["error"]["code"] == -32600
         assert asking.read()["result"]["error"]["code"] == "TIMEOUT"
         assert asking.end() == 1

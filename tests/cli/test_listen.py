@@ -673,7 +673,7 @@ async def test_a_question_that_is_withdrawn_aborts_its_signal(
             " signal.addEventListener('abort', () => resolve(true))) }) }"
         )
         await page.evaluate(FIRST, HELLO)
-        request = {"method": "elicitation/select", "params": SELECT, "timeout": 50}
+        request = {"method": "elicitation/select", "params": SELECT, "timeout": 500}
         done = await page.evaluate(CALL, ["demo.ask", {"request": request}, {}])
         assert done["data"]["error"]["code"] == "TIMEOUT"
         assert await page.evaluate("() => window.withdrawn")

@@ -404,7 +404,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(rules, rules, rules, st.lists(values, min_size=1, max_size=4))
 def test_what_is_written_out_says_the_same(a: Json, b: Json, rule: Json, tried: list[Json]) -> None:
     whole = {**(rule if isinstance(rule, dict) else {}), "$defs": {"a": a, "b": b}}

@@ -342,7 +342,7 @@ def _ruled(inner: JsonStrategy) -> JsonStrategy:
 rules: JsonStrategy = st.recursive(st.booleans() | _ruled(st.booleans()), _ruled, max_leaves=4)
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(rules, values)
 def test_the_verdict_is_jsonschemas(rule: Json, value: Json) -> None:
     Draft202012Validator.check_schema(rule)

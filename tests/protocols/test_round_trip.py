@@ -112,7 +112,7 @@ def answered(question: Question, sent: Mapping[str, Json]) -> tuple[dict[str, Js
     return validate_answer(question, content)
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(asked_fields, st.booleans(), st.sets(st.integers(0, 3)))
 def test_an_answer_survives_the_way(fields: Fields, in_words: bool, skipped: set[int]) -> None:
     question = questioned(fields)

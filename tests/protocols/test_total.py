@@ -204,7 +204,7 @@ DECODERS: dict[str, Callable[[Json], object]] = {
 }
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(anything)
 def test_any_json_is_a_value_or_their_error(raw: Json) -> None:
     for name, decode in DECODERS.items():

@@ -6,6 +6,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import anyio
@@ -222,6 +223,9 @@ def make_llm(
     api: str, transport: httpx2.AsyncBaseTransport | None = None, **more: Json
 ) -> LlmAgent:
     """A model behind that API, whose requests go by `transport`."""
+    speaks = "openai" if api == "address" else api
+    for room in ("models", "providers"):  # the first time takes seconds, which are no turn's
+        import_module(f"pydantic_ai.{room}.{speaks}")
     if api == "address":
         more = {"base_url": "http://127.0.0.1:9/v1", **more}
     return LlmAgent(api, WIRES[api].model, transport=transport, **more)

@@ -451,7 +451,7 @@ def test_two_questions_at_one_terminal_come_one_after_the_other(scene: Scene) ->
 
 
 def test_a_question_that_is_withdrawn_is_taken_off_the_terminal(scene: Scene) -> None:
-    answer = scene.ask("elicitation/input", prompt="Quick?", timeout=700)
+    answer = scene.ask("elicitation/input", prompt="Quick?", timeout=1_500)
     assert answer()["error"]["code"] == "TIMEOUT"
     shown = scene.pane.until("(withdrawn)")
     assert "Enter answers" not in shown

@@ -297,7 +297,9 @@ class _Ending:
         for child in _children(node.pid):  # a browser of which nobody has heard yet
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child, signal.SIGKILL)  # Playwright gives each a group of its own
-        node.kill()
+        # Not its `kill()`, which takes its end from asyncio: that writes of an unknown process.
+        with suppress(ProcessLookupError):
+            os.kill(node.pid, signal.SIGKILL)
         with anyio.move_on_after(KILLED):
             await node.wait()
 

@@ -778,7 +778,7 @@ async def test_a_second_answer_and_an_error_for_nothing_change_nothing() -> None
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
 async def test_a_late_answer_is_none_and_the_question_was_taken_down(capabilities: Json) -> None:
     async with session(capabilities=capabilities) as (person, id):
-        response = await ask(person, id, {**CONFIRM, "timeout": 50})
+        response = await ask(person, id, {**CONFIRM, "timeout": 500})
         assert (response["error"]["code"], response["metadata"]["outcome"]) == (
             "TIMEOUT",
             "timed_out",

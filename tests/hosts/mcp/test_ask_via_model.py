@@ -139,7 +139,7 @@ async def test_a_model_that_only_waits_waits_for_the_answer() -> None:
 
 async def test_a_question_that_nobody_answers_times_out() -> None:
     async with hosted(*ASK) as host:
-        words = await asked(host, "elicitation/input", prompt="Name?", timeout=300)
+        words = await asked(host, "elicitation/input", prompt="Name?", timeout=1_000)
         response = json.loads(
             text(await host.client.call_tool("abp_wait", {"call": named(words, "call")}))
         )

@@ -790,7 +790,7 @@ async def test_a_host_that_never_comes_back_is_a_time_out_and_then_the_end_of_th
 
 
 async def test_an_answer_after_the_apps_own_time_is_none() -> None:
-    arguments = {"capability": "demo.ask", "params": {"request": {**CONFIRM, "timeout": 100}}}
+    arguments = {"capability": "demo.ask", "params": {"request": {**CONFIRM, "timeout": 1_000}}}
     async with modern() as host:
         asked = await call(host, arguments)
         await host.after_it_ended(YES)

@@ -223,7 +223,7 @@ def test_a_question_times_out_and_is_taken_down(asked: Scene, case: str) -> None
     late = partial(asked.hosted.after_it_ended, accepts(**content))
     asked.person.will(late if asked.version == MODERN else None)
     withdrawn = len(asked.hosted.wire.sent("notifications/cancelled"))
-    response = asked.ask(method, timeout=150, **params)
+    response = asked.ask(method, timeout=500, **params)
     assert response["metadata"]["outcome"] == "timed_out"
     if case in DEFAULTED:
         assert response["data"] == {"value": "window"}
