@@ -18,6 +18,8 @@ from abp_bridge.core.near_names import nearest
 # `commented`: JSON with comments, but no comma before a closing bracket
 FormatName = Literal["json", "commented", "jsonc", "toml", "yaml"]
 Unit = Literal["s", "ms"]
+FileScope = Literal["user", "project"]  # whose a file is: a person's, or a project's
+Scope = Literal[FileScope, "local"]  # ... and what a person's has for one folder alone
 # What a server that the host starts gets of its environment: all of it, only the variables that its
 # entry names, or too little to find a browser, or nobody knows how much.
 Environment = Literal["whole", "named", "bare"]

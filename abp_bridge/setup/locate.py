@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.entries import Server, find_layout, list_entries, list_servers
@@ -16,10 +16,8 @@ from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import is_there, read_content
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, LimitError
-from abp_bridge.setup.hosts import Files, Layout, SetupHost
+from abp_bridge.setup.hosts import Files, FileScope, Layout, SetupHost
 
-# `local`: in this person's file, for one folder alone
-Scope = Literal["user", "project", "local"]
 MAX_LINK = 4096  # bytes of the files by which a repository's other folder names it
 
 
@@ -60,7 +58,7 @@ def _find_home() -> Path:
     raise SetupError("there is no home for your files here: set HOME to its whole path")
 
 
-def locate(host: SetupHost, scope: Scope, machine: Machine) -> Path | None:
+def locate(host: SetupHost, scope: FileScope, machine: Machine) -> Path | None:
     """The file of a host, which may be missing yet; None where it has none of this scope here."""
     if scope == "project":
         return None if host.project is None else _project_file(host.project, machine.folder)
@@ -121,31 +119,43 @@ def local_layout(host: SetupHost, value: JsonValue, machine: Machine) -> Layout 
 
 
 def repository_folder(folder: Path) -> Path:
-    """The folder of the repository that `folder` is in, for a worktree that of the main one;
-    `folder` itself where it is in none.
+    """The folder of the repository that `folder` is in, for a worktree that of the main one, as
+    Claude Code has it; `folder` itself where it is in none.
     """
     for each in (folder, *folder.parents):
         if os.path.isdir(each / ".git"):
             return each
         if os.path.isfile(each / ".git"):
-            return _main_folder(each) or each
+            return _main_folder(each)
     return folder
 
 
-def _main_folder(worktree: Path) -> Path | None:
-    """Where the repository is that this is a worktree of; None where it is none, or that has no
-    folder.
+def _main_folder(worktree: Path) -> Path:
+    """Where the repository is that this is a worktree of, as each of them says of the other; else
+    that itself.
     """
     try:
-        kept = worktree / _read_link(worktree / ".git").removeprefix("gitdir: ")
-        shared = (kept / _read_link(kept / "commondir")).resolve()
+        kept = _join(worktree, _read_link(worktree / ".git").removeprefix("gitdir:").strip())
+        shared = _join(kept, _read_link(kept / "commondir"))
+        back = _join(kept, _read_link(kept / "gitdir"))
     except (OSError, ValueError):
-        return None
-    return shared.parent if shared.name == ".git" else None
+        return worktree
+    is_its_own = os.path.realpath(back) == os.path.join(os.path.realpath(worktree), ".git")
+    if kept.parent != shared / "worktrees" or not is_its_own:
+        return worktree
+    if shared.name == ".git":
+        return shared.parent
+    return worktree if os.path.exists(shared / ".git") else shared  # a bare one has no folder
+
+
+def _join(folder: Path, path: str) -> Path:
+    return Path(os.path.normpath(folder / path))
 
 
 def _read_link(file: Path) -> str:
-    """Raises OSError, or ValueError where it is no text."""
+    """Raises OSError, or ValueError where it is no path."""
+    if not stat.S_ISREG(os.lstat(file).st_mode):
+        raise OSError(f"{file} is no file")
     with file.open("rb") as opened:
         return os.fsdecode(opened.read(MAX_LINK).strip())
 
@@ -173,16 +183,22 @@ def understanding(file: Path) -> Iterator[None]:
 
 
 def servers_of(
-    host: SetupHost, scope: Scope, machine: Machine, *, agents: bool = False
+    host: SetupHost, scope: FileScope, machine: Machine, *, agents: bool = False
 ) -> tuple[Path | None, list[Server]]:
-    """The file of a host and the servers, or the agents, in it: with a person's those for the
-    machine's folder alone, too. Raises SetupError.
-    """
+    """The file of a host and the servers, or the agents, in it. Raises SetupError."""
     file = locate(host, scope, machine)
     content = None if file is None else read_content(file)
     if file is None or content is None:
         return file, []
+    return file, list_servers(host, parse(host, file, content).value, agents=agents)
+
+
+def local_servers_of(host: SetupHost, machine: Machine) -> list[Server]:
+    """The servers that a person's file has for the machine's folder alone. Raises SetupError."""
+    file = locate(host, "user", machine) if host.local else None
+    content = None if file is None else read_content(file)
+    if file is None or content is None:
+        return []
     value = parse(host, file, content).value
-    found = list_servers(host, value, agents=agents)
-    local = None if agents or scope == "project" else local_layout(host, value, machine)
-    return file, found if local is None else [*found, *list_entries(local, value)]
+    layout = local_layout(host, value, machine)
+    return [] if layout is None else list_entries(layout, value)

@@ -28,8 +28,8 @@ from abp_bridge.setup.doctor.proof import judge as judge_proof
 from abp_bridge.setup.doctor.questions import what_can_be_asked
 from abp_bridge.setup.doctor.reach import reach_all
 from abp_bridge.setup.doctor.traps import TRAPS, judge
-from abp_bridge.setup.hosts import HOSTS
-from abp_bridge.setup.locate import Machine, Scope, locate
+from abp_bridge.setup.hosts import HOSTS, FileScope
+from abp_bridge.setup.locate import Machine, locate
 
 Json = Any
 
@@ -464,6 +464,14 @@ def test_a_planted_trap_is_found(row: Planted, home: Path) -> None:
     assert said[row.trap].cure
 
 
+def test_which_of_two_entries_is_for_one_folder_is_said(home: Path) -> None:
+    both = f'{{"mcpServers": {{"abp": {_ENTRY}}}, "projects": {{"HERE": {_SERVERS}}}}}'
+    plant(home, {CLAUDE: both})
+    shown = [each.shown for each in gather(HOSTS["claude"], machine(home)).entries]
+    file = home / CLAUDE
+    assert shown == [f'"abp" of {file}', f'"abp" of {file}, for {home}/here alone']
+
+
 def test_each_trap_that_can_be_seen_is_planted() -> None:
     assert {each.trap for each in PLANTED} == {each.name for each in TRAPS if each.find is not None}
 
@@ -485,7 +493,7 @@ def test_what_install_writes_is_no_trap(
     name: str, project: bool, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, here = HOSTS[name], machine(home, {"DISPLAY": ":7"})
-    scope: Scope = "project" if project else "user"
+    scope: FileScope = "project" if project else "user"
     path = locate(host, scope, here)
     assert path is not None
     options = Namespace(
@@ -675,6 +683,13 @@ def test_doctor_starts_what_hosts_start(tmp_path: Path) -> None:
     failed = {each["check"]: each for each in sections["claude"]}
     assert failed["command"]["failed"]
     assert failed["start"]["verdict"] == "not tried"
+
+
+def test_where_another_has_our_name_for_this_folder_ours_gets_another(tmp_path: Path) -> None:
+    theirs = {"mcpServers": {"abp": {"command": "npx", "args": ["x"]}}}
+    (tmp_path / CLAUDE).write_text(json.dumps({"projects": {str(tmp_path): theirs}}))
+    (entry, *_) = examine(tmp_path, "claude")["claude"]
+    assert entry["cure"].endswith("abp-bridge install claude --name abp-bridge")
 
 
 IN_FULL = "abp-bridge doctor TARGET (as the entry has it)"  # of an address with a key in it

@@ -1141,10 +1141,13 @@ def test_what_claude_code_has_for_one_folder_is_put_behind_us_there(
     assert code == 0
     assert "claude mcp remove --scope local docs\n" in said
     assert "claude mcp add-json --scope local docs " in said
-    assert f'"docs" is for {shop} alone, in {file}.' in said
-    assert 'Another "docs" is for all folders: change that from another folder.' in said
+    assert f"Claude Code itself writes {file}, for {shop} alone:" in said
+    assert f'Done: "docs" is in {file}, for {shop} alone\n' in said
+    assert f'Another "docs", for all folders, stays: change it outside {shop}.' in said
+    again = json.loads(bridge("install", "claude", "--wrap", "docs", "--json")[1])
+    assert (again["folder"], len(again["notes"]) > 0) == (str(shop), True)
     assert there(json.loads(file.read_text())) == (everywhere, ["mcp", "--", "npx", "docs"])
-    assert "(has docs" in bridge("install", "--list")[1]
+    assert "(has docs for this folder alone" in bridge("install", "--list")[1]
     assert "abp-bridge uninstall claude --wrap docs" in bridge("uninstall", "claude")[1]
     assert "--scope local docs" in bridge("install", "claude", "--wrap", "docs", "--print")[1]
     assert bridge("install", "claude", "--wrap", "doc")[1].endswith("is 'docs' meant?\n")
@@ -1153,6 +1156,33 @@ def test_what_claude_code_has_for_one_folder_is_put_behind_us_there(
     monkeypatch.chdir(home)
     assert bridge("install", "claude", "--wrap", "docs", "--yes")[0] == 0
     assert there(json.loads(file.read_text()))[0]["docs"]["args"] == ["mcp", "--", "npx", "all"]
+    monkeypatch.chdir(shop)
+    cure = f"outside {shop}, abp-bridge uninstall claude --wrap docs"
+    assert f'"docs" goes through abp-bridge: {cure}' in bridge("uninstall", "claude")[1]
+
+
+def test_what_claude_code_takes_out_elsewhere_is_not_put_in_its_place(
+    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version has another folder for this one."""
+    folders = {str(home): {"mcpServers": {"docs": DOCS}}}
+    before: Any = {"projects": {**folders, "/b": {"mcpServers": {"docs": {**DOCS, "args": ["b"]}}}}}
+    file = write(home / ".claude.json", json.dumps(before))
+    text = CLAUDE_LOCAL.replace("{python}", sys.executable).replace("{folder}", "/b")
+    program = write(home / "bin/claude", text)
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    for words in (["install", "claude", "--wrap", "docs"], ["uninstall", "claude"]):
+        if words[0] == "uninstall":
+            ours = {"command": "abp-bridge", "args": ["serve"]}
+            for folder in before["projects"].values():
+                folder["mcpServers"] = {"abp": ours}
+            write(file, json.dumps(before))
+        code, said = bridge(*words, "--yes")
+        backup = file.with_name(file.name + BACKUP)
+        assert (code, f"What the file was is in {backup}" in said) == (2, True)
+        assert json.loads(backup.read_text()) == before
+        assert json.loads(file.read_text())["projects"]["/b"]["mcpServers"] == {}
 
 
 def test_our_own_entry_that_claude_code_has_for_one_folder_is_the_one_that_is_meant_there(
@@ -1169,7 +1199,7 @@ def test_our_own_entry_that_claude_code_has_for_one_folder_is_the_one_that_is_me
     local = json.loads(file.read_text())["projects"][str(home)]["mcpServers"]["abp"]
     assert (local["command"], local["args"][:3]) == (OURS[0], ["serve", "--app", "demo"])
     code, said = bridge("uninstall", "claude", "--yes")
-    assert (code, f'"abp" is for {home} alone' in said) == (0, True)
+    assert (code, f'"abp" is not in {file}, for {home} alone' in said) == (0, True)
     assert json.loads(file.read_text()) == {
         "mcpServers": {},
         "projects": {str(home): {"mcpServers": {}}},

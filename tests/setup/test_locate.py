@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -120,28 +121,39 @@ def test_servers_are_listed_with_what_they_start(tmp_path: Path) -> None:
     assert (far.launch, far.own, far.enabled) == (None, None, False)
 
 
+def _worktree(
+    shared: str, *, back: str = "HERE/shop/.git", shared_by: str = "../.."
+) -> dict[str, str]:
+    """The files by which a worktree and its repository know each other."""
+    kept = shared.replace("HERE/", "").replace("../", "") + "/worktrees/shop"
+    return {
+        "shop/.git": f"gitdir: {shared}/worktrees/shop\n",
+        f"{kept}/commondir": f"{shared_by}\n",
+        f"{kept}/gitdir": f"{back}\n",
+    }
+
+
 REPOSITORIES: dict[str, tuple[dict[str, str], str]] = {  # case -> (its files, where it is)
     "none": ({}, "shop/in"),
     "a folder": ({"shop/.git/HEAD": ""}, "shop"),
     "an inner one": ({"shop/.git/HEAD": "", "shop/in/.git/HEAD": ""}, "shop/in"),
-    "a worktree": (
-        {
-            "shop/.git": "gitdir: HERE/main/.git/worktrees/shop\n",
-            "main/.git/worktrees/shop/commondir": "../..\n",
-        },
-        "main",
+    "a worktree": (_worktree("HERE/main/.git"), "main"),
+    "a worktree that names its main one from where it is": (_worktree("../main/.git"), "main"),
+    "a worktree of a repository without a folder": (_worktree("HERE/main.git"), "main.git"),
+    "a worktree of what is none": (
+        {**_worktree("HERE/main.git"), "main.git/.git/HEAD": ""},
+        "shop",
     ),
-    "a worktree that is moved with its main one": (
-        {
-            "shop/.git": "gitdir: ../main/.git/worktrees/shop\n",
-            "main/.git/worktrees/shop/commondir": "../..\n",
-        },
-        "main",
+    "a copy of a worktree": (_worktree("HERE/main/.git", back="HERE/first/.git"), "shop"),
+    "a worktree that is kept elsewhere": (_worktree("HERE/main/.git", shared_by=".."), "shop"),
+    "links without end": (
+        {"shop/.git": "gitdir: loop\n", "shop/loop": "-> loop"},
+        "shop",
     ),
-    "a worktree of a repository without a folder": (
+    "a link in place of a file": (
         {
-            "shop/.git": "gitdir: HERE/main.git/worktrees/shop\n",
-            "main.git/worktrees/shop/commondir": "../..\n",
+            **_worktree("HERE/main/.git"),
+            "main/.git/worktrees/shop/commondir": "-> /dev/zero",
         },
         "shop",
     ),
@@ -160,8 +172,22 @@ def test_the_folder_of_a_repository_is_that_of_the_main_one(case: str, tmp_path:
     folder.mkdir(parents=True)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text.replace("HERE", str(tmp_path)))
+        (tmp_path / name).unlink(missing_ok=True)
+        if text.startswith("-> "):
+            (tmp_path / name).symlink_to(text.removeprefix("-> "))
+        else:
+            (tmp_path / name).write_text(text.replace("HERE", str(tmp_path)))
     assert repository_folder(folder) == tmp_path / where
+
+
+def test_a_repository_that_never_answers_is_not_waited_for(tmp_path: Path) -> None:
+    for name, text in _worktree("HERE/main/.git").items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text.replace("HERE", str(tmp_path)))
+    pipe = tmp_path / "main/.git/worktrees/shop/commondir"
+    pipe.unlink()
+    os.mkfifo(pipe)
+    assert repository_folder(tmp_path / "shop") == tmp_path / "shop"
 
 
 def test_a_file_that_is_not_there_has_none(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ class _Ending:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child, signal.SIGKILL)  # Playwright gives each a group of its own
         # Not its `kill()`, which takes its end from asyncio: that writes of an unknown process.
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(node.pid, signal.SIGKILL)
         with anyio.move_on_after(KILLED):
             await node.wait()

@@ -23,7 +23,6 @@ from abp_bridge.setup.doctor.questions import what_can_be_asked
 from abp_bridge.setup.doctor.reach import findings, reach_all
 from abp_bridge.setup.doctor.start import leave_alone, try_start
 from abp_bridge.setup.doctor.traps import judge
-from abp_bridge.setup.entries import list_servers
 from abp_bridge.setup.hosts import NAME, OTHER_NAME, SetupHost
 from abp_bridge.setup.locate import Machine
 from abp_bridge.surfaces.terminal.rendering import style_for
@@ -188,7 +187,7 @@ def _entries(facts: HostFacts, first: str, *, named: bool) -> Iterator[Finding]:
     """
     for entry in facts.entries:
         what = "agent" if entry.agent else "server"
-        words = f'The {what} "{entry.name}" of {entry.file} is abp-bridge.'
+        words = f'The {what} "{entry.name}" of {entry.place} is abp-bridge.'
         yield Finding("entry", Verdict.WORKS, words)
     if not facts.entries and not any(each.problem or each.obstacle for each in facts.files):
         verdict = Verdict.FAILS if named else Verdict.NOTE
@@ -199,9 +198,7 @@ def _entries(facts: HostFacts, first: str, *, named: bool) -> Iterator[Finding]:
 
 def _other_name(facts: HostFacts) -> str:
     """The option for `install`, where a server of another's has the name of ours."""
-    values = [value for _, value in facts.values()]
-    taken = {each.name for value in values for each in list_servers(facts.host, value)}
-    return f" --name {OTHER_NAME}" if NAME in taken else ""
+    return f" --name {OTHER_NAME}" if NAME in facts.names else ""
 
 
 async def _look_at_app(target: str) -> Section:

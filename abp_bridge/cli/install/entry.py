@@ -69,12 +69,12 @@ def propose_entry(place: Place, options: argparse.Namespace) -> Proposal:
     wanted = make_wanted(place, options, server)
     if server is not None and server.own is None:
         raise SetupError(
-            f'{place.file.path} has a server "{server.name}" already that is not abp-bridge:'
+            f'{place.where} has a server "{server.name}" already that is not abp-bridge:'
             f" choose another --name, or --wrap {server.name} to go before that one"
         )
     if server is not None and is_behind_us(server) and not (options.server or options.agent):
         raise SetupError(
-            f'"{server.name}" in {place.file.path} is a server behind abp-bridge, which would go:'
+            f'"{server.name}" in {place.where} is a server behind abp-bridge, which would go:'
             " choose another --name"
         )
     backup = read_backup(place.file)
@@ -83,7 +83,7 @@ def propose_entry(place: Place, options: argparse.Namespace) -> Proposal:
     notes = [*_notes(place, server)]
     if options.approve and not place.layout.shape.approve:
         notes.append(f"{place.host.title} has no word for --approve in its file: it asks as usual.")
-    if place.scope == "user":
+    if place.scope != "project":
         notes += _relative(options)
     theirs = server is not None and is_behind_us(server)
     return _propose(place, wanted.path[-1], made, notes, is_theirs=theirs)
@@ -198,7 +198,7 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
         again = find_rewrapped(shape, server.own, Launch(own[0], tuple(own[1:])))
         made = change.wrap(place.host.format, place.file.content or b"", server, again, {})
         made = keep_originals(place, made, backup)
-        notes = [*_notes(place, server)] if made.is_one else []
+        notes = [*_notes(place, server)] if made.is_one else [*place.namesakes(server.name)]
         return _propose(place, server.name, made, notes, is_theirs=True)
     if server.launch is not None and is_started_by_another(server.launch.words):
         raise SetupError(f'"{server.name}" goes through abp-bridge already, by its own command')
@@ -208,8 +208,8 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
     if members is None or server.own is not None:
         why = "is abp-bridge itself" if server.own is not None else "has no command"
         raise SetupError(
-            f'"{server.name}" {why}: we are put before a server that the host starts. One at an'
-            " address: give the host 'abp-bridge mcp --url ADDRESS'"
+            f'{place.where}: "{server.name}" {why}: we are put before a server that the host'
+            " starts. One at an address: give the host 'abp-bridge mcp --url ADDRESS'"
         )
     added = additions(place.host, shape, _find_display(place))
     made = change.wrap(place.host.format, place.file.content or b"", server, members, added)
@@ -250,7 +250,7 @@ def find_server(place: Place, name: str) -> Server:
     if server is None:
         names = place.names()
         if name in names:
-            raise SetupError(f'{place.file.path}: "{name}" is empty: it has no command')
+            raise SetupError(f'{place.where}: "{name}" is empty: it has no command')
         near = nearest(name, names, SIMILAR)
         there = (
             f"is {near!r} meant?" if near else f"there are {', '.join(map(label, names)) or 'none'}"
@@ -258,7 +258,7 @@ def find_server(place: Place, name: str) -> Server:
         raise SetupError(f"{place.file.path} has no server {name!r}: {there}")
     if unread := unread_words(place.layout.shape, as_object(server.entry)):
         raise SetupError(
-            f'{place.file.path}: "{server.name}" has arguments that are no list of texts,'
+            f'{place.where}: "{server.name}" has arguments that are no list of texts,'
             f" {label(json.dumps(unread[0]), 80)}: write them as one, or they would be lost"
         )
     return server
@@ -284,7 +284,7 @@ def _entry_after(place: Place, name: str, made: change.Change) -> JsonValue:
 def _notes(place: Place, server: Server | None) -> Iterator[str]:
     """What a person should know of this host, and of what is in its file."""
     if server is not None:
-        yield from place.local_notes(server.name)
+        yield from place.namesakes(server.name)
     if server is not None and not server.enabled:
         yield f'"{server.name}" is switched off in this file, which stays so.'
     for path, value, sentence in place.host.warnings:

@@ -10,8 +10,8 @@ from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import is_there
-from abp_bridge.setup.hosts import HOSTS, SetupHost
-from abp_bridge.setup.locate import Machine, Scope, locate, servers_of
+from abp_bridge.setup.hosts import HOSTS, FileScope, SetupHost
+from abp_bridge.setup.locate import Machine, local_servers_of, locate, servers_of
 
 WIDTH = 15  # of the longest name
 
@@ -32,15 +32,18 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
     """A host, whether its program is here (None where that is not known), its file, and which
     entries of ours are in it.
     """
-    scope: Scope = "user" if host.user else "project"
+    scope: FileScope = "user" if host.user else "project"
     file = locate(host, scope, machine)
     names: list[str] = []
+    local: list[str] = []
     try:
         for agents in (False, True):
             found = servers_of(host, scope, machine, agents=agents)[1]
             names += [label(each.name) for each in found if each.own is not None]
+        local = [label(each.name) for each in local_servers_of(host, machine) if each.own]
         state = "not there yet" if file is None or not is_there(file) else "without abp-bridge"
-        state = f"has {', '.join(names)}" if names else state
+        shown = [*names, *(f"{each} for this folder alone" for each in local)]
+        state = f"has {', '.join(shown)}" if shown else state
     except SetupError as problem:
         state = str(problem)
     here = shutil.which(host.program) is not None if host.program else None
@@ -50,6 +53,7 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
         "file": str(file),
         "project": None if host.project is None else str(locate(host, "project", machine)),
         "ours": names,
+        "oursHere": local,
         "here": here,
         "state": state,
     }

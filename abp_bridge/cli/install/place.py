@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +14,16 @@ from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import ConfigFile, read
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import find
-from abp_bridge.setup.hosts import HOSTS, NAME, Layout, SetupHost, nearest_host
-from abp_bridge.setup.locate import Machine, Scope, local_layout, locate, parse
+from abp_bridge.setup.hosts import (
+    HOSTS,
+    NAME,
+    FileScope,
+    Layout,
+    Scope,
+    SetupHost,
+    nearest_host,
+)
+from abp_bridge.setup.locate import Machine, local_layout, locate, parse
 
 if TYPE_CHECKING:
     import argparse
@@ -55,7 +64,7 @@ class Place:
             return None
         if not isinstance(entry, dict):
             raise SetupError(
-                f'{self.file.path} has something at "{name}" that is no server: take it out first'
+                f'{self.where} has something at "{name}" that is no server: take it out first'
             )
         return read_server(self.layout, name, entry)
 
@@ -69,15 +78,31 @@ class Place:
         layouts = (each for each in (self.layout, self.others) if each is not None)
         return [each for one in layouts for each in list_entries(one, self.document.value)]
 
-    def local_notes(self, name: str) -> list[str]:
-        """What a person should know of an entry for this folder alone, a sentence each."""
-        if self.scope != "local":
-            return []
-        shown, folder = label(name), self.layout.key[len(self.host.local)]
-        notes = [f'"{shown}" is for {label(folder, 200)} alone, in {self.file.path}.']
-        if self.others is not None and self.document.find((*self.others.key, name)) is not None:
-            notes.append(f'Another "{shown}" is for all folders: change that from another folder.')
-        return notes
+    def hidden_in(self, server: Server) -> str:
+        """The folder in which another entry of its name goes before it; empty where none does."""
+        local = self.layout if self.scope == "local" else self.others
+        if local is None or server.path[:-1] == local.key:
+            return ""
+        is_hidden = self.document.find((*local.key, server.name)) is not None
+        return local.key[len(self.host.local)] if is_hidden else ""
+
+    @property
+    def folder(self) -> str:
+        """The folder for which it is alone; empty where it is for all."""
+        return self.layout.key[len(self.host.local)] if self.scope == "local" else ""
+
+    @property
+    def where(self) -> str:
+        """Its file, and for which folder alone it is there."""
+        file = self.file.path
+        return f"{file}, for {label(self.folder, 200)} alone" if self.folder else f"{file}"
+
+    def namesakes(self, name: str) -> Iterator[str]:
+        """What a person should know of another entry of this name, for all folders."""
+        there = self.others.key if self.folder and self.others is not None else None
+        if there is not None and self.document.find((*there, name)) is not None:
+            shown, folder = label(name), label(self.folder, 200)
+            yield f'Another "{shown}", for all folders, stays: change it outside {folder}.'
 
     @property
     def add(self) -> tuple[str, ...]:
@@ -114,18 +139,18 @@ def find_place(
     usual = find_layout(host, {}, agents=agents)
     if usual is None:
         raise SetupError(f"{host.title} starts no agents from a file")
-    scope: Scope = "project" if options.project or not host.user else "user"
-    path = Path(options.file).absolute() if options.file else locate(host, scope, machine)
+    of_file: FileScope = "project" if options.project or not host.user else "user"
+    path = Path(options.file).absolute() if options.file else locate(host, of_file, machine)
     if path is None:
         raise SetupError(f"{host.title} has no file for a project: leave out --project")
     file = read(path) if reads else ConfigFile(path, path, None)
     document = parse(host, path, file.content or b"")
     layout = find_layout(host, document.value, agents=agents) or usual
-    by_host = bool(host.add) and scope == "user" and not options.file
-    others = None
-    if not (agents or options.project or options.file):
-        others = local_layout(host, document.value, machine)
+    is_theirs = of_file == "user" and not options.file
+    by_host = bool(host.add) and is_theirs
+    local = local_layout(host, document.value, machine) if is_theirs and not agents else None
+    if local is not None:
         name = options.wrap or options.name or NAME
-        if others is not None and find(document.value, (*others.key, name)) is not None:
-            layout, others, scope = others, layout, "local"
-    return Place(host, file, document, layout, others, scope, agents, by_host)
+        if find(document.value, (*local.key, name)) is not None:
+            return Place(host, file, document, local, layout, "local", agents, by_host)
+    return Place(host, file, document, layout, local, of_file, agents, by_host)

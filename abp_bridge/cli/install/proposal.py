@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -152,7 +153,7 @@ def _can_make(proposal: Proposal) -> bool:
 def _show(proposal: Proposal) -> Iterator[str]:
     """The change: the commands of the host, or the lines that go and come."""
     if proposal.commands:
-        yield f"{proposal.place.host.title} writes {proposal.place.file.path} itself:"
+        yield f"{proposal.place.host.title} itself writes {proposal.place.where}:"
         for command in proposal.shown_commands:
             yield f"  {shlex.join(command)}"
         return
@@ -194,14 +195,21 @@ def _have_host_write(proposal: Proposal) -> None:
     """
     if not equal(_entry_now(proposal), proposal.entry_before):
         raise SetupError(f"{proposal.place.file.path} has changed meanwhile: run this again")
+    place, name = proposal.place, proposal.name
     first, *others = proposal.commands
-    _run(first, proposal.mask)
+    _run(first, proposal)
+    if others and _entry_now(proposal) is not None:  # another went, which is not ours to replace
+        ran = shlex.join(first[:3])
+        told = f'{ran} ended well, but "{name}" is still in {place.where}'
+        raise SetupError(f"{told}. What the file was {_keep(proposal)}")
     try:
         for command in others:
-            _run(command, proposal.mask)
+            _run(command, proposal)
         _check_made(proposal)
     except SetupError as problem:
         told = f". {_put_back(proposal)}" if others else ""
+        if not others and proposal.entry is None:
+            told = f". What the file was {_keep(proposal)}"
         raise SetupError(f"{problem}{told}") from None
 
 
@@ -216,21 +224,27 @@ def _check_made(proposal: Proposal) -> None:
     ]
     if launches[0] != launches[1]:
         ran = shlex.join(proposal.commands[-1][:3])
-        raise SetupError(f'{ran} ended well, but "{name}" in {place.file.path} is not as wanted')
+        raise SetupError(f'{ran} ended well, but "{name}" in {place.where} is not as wanted')
 
 
 def _put_back(proposal: Proposal) -> str:
     """Have the host take the entry again that it had: what came of that, as a sentence."""
     place, name = proposal.place, proposal.name
     with suppress(SetupError):  # whatever it says: what is there now is looked at
-        _run((*place.add, name, json.dumps(proposal.entry_before)), proposal.mask)
+        _run((*place.add, name, json.dumps(proposal.entry_before)), proposal)
     if equal(_entry_now(proposal), proposal.entry_before):
         return f'"{name}" is again what it was'
+    return f'"{name}" is not what it was: that {_keep(proposal)}'
+
+
+def _keep(proposal: Proposal) -> str:
+    """Keep what the file was before the host wrote it: where that is, as the end of a sentence."""
+    file = proposal.place.file
     try:
-        keep_backup(place.file)
+        keep_backup(file)
     except OSError as problem:
-        return f'"{name}" is not what it was, and no backup can be written: {problem.strerror}'
-    return f'"{name}" is not what it was: that is in {place.file.backup}'
+        return f"is lost, as no backup can be written: {problem.strerror}"
+    return f"is in {file.backup}"
 
 
 def _entry_now(proposal: Proposal) -> JsonValue:
@@ -239,12 +253,14 @@ def _entry_now(proposal: Proposal) -> JsonValue:
     return document.find((*place.layout.key, proposal.name))
 
 
-def _run(command: Sequence[str], mask: Mask) -> None:
+def _run(command: Sequence[str], proposal: Proposal) -> None:
     program = shutil.which(command[0]) or command[0]
+    folder = proposal.place.folder  # where any version of the host means that entry
     try:
         ended = subprocess.run(  # noqa: S603  # what was shown, and agreed to
             [program, *command[1:]],
             check=False,
+            cwd=folder if os.path.isdir(folder) else None,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -255,13 +271,13 @@ def _run(command: Sequence[str], mask: Mask) -> None:
         raise SetupError(f"{command[0]} cannot be run: {problem}") from None
     if ended.returncode:
         lines = message(ended.stderr or ended.stdout).strip().splitlines()
-        said = "\n".join(map(mask.hide, lines))
+        said = "\n".join(map(proposal.mask.hide, lines))
         raise SetupError(f"{shlex.join(command[:3])} ended with {ended.returncode}: {said}")
 
 
 def _tell(proposal: Proposal, status: Status) -> Iterator[str]:
     """What has become of it, and what comes next."""
-    place, path = proposal.place, proposal.place.file.path
+    place, where = proposal.place, proposal.place.where
     if status == "declined":
         yield "Nothing was changed."
     elif status == "shown" and not _can_make(proposal):
@@ -273,7 +289,7 @@ def _tell(proposal: Proposal, status: Status) -> Iterator[str]:
     elif status == "nothing to do":
         there = "is as it should be" if proposal.is_ours else "does not go through abp-bridge"
         there = there if proposal.entry is not None else "is not there"
-        yield f'Nothing to do: "{proposal.name}" {there} in {path}'
+        yield f'Nothing to do: "{proposal.name}" {there} in {where}'
     else:
         yield f"Done: {_done(proposal)}"
     is_new = status == "done" and proposal.entry is not None
@@ -291,9 +307,9 @@ def _tell(proposal: Proposal, status: Status) -> Iterator[str]:
 
 
 def _done(proposal: Proposal) -> str:
-    file, change = proposal.place.file, proposal.change
+    file, change, place = proposal.place.file, proposal.change, proposal.place.where
     where = "is in" if proposal.is_ours else "does not go through abp-bridge any more, in"
-    what = f'"{proposal.name}" {"is not in" if proposal.entry is None else where} {file.path}'
+    what = f'"{proposal.name}" {"is not in" if proposal.entry is None else where} {place}'
     if proposal.commands:
         return what
     if change.after is None:
@@ -320,6 +336,7 @@ def _describe(proposal: Proposal, status: Status) -> JsonObject:
         "host": place.host.name,
         "name": proposal.name,
         "file": str(place.file.path),
+        "folder": place.folder or None,
         "status": status,
         "entry": proposal.shown_entry,
         "diff": [*diff(proposal)] if changed and not proposal.commands else [],

@@ -127,6 +127,8 @@ def run(options: argparse.Namespace) -> int:
         _check(options)
         proposal = _propose(options, machine)
         if options.print:
+            if folder := proposal.place.folder:
+                print_message(f"this is for {folder} alone: run it there")
             if proposal.is_theirs and proposal.shown_entry != proposal.entry:
                 print_message(HIDDEN_HERE)
             sys.stdout.write(write_snippet(proposal, stdout_encoding()))

@@ -80,13 +80,14 @@ def _uninstall(place: Place, name: str, options: argparse.Namespace) -> Proposal
         wrapped = tuple(_wrapped(place, options))
         return Proposal(place, name, change.Change(before, before), None, notes=wrapped)
     if server.own is None:
-        raise SetupError(f'"{name}" in {place.file.path} is not abp-bridge: it stays')
+        more = "".join(f". {each}" for each in place.namesakes(name)).removesuffix(".")
+        raise SetupError(f'"{name}" in {place.where} is not abp-bridge: it stays{more}')
     path, backup = (*place.layout.key, name), read_backup(place.file)
     made = change.uninstall(place.host.format, before, path, backup)
     restores = made.keeps_backup
     made = keep_originals(place, made, backup)
     commands = ((*place.remove, name),) if place.by_host else ()
-    notes = place.local_notes(name)
+    notes = [*place.namesakes(name)]
     if not made.exact and not commands:
         notes.append("The file has changed since: blanks and line ends may differ from before.")
     if is_behind_us(server) and made.after != backup:
@@ -108,10 +109,12 @@ def _wrapped(place: Place, options: argparse.Namespace) -> Iterator[str]:
     where = ["--agent"] if options.agent else []
     where += ["--project"] if options.project else []
     where += ["--file", options.file] if options.file else []
-    for server in place.servers():
-        if is_behind_us(server):
-            words = ["abp-bridge", "uninstall", place.host.name, "--wrap", server.name, *where]
-            yield f'"{label(server.name)}" goes through abp-bridge: {shlex.join(words)}'
+    for server in filter(is_behind_us, place.servers()):
+        words = ["abp-bridge", "uninstall", place.host.name, "--wrap", server.name, *where]
+        cure = shlex.join(words)
+        if hidden := place.hidden_in(server):
+            cure = f"outside {label(hidden, 200)}, {cure}"
+        yield f'"{label(server.name)}" goes through abp-bridge: {cure}'
 
 
 def _unwrap(place: Place, name: str) -> Proposal:
@@ -120,7 +123,8 @@ def _unwrap(place: Place, name: str) -> Proposal:
     members = find_unwrapped(place.layout.shape, server)
     if members is None:
         same = change.Change(before, before)
-        return Proposal(place, name, same, server.entry, is_theirs=True)
+        others = tuple(place.namesakes(name))
+        return Proposal(place, name, same, server.entry, notes=others, is_theirs=True)
     added = additions(place.host, place.layout.shape, {"": ""})
     backup = read_backup(place.file)
     shape = place.layout.shape
@@ -141,7 +145,7 @@ def _unwrap(place: Place, name: str) -> Proposal:
     restores = made.keeps_backup and made.after == backup
     made = keep_originals(place, made, backup)
     entry = Document(made.after or b"", place.host.format).find(server.path)
-    notes = place.local_notes(name)
+    notes = [*place.namesakes(name)]
     if made.left:
         notes.append(f"What install may have added stays: {', '.join(made.left)}.")
     if made.keeps_backup and not restores:

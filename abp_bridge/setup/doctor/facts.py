@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePath
-from typing import Literal
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, walk
 from abp_bridge.core.sanitize import label
 from abp_bridge.setup.entries import Server
-from abp_bridge.setup.hosts import SetupHost, Shape
+from abp_bridge.setup.hosts import FileScope, Scope, SetupHost, Shape
 
-Scope = Literal["user", "project", "local"]
 # What a word of ours ends with, whatever starts it: a script, a module, uvx.
 _OURS = ("abp-bridge", "abp-bridge.exe", "abp_bridge")
 
@@ -31,7 +29,7 @@ class SeenFile:
         exists: It is there.
     """
 
-    scope: Scope
+    scope: FileScope
     path: str
     value: JsonValue = None
     problem: str = ""
@@ -52,7 +50,8 @@ class Entry:
         program: Where its command is on this machine, by the PATH that the host has; None where
             there is none.
         elsewhere: Where it is by the PATH of this terminal; None where there is none.
-        shares_name: Another of this host's has the same name, in another file.
+        shares_name: Another of this host's has the same name, in another file or for other folders.
+        folder: For which it is alone; empty where it is for all.
     """
 
     scope: Scope
@@ -63,11 +62,17 @@ class Entry:
     program: str | None = None
     elsewhere: str | None = None
     shares_name: bool = False
+    folder: str = ""
 
     @property
     def shown(self) -> str:
-        """Its name as people read it, with its file where that alone tells it from another."""
-        return f'"{label(self.name)}"' + (f" of {self.file}" if self.shares_name else "")
+        """Its name as people read it, with its place where that alone tells it from another."""
+        return f'"{label(self.name)}"' + (f" of {self.place}" if self.shares_name else "")
+
+    @property
+    def place(self) -> str:
+        """Its file, and for which folder alone it is there."""
+        return f"{self.file}, for {label(self.folder, 200)} alone" if self.folder else self.file
 
     @property
     def name(self) -> str:
@@ -141,6 +146,7 @@ class HostFacts:
         host: Of whom.
         files: Its files, whether they are there or not.
         entries: Ours in them.
+        names: Of all servers in them.
         beside: Other files of the host, by name, that are there and understood.
         unread: Files with a server of ours in them that this host does not read, and why.
         folders: That of the project, and those above it, from the inmost.
@@ -152,6 +158,7 @@ class HostFacts:
     host: SetupHost
     files: Sequence[SeenFile] = ()
     entries: Sequence[Entry] = ()
+    names: Collection[str] = ()
     beside: Mapping[str, JsonValue] = field(default_factory=dict)
     unread: Sequence[tuple[str, str]] = ()
     folders: Sequence[str] = ()
@@ -164,7 +171,7 @@ class HostFacts:
         """The project's folder; empty where there is none."""
         return self.folders[0] if self.folders else ""
 
-    def file(self, scope: Scope) -> SeenFile | None:
+    def file(self, scope: FileScope) -> SeenFile | None:
         """The one of this scope."""
         return next((each for each in self.files if each.scope == scope), None)
 

@@ -11,14 +11,23 @@ from pathlib import Path
 
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.setup.doctor.environment import host_path
-from abp_bridge.setup.doctor.facts import Entry, HostFacts, Scope, SeenFile, mentions_us
+from abp_bridge.setup.doctor.facts import Entry, HostFacts, SeenFile, mentions_us
 from abp_bridge.setup.doctor.signs.gemini import ENABLEMENT
-from abp_bridge.setup.entries import Server, find_layout, read_server
+from abp_bridge.setup.entries import Server, find_layout, list_entries, list_servers, read_server
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import ANOTHER, is_there, read_content
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, LimitError, find
-from abp_bridge.setup.hosts import HOSTS, NAME, Files, FormatName, Layout, SetupHost
+from abp_bridge.setup.hosts import (
+    HOSTS,
+    NAME,
+    Files,
+    FileScope,
+    FormatName,
+    Layout,
+    Scope,
+    SetupHost,
+)
 from abp_bridge.setup.locate import (
     Machine,
     local_layout,
@@ -28,6 +37,7 @@ from abp_bridge.setup.locate import (
     user_files,
 )
 
+_SCOPES: Sequence[FileScope] = ("user", "project")
 # host -> its files beside the one with the servers: of this person, and of a project
 _GEMINI = ("$GEMINI_CLI_HOME/.gemini", "~/.gemini")
 _BESIDE_USER: Mapping[str, Sequence[Files]] = {
@@ -63,20 +73,22 @@ def find_hosts(machine: Machine) -> list[SetupHost]:
 def gather(host: SetupHost, machine: Machine) -> HostFacts:
     """What there is to see of a host."""
     folder = machine.folder.absolute()
-    files, entries = list[SeenFile](), list[Entry]()
-    for scope in ("user", "project"):
+    files, entries, names = list[SeenFile](), list[Entry](), set[str]()
+    for scope in _SCOPES:
         path = locate(host, scope, machine)
         if path is None or any(each.path == str(path) for each in files):
             continue  # none, or the same: in the person's own folder a project's is theirs
         seen = _read(path, scope, host.format, host)
         files.append(seen)
         entries += _entries(host, seen, machine)
+        names |= _names(host, seen, machine)
     above = (folder, *folder.parents)
     often = Counter(each.name for each in entries)
     return HostFacts(
         host=host,
         files=files,
         entries=[replace(each, shares_name=often[each.name] > 1) for each in entries],
+        names=names,
         beside=_beside(host, machine),
         unread=list(_unread(host, machine, [each.path for each in files])),
         folders=[str(each) for each in above],
@@ -86,7 +98,9 @@ def gather(host: SetupHost, machine: Machine) -> HostFacts:
     )
 
 
-def _read(path: Path, scope: Scope, format: FormatName, host: SetupHost | None = None) -> SeenFile:
+def _read(
+    path: Path, scope: FileScope, format: FormatName, host: SetupHost | None = None
+) -> SeenFile:
     """A file; of the servers of `host`, also whether there is a place for ours."""
     try:
         content = read_content(path)
@@ -116,6 +130,13 @@ def _find_obstacle(document: Document, host: SetupHost) -> str:
     return "" if there is None or isinstance(there, Mapping) else f'"{NAME}" is no object'
 
 
+def _names(host: SetupHost, seen: SeenFile, machine: Machine) -> set[str]:
+    """Of all servers in a file."""
+    found = list_servers(host, seen.value)
+    local = local_layout(host, seen.value, machine) if seen.scope == "user" else None
+    return {each.name for each in (*found, *(list_entries(local, seen.value) if local else ()))}
+
+
 def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entry]:
     """Our entries in a file."""
     value = seen.value
@@ -132,7 +153,9 @@ def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entr
             server = read_server(layout, name, entry)
             if server.own is not None or mentions_us(entry):
                 found = _programs(host, server, machine)
-                yield Entry(scope, seen.path, server, layout.shape, agent, *found)
+                folder = layout.key[len(host.local)] if scope == "local" else ""
+                ours = Entry(scope, seen.path, server, layout.shape, agent, *found)
+                yield replace(ours, folder=folder)
 
 
 def _programs(host: SetupHost, server: Server, machine: Machine) -> tuple[str | None, str | None]:

@@ -181,7 +181,8 @@ TRAPS: tuple[Trap, ...] = (
         "two scopes",
         (),
         _WARNING,
-        "One name stands in two files, and one of them counts.",
+        "One name stands in two files, or in one for all folders and for this one, and one of them"
+        " counts.",
         "Take one out: 'abp-bridge uninstall HOST', with --project for the project's.",
         anywhere.two_scopes,
     ),

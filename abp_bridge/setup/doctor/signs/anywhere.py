@@ -147,7 +147,7 @@ def no_absolute_path(facts: HostFacts) -> Iterator[str]:
     for entry in facts.entries:
         word = entry.words[0] if entry.words else ""
         relative = re.match(r"(?![A-Za-z]:)(\.{1,2}|[^/\\~$]+)[/\\]", word)
-        if entry.scope == "user" and relative:
+        if entry.scope != "project" and relative:
             yield f"{entry.shown} starts {label(word)}, which depends on the folder."
 
 
