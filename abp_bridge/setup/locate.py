@@ -137,10 +137,10 @@ def _main_folder(worktree: Path) -> Path:
     try:
         kept = _join(worktree, _read_link(worktree / ".git").removeprefix("gitdir:").strip())
         shared = _join(kept, _read_link(kept / "commondir"))
-        back = _join(kept, _read_link(kept / "gitdir"))
+        back = os.path.realpath(_join(kept, _read_link(kept / "gitdir")))
     except (OSError, ValueError):
         return worktree
-    is_its_own = os.path.realpath(back) == os.path.join(os.path.realpath(worktree), ".git")
+    is_its_own = back == os.path.join(os.path.realpath(worktree), ".git")
     if kept.parent != shared / "worktrees" or not is_its_own:
         return worktree
     if shared.name == ".git":

@@ -469,7 +469,7 @@ def test_which_of_two_entries_is_for_one_folder_is_said(home: Path) -> None:
     plant(home, {CLAUDE: both})
     shown = [each.shown for each in gather(HOSTS["claude"], machine(home)).entries]
     file = home / CLAUDE
-    assert shown == [f'"abp" of {file}', f'"abp" of {file}, for {home}/here alone']
+    assert shown == [f'"abp" of {file}', f'"abp" of {file} (for {home}/here alone)']
 
 
 def test_each_trap_that_can_be_seen_is_planted() -> None:

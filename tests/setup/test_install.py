@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.peer import PATIENCE
 from support.screen import ENTER, Screen
 
 from abp_bridge.cli.install import entry as install
+from abp_bridge.cli.install import proposal as proposals
 from abp_bridge.cli.install import run as install_command
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.main import main
@@ -52,7 +54,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in list(os.environ):
         if name.startswith(("XDG_", "ABP_")) or name.endswith(("_HOME", "DISPLAY", "AUTHORITY")):
             monkeypatch.delenv(name)
-    for name in ("BROWSER", "DBUS_SESSION_BUS_ADDRESS", "PLAYWRIGHT_BROWSERS_PATH"):
+    for name in (
+        "CLAUDE_CONFIG_DIR",
+        "BROWSER",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "PLAYWRIGHT_BROWSERS_PATH",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("DISPLAY", ":7")
@@ -1141,15 +1148,17 @@ def test_what_claude_code_has_for_one_folder_is_put_behind_us_there(
     assert code == 0
     assert "claude mcp remove --scope local docs\n" in said
     assert "claude mcp add-json --scope local docs " in said
-    assert f"Claude Code itself writes {file}, for {shop} alone:" in said
-    assert f'Done: "docs" is in {file}, for {shop} alone\n' in said
-    assert f'Another "docs", for all folders, stays: change it outside {shop}.' in said
+    assert f"Claude Code itself writes {file} (for {shop} alone):" in said
+    assert f'Done: "docs" is in {file} (for {shop} alone)\n' in said
+    another = 'Another "docs", for all folders, stays: it counts where there is no other'
+    assert another in said
     again = json.loads(bridge("install", "claude", "--wrap", "docs", "--json")[1])
-    assert (again["folder"], len(again["notes"]) > 0) == (str(shop), True)
+    assert (again["folder"], another in again["notes"][0]) == (str(shop), True)
     assert there(json.loads(file.read_text())) == (everywhere, ["mcp", "--", "npx", "docs"])
     assert "(has docs for this folder alone" in bridge("install", "--list")[1]
     assert "abp-bridge uninstall claude --wrap docs" in bridge("uninstall", "claude")[1]
-    assert "--scope local docs" in bridge("install", "claude", "--wrap", "docs", "--print")[1]
+    printed = bridge("install", "claude", "--wrap", "docs", "--print")[1]
+    assert "--scope local docs" in printed
     assert bridge("install", "claude", "--wrap", "doc")[1].endswith("is 'docs' meant?\n")
     assert bridge("uninstall", "claude", "--wrap", "docs", "--yes")[0] == 0
     assert there(json.loads(file.read_text())) == (everywhere, ["docs"])
@@ -1157,8 +1166,28 @@ def test_what_claude_code_has_for_one_folder_is_put_behind_us_there(
     assert bridge("install", "claude", "--wrap", "docs", "--yes")[0] == 0
     assert there(json.loads(file.read_text()))[0]["docs"]["args"] == ["mcp", "--", "npx", "all"]
     monkeypatch.chdir(shop)
-    cure = f"outside {shop}, abp-bridge uninstall claude --wrap docs"
+    cure = "where no other has its name, abp-bridge uninstall claude --wrap docs"
     assert f'"docs" goes through abp-bridge: {cure}' in bridge("uninstall", "claude")[1]
+
+
+def test_what_comes_first_stands_beside_a_command_that_is_printed(home: Path) -> None:
+    (home / ".git").mkdir()
+    servers = {str(home): {"mcpServers": {"docs": {**DOCS, "env": {"TOKEN": "t-123"}}}}}
+    write(home / ".claude.json", json.dumps({"projects": servers}))
+    ended = subprocess.run(
+        [sys.executable, "-m", "abp_bridge", "install", "claude", "--wrap", "docs", "--print"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        cwd=home,
+        check=True,
+    )
+    assert ended.stdout.startswith("claude mcp add-json --scope local docs ")
+    assert ended.stderr.splitlines() == [
+        f"abp-bridge: this is for {home} alone: run it in this folder",
+        "abp-bridge: one of this name is there: claude mcp remove --scope local docs comes first",
+        f"abp-bridge: {install_command.HIDDEN_HERE}",
+    ]
 
 
 def test_what_claude_code_takes_out_elsewhere_is_not_put_in_its_place(
@@ -1180,7 +1209,7 @@ def test_what_claude_code_takes_out_elsewhere_is_not_put_in_its_place(
             write(file, json.dumps(before))
         code, said = bridge(*words, "--yes")
         backup = file.with_name(file.name + BACKUP)
-        assert (code, f"What the file was is in {backup}" in said) == (2, True)
+        assert (code, f"The file as it was before is in {backup}" in said) == (2, True)
         assert json.loads(backup.read_text()) == before
         assert json.loads(file.read_text())["projects"]["/b"]["mcpServers"] == {}
 
@@ -1199,7 +1228,7 @@ def test_our_own_entry_that_claude_code_has_for_one_folder_is_the_one_that_is_me
     local = json.loads(file.read_text())["projects"][str(home)]["mcpServers"]["abp"]
     assert (local["command"], local["args"][:3]) == (OURS[0], ["serve", "--app", "demo"])
     code, said = bridge("uninstall", "claude", "--yes")
-    assert (code, f'"abp" is not in {file}, for {home} alone' in said) == (0, True)
+    assert (code, f'"abp" is not in {file} (for {home} alone)' in said) == (0, True)
     assert json.loads(file.read_text()) == {
         "mcpServers": {},
         "projects": {str(home): {"mcpServers": {}}},
@@ -1226,12 +1255,37 @@ def test_what_claude_code_took_out_is_not_lost(
     assert (code, "ended with 3: no room for" in said, "t-123" in said) == (2, True, False)
     backup = file.with_name(file.name + BACKUP)
     if full == "*":
-        assert f'"docs" is not what it was: that is in {backup}' in said
+        assert f'"docs" is not what it was. The file as it was before is in {backup}' in said
         assert backup.read_text() == before
     else:
         assert '"docs" is again what it was' in said
         assert json.loads(file.read_text()) == json.loads(before)
         assert not backup.exists()
+
+
+@pytest.mark.parametrize(
+    ("does", "kept"),
+    [
+        ("add-json) exec sleep 60 ;;", False),
+        ("""remove) printf '{' > "$HOME/.claude.json" ;;""", True),
+    ],
+    ids=["never ends", "is no JSON"],
+)
+def test_whatever_claude_code_does_what_it_had_is_kept_and_no_secret_is_said(
+    does: str, kept: bool, bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = '{"mcpServers": {"docs": {"command": "npx", "env": {"T": "t-123"}}}}'
+    file = write(home / ".claude.json", before)
+    program = write(home / "bin/claude", CLAUDE.replace('case "$2" in', f'case "$2" in\n{does}'))
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(proposals, "COMMAND_LIMIT", 1.0)
+    code, said = bridge("install", "claude", "--wrap", "docs", "--yes")
+    backup = file.with_name(file.name + BACKUP)
+    told = f'"docs" is not what it was. The file as it was before is in {backup}'
+    told = '"docs" is again what it was' if kept else told
+    assert (code, told in said, "t-123" in said) == (2, True, False)
+    assert json.loads((file if kept else backup).read_text()) == json.loads(before)
 
 
 def test_claude_code_keeps_an_entry_that_changed_while_you_were_asked(

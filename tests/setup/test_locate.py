@@ -153,8 +153,13 @@ REPOSITORIES: dict[str, tuple[dict[str, str], str]] = {  # case -> (its files, w
     "a link in place of a file": (
         {
             **_worktree("HERE/main/.git"),
-            "main/.git/worktrees/shop/commondir": "-> /dev/zero",
+            "main/.git/worktrees/shop/other": "../..\n",
+            "main/.git/worktrees/shop/commondir": "-> other",
         },
+        "shop",
+    ),
+    "a worktree whose way back is no path": (
+        _worktree("HERE/main/.git", back="/\0"),
         "shop",
     ),
     "a submodule": (

@@ -29,8 +29,8 @@ def print_hosts(machine: Machine, *, as_json: bool) -> None:
 
 
 def describe(host: SetupHost, machine: Machine) -> JsonObject:
-    """A host, whether its program is here (None where that is not known), its file, and which
-    entries of ours are in it.
+    """A host, whether its program is here (None where that is not known), its file, which
+    entries of ours are in it, and which for this folder alone.
     """
     scope: FileScope = "user" if host.user else "project"
     file = locate(host, scope, machine)
@@ -40,7 +40,9 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
         for agents in (False, True):
             found = servers_of(host, scope, machine, agents=agents)[1]
             names += [label(each.name) for each in found if each.own is not None]
-        local = [label(each.name) for each in local_servers_of(host, machine) if each.own]
+        local = [
+            label(each.name) for each in local_servers_of(host, machine) if each.own is not None
+        ]
         state = "not there yet" if file is None or not is_there(file) else "without abp-bridge"
         shown = [*names, *(f"{each} for this folder alone" for each in local)]
         state = f"has {', '.join(shown)}" if shown else state
@@ -53,7 +55,7 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
         "file": str(file),
         "project": None if host.project is None else str(locate(host, "project", machine)),
         "ours": names,
-        "oursHere": local,
+        "oursInFolder": local,
         "here": here,
         "state": state,
     }

@@ -71,20 +71,19 @@ class Place:
     def names(self) -> list[str]:
         """The names of all entries."""
         keys = (each.key for each in (self.layout, self.others) if each is not None)
-        return [name for key in keys for name in as_object(self.document.find(key))]
+        return list(dict.fromkeys(x for key in keys for x in as_object(self.document.find(key))))
 
     def servers(self) -> list[Server]:
         """All entries; what is none is left out."""
         layouts = (each for each in (self.layout, self.others) if each is not None)
         return [each for one in layouts for each in list_entries(one, self.document.value)]
 
-    def hidden_in(self, server: Server) -> str:
-        """The folder in which another entry of its name goes before it; empty where none does."""
+    def is_hidden(self, server: Server) -> bool:
+        """Whether another entry of its name goes before it in this folder."""
         local = self.layout if self.scope == "local" else self.others
         if local is None or server.path[:-1] == local.key:
-            return ""
-        is_hidden = self.document.find((*local.key, server.name)) is not None
-        return local.key[len(self.host.local)] if is_hidden else ""
+            return False
+        return self.document.find((*local.key, server.name)) is not None
 
     @property
     def folder(self) -> str:
@@ -95,14 +94,19 @@ class Place:
     def where(self) -> str:
         """Its file, and for which folder alone it is there."""
         file = self.file.path
-        return f"{file}, for {label(self.folder, 200)} alone" if self.folder else f"{file}"
+        return f"{file} (for {label(self.folder, 200)} alone)" if self.folder else f"{file}"
 
-    def namesakes(self, name: str) -> Iterator[str]:
-        """What a person should know of another entry of this name, for all folders."""
+    def namesakes(self, name: str, *, goes: bool = False) -> Iterator[str]:
+        """What a person should know of another entry of this name, for all folders; `goes` says
+        that this one is taken out.
+        """
         there = self.others.key if self.folder and self.others is not None else None
         if there is not None and self.document.find((*there, name)) is not None:
-            shown, folder = label(name), label(self.folder, 200)
-            yield f'Another "{shown}", for all folders, stays: change it outside {folder}.'
+            yield f'Another "{label(name)}", for all folders, stays: it counts ' + (
+                "here now, and the same again is for that one."
+                if goes
+                else "where there is no other, and is changed in such a folder."
+            )
 
     @property
     def add(self) -> tuple[str, ...]:

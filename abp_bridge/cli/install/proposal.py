@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
 import subprocess
@@ -195,21 +194,19 @@ def _have_host_write(proposal: Proposal) -> None:
     """
     if not equal(_entry_now(proposal), proposal.entry_before):
         raise SetupError(f"{proposal.place.file.path} has changed meanwhile: run this again")
-    place, name = proposal.place, proposal.name
     first, *others = proposal.commands
-    _run(first, proposal)
-    if others and _entry_now(proposal) is not None:  # another went, which is not ours to replace
-        ran = shlex.join(first[:3])
-        told = f'{ran} ended well, but "{name}" is still in {place.where}'
-        raise SetupError(f"{told}. What the file was {_keep(proposal)}")
+    has_run = False
     try:
+        _run(first, proposal)
+        has_run = True
+        if others and _entry_now(proposal) is not None:
+            ran, where = shlex.join(first[:3]), proposal.place.where
+            raise SetupError(f'{ran} ended well, but "{proposal.name}" is still in {where}')
         for command in others:
             _run(command, proposal)
         _check_made(proposal)
     except SetupError as problem:
-        told = f". {_put_back(proposal)}" if others else ""
-        if not others and proposal.entry is None:
-            told = f". What the file was {_keep(proposal)}"
+        told = "" if proposal.entry_before is None else _put_back(proposal, has_run=has_run)
         raise SetupError(f"{problem}{told}") from None
 
 
@@ -227,24 +224,37 @@ def _check_made(proposal: Proposal) -> None:
         raise SetupError(f'{ran} ended well, but "{name}" in {place.where} is not as wanted')
 
 
-def _put_back(proposal: Proposal) -> str:
-    """Have the host take the entry again that it had: what came of that, as a sentence."""
+def _put_back(proposal: Proposal, *, has_run: bool) -> str:
+    """Have the host take the entry again that it had: what came of that, as a further sentence.
+
+    `has_run` says that it took one out. Where that is still there it was another, as of another
+    folder: the file as it was has that.
+    """
     place, name = proposal.place, proposal.name
+    if _is_as_before(proposal):
+        return f". {_keep(proposal)}" if has_run else ""
     with suppress(SetupError):  # whatever it says: what is there now is looked at
         _run((*place.add, name, json.dumps(proposal.entry_before)), proposal)
-    if equal(_entry_now(proposal), proposal.entry_before):
-        return f'"{name}" is again what it was'
-    return f'"{name}" is not what it was: that {_keep(proposal)}'
+    if _is_as_before(proposal):
+        return f'. "{name}" is again what it was'
+    return f'. "{name}" is not what it was. {_keep(proposal)}'
+
+
+def _is_as_before(proposal: Proposal) -> bool:
+    try:
+        return equal(_entry_now(proposal), proposal.entry_before)
+    except SetupError:  # nobody knows what is there now
+        return False
 
 
 def _keep(proposal: Proposal) -> str:
-    """Keep what the file was before the host wrote it: where that is, as the end of a sentence."""
+    """Keep the file as it was before the host wrote it: where it is, as a sentence."""
     file = proposal.place.file
     try:
         keep_backup(file)
     except OSError as problem:
-        return f"is lost, as no backup can be written: {problem.strerror}"
-    return f"is in {file.backup}"
+        return f"No backup can be written of what the file was: {problem.strerror}"
+    return f"The file as it was before is in {file.backup}"
 
 
 def _entry_now(proposal: Proposal) -> JsonValue:
@@ -255,18 +265,19 @@ def _entry_now(proposal: Proposal) -> JsonValue:
 
 def _run(command: Sequence[str], proposal: Proposal) -> None:
     program = shutil.which(command[0]) or command[0]
-    folder = proposal.place.folder  # where any version of the host means that entry
     try:
         ended = subprocess.run(  # noqa: S603  # what was shown, and agreed to
             [program, *command[1:]],
             check=False,
-            cwd=folder if os.path.isdir(folder) else None,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=COMMAND_LIMIT,
         )
+    except subprocess.TimeoutExpired:  # whose words have the entry
+        words = shlex.join(command[:3])
+        raise SetupError(f"{words} did not end within {COMMAND_LIMIT:g} s") from None
     except (OSError, subprocess.SubprocessError) as problem:
         raise SetupError(f"{command[0]} cannot be run: {problem}") from None
     if ended.returncode:

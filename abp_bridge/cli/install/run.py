@@ -22,6 +22,7 @@ from abp_bridge.cli.install.place import find_place
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.output import stdout_encoding
 from abp_bridge.cli.runtime import argument_type, complain
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.secret_parts import HIDDEN
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import print_message
@@ -127,8 +128,7 @@ def run(options: argparse.Namespace) -> int:
         _check(options)
         proposal = _propose(options, machine)
         if options.print:
-            if folder := proposal.place.folder:
-                print_message(f"this is for {folder} alone: run it there")
+            _print_before(proposal)
             if proposal.is_theirs and proposal.shown_entry != proposal.entry:
                 print_message(HIDDEN_HERE)
             sys.stdout.write(write_snippet(proposal, stdout_encoding()))
@@ -155,6 +155,16 @@ def _propose(options: argparse.Namespace, machine: Machine) -> Proposal:
         proposal = propose(place, options)
         print_message(f"this is for an empty file: {problem}")
         return proposal
+
+
+def _print_before(proposal: Proposal) -> None:
+    """What a person should know before they run the host's own command."""
+    place = proposal.place
+    if place.folder:
+        print_message(f"this is for {label(place.folder, 200)} alone: run it in this folder")
+    if place.by_host and place.find(proposal.name) is not None:
+        first = shlex.join((*place.remove, proposal.name))
+        print_message(f"one of this name is there: {first} comes first")
 
 
 def _read_variable(text: str) -> tuple[str, str]:

@@ -87,7 +87,7 @@ def _uninstall(place: Place, name: str, options: argparse.Namespace) -> Proposal
     restores = made.keeps_backup
     made = keep_originals(place, made, backup)
     commands = ((*place.remove, name),) if place.by_host else ()
-    notes = [*place.namesakes(name)]
+    notes = [*place.namesakes(name, goes=True)]
     if not made.exact and not commands:
         notes.append("The file has changed since: blanks and line ends may differ from before.")
     if is_behind_us(server) and made.after != backup:
@@ -112,8 +112,8 @@ def _wrapped(place: Place, options: argparse.Namespace) -> Iterator[str]:
     for server in filter(is_behind_us, place.servers()):
         words = ["abp-bridge", "uninstall", place.host.name, "--wrap", server.name, *where]
         cure = shlex.join(words)
-        if hidden := place.hidden_in(server):
-            cure = f"outside {label(hidden, 200)}, {cure}"
+        if place.is_hidden(server):
+            cure = f"where no other has its name, {cure}"
         yield f'"{label(server.name)}" goes through abp-bridge: {cure}'
 
 

@@ -72,7 +72,7 @@ class Entry:
     @property
     def place(self) -> str:
         """Its file, and for which folder alone it is there."""
-        return f"{self.file}, for {label(self.folder, 200)} alone" if self.folder else self.file
+        return f"{self.file} (for {label(self.folder, 200)} alone)" if self.folder else self.file
 
     @property
     def name(self) -> str:

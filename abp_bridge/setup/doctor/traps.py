@@ -181,8 +181,7 @@ TRAPS: tuple[Trap, ...] = (
         "two scopes",
         (),
         _WARNING,
-        "One name stands in two files, or in one for all folders and for this one, and one of them"
-        " counts.",
+        "One name stands twice, in two files or for all folders and for this one: one counts.",
         "Take one out: 'abp-bridge uninstall HOST', with --project for the project's.",
         anywhere.two_scopes,
     ),
