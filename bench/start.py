@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from bench.subjects import BRIDGE, COMMANDS, PUMP, SCRIPT, SDK, Bench
+from bench.subjects import ANYIO_PUMP, BRIDGE, COMMANDS, PUMP, SCRIPT, SDK, Bench
 from bench.table import Row, Sample
 
 BUSY = 4  # processes that spin, on each CPU
@@ -23,7 +23,7 @@ def start(bench: Bench) -> list[Row]:
     rows = []
     for ours in (BRIDGE, SCRIPT):
         for word, replies in (("initialize", greeted), ("tools/list", listed)):
-            for other in (PUMP, SDK):
+            for other in (PUMP, ANYIO_PUMP, SDK):
                 way = "script" if ours == SCRIPT else "module"
                 key = f"start.{way}.{word}.{other.split()[0].lower()}"
                 rows.append(

@@ -17,6 +17,7 @@ HERE = Path(__file__).resolve().parent
 PYTHON = sys.executable
 
 BRIDGE, SCRIPT, SDK, PUMP = "python -m abp_bridge serve", "abp-bridge serve", "SDK server", "pump"
+ANYIO_PUMP = "anyio pump"
 SDK_MODERN = "SDK server, modern"
 MCP_PROXY, MCP_LINE_PUMP = "abp_bridge mcp", "line pump, MCP"
 
@@ -28,6 +29,7 @@ COMMANDS: dict[str, Sequence[str]] = {
     SDK: [PYTHON, str(HERE / "baselines" / "sdk_server.py")],
     SDK_MODERN: [PYTHON, str(HERE / "baselines" / "sdk_modern.py")],
     PUMP: [PYTHON, str(HERE / "baselines" / "pump.py"), *_SERVER],
+    ANYIO_PUMP: [PYTHON, str(HERE / "baselines" / "pump.py"), "--anyio", *_SERVER],
     MCP_PROXY: [PYTHON, "-m", "abp_bridge", "mcp", "--page", "off", "--", *_SERVER],
     MCP_LINE_PUMP: [PYTHON, str(HERE / "baselines" / "line_pump.py"), *_SERVER],
 }

@@ -389,7 +389,9 @@ def _compared(test: Callable[[float, float], bool], words: str) -> _Keyword:
 
 
 def _sized(
-    kind: type[str] | type[list[JsonValue]], test: Callable[[int, float], bool], words: str
+    kind: type[str] | type[list[JsonValue]] | type[dict[str, JsonValue]],
+    test: Callable[[int, float], bool],
+    words: str,
 ) -> _Keyword:
     def keyword(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
         if isinstance(value, kind) and is_number(limit) and not test(len(value), limit):
@@ -434,6 +436,8 @@ LIMITS = {
     "maxLength": "at most {} character{s}",
     "minItems": "at least {}",
     "maxItems": "at most {}",
+    "minProperties": "at least {} field{s}",
+    "maxProperties": "at most {} field{s}",
     "minimum": "at least {}",
     "maximum": "at most {}",
     "exclusiveMinimum": "more than {}",
@@ -462,6 +466,8 @@ _Keyword = Callable[[_Walk, JsonValue, JsonValue, _Site], None]
 
 _AT_LEAST = "must have at least {} character{s}"
 _AT_MOST = "must have at most {} character{s}"
+_FILLED_AT_LEAST = "must have at least {} field{s} filled in"
+_FILLED_AT_MOST = "must have at most {} field{s} filled in"
 
 CHECKED: dict[str, _Keyword] = {
     "type": _type,
@@ -486,6 +492,8 @@ CHECKED: dict[str, _Keyword] = {
     "maxLength": _sized(str, lambda size, limit: size <= limit, _AT_MOST),
     "minItems": _sized(list, lambda size, limit: size >= limit, "must name at least {}"),
     "maxItems": _sized(list, lambda size, limit: size <= limit, "must name at most {}"),
+    "minProperties": _sized(dict, lambda size, limit: size >= limit, _FILLED_AT_LEAST),
+    "maxProperties": _sized(dict, lambda size, limit: size <= limit, _FILLED_AT_MOST),
     "pattern": _pattern,
     "format": _format,
 }

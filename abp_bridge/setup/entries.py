@@ -97,16 +97,18 @@ def find_layout(host: SetupHost, value: JsonValue, *, agents: bool = False) -> L
 
 def list_servers(host: SetupHost, value: JsonValue, *, agents: bool = False) -> list[Server]:
     """The servers, or the agents, of a file that says `value`; what is no entry is left out."""
-    layout = find_layout(host, value, agents=agents)
-    return [] if layout is None else list_entries(layout, value)
+    return list_entries(value, find_layout(host, value, agents=agents))
 
 
-def list_entries(layout: Layout, value: JsonValue) -> list[Server]:
-    """What a file that says `value` has there; what is no entry is left out."""
-    entries = as_object(find(value, layout.key))
+def list_entries(value: JsonValue, *layouts: Layout | None) -> list[Server]:
+    """What a file that says `value` has in each of these places, where there is one; what is no
+    entry is left out.
+    """
     return [
         read_server(layout, name, entry)
-        for name, entry in entries.items()
+        for layout in layouts
+        if layout is not None
+        for name, entry in as_object(find(value, layout.key)).items()
         if isinstance(entry, Mapping)
     ]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.setup.entries import Server, find_layout, list_entries, list_servers
+from abp_bridge.setup.entries import find_layout
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import is_there, read_content
 from abp_bridge.setup.formats.document import Document
@@ -182,23 +182,7 @@ def understanding(file: Path) -> Iterator[None]:
         ) from None
 
 
-def servers_of(
-    host: SetupHost, scope: FileScope, machine: Machine, *, agents: bool = False
-) -> tuple[Path | None, list[Server]]:
-    """The file of a host and the servers, or the agents, in it. Raises SetupError."""
-    file = locate(host, scope, machine)
+def read_value(host: SetupHost, file: Path | None) -> JsonValue:
+    """What a host's file says; None where there is none. Raises SetupError."""
     content = None if file is None else read_content(file)
-    if file is None or content is None:
-        return file, []
-    return file, list_servers(host, parse(host, file, content).value, agents=agents)
-
-
-def local_servers_of(host: SetupHost, machine: Machine) -> list[Server]:
-    """The servers that a person's file has for the machine's folder alone. Raises SetupError."""
-    file = locate(host, "user", machine) if host.local else None
-    content = None if file is None else read_content(file)
-    if file is None or content is None:
-        return []
-    value = parse(host, file, content).value
-    layout = local_layout(host, value, machine)
-    return [] if layout is None else list_entries(layout, value)
+    return None if file is None or content is None else parse(host, file, content).value

@@ -1,7 +1,8 @@
 """A plain asyncio JSON-RPC pump: every line from the host is parsed, written again and passed to a
 child, and the other way round.
 
-`pump.py COMMAND ARG...`. It knows no protocol; a bridge that does should not cost much more.
+`pump.py [--anyio] COMMAND ARG...`. It knows no protocol; a bridge that does should not cost much
+more. `--anyio`: run by anyio, as whatever is built on that library, which takes time to load.
 """
 
 from __future__ import annotations
@@ -36,4 +37,9 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.close()
 
 
-asyncio.run(main(sys.argv[1:]))
+if sys.argv[1] == "--anyio":
+    import anyio
+
+    anyio.run(main, sys.argv[2:])
+else:
+    asyncio.run(main(sys.argv[1:]))

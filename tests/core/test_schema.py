@@ -115,6 +115,16 @@ SENTENCES: dict[str, tuple[Json, Mapping[str, Json], str]] = {
     "maxLength": ("abc", {"maxLength": 2}, "the answer must have at most 2 characters"),
     "minItems": ([], {"minItems": 1}, "the answer must name at least 1"),
     "maxItems": ([1, 2], {"maxItems": 1}, "the answer must name at most 1"),
+    "minProperties": (
+        {},
+        {"minProperties": 1},
+        "the answer must have at least 1 field filled in",
+    ),
+    "maxProperties": (
+        {"a": 1, "b": 2, "c": 3},
+        {"maxProperties": 2},
+        "the answer must have at most 2 fields filled in",
+    ),
     "pattern": ("b", {"pattern": "^a"}, 'the answer must match the pattern "^a"'),
     "a long answer is shortened": (
         "x" * 80,
@@ -334,6 +344,8 @@ def _ruled(inner: JsonStrategy) -> JsonStrategy:
             "maxLength": sizes,
             "minItems": sizes,
             "maxItems": sizes,
+            "minProperties": sizes,
+            "maxProperties": sizes,
             "pattern": patterns,
         },
     )
@@ -381,6 +393,8 @@ def test_no_keyword_is_left_out_of_the_comparison() -> None:
                 "maxLength",
                 "minItems",
                 "maxItems",
+                "minProperties",
+                "maxProperties",
                 "pattern",
             ]
         ),
@@ -396,11 +410,11 @@ def test_no_keyword_is_left_out_of_the_comparison() -> None:
     assert compared | {"format"} == set(schema.CHECKED)
     assert schema.unsupported_keywords({**annotated, "format": "date"}) == ()
     assert schema.unsupported_keywords(
-        dict.fromkeys(("prefixItems", "minProperties", "if", "contains"))
+        dict.fromkeys(("prefixItems", "dependentRequired", "if", "contains"))
     ) == (
         "contains",
+        "dependentRequired",
         "if",
-        "minProperties",
         "prefixItems",
     )
 

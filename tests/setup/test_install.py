@@ -25,13 +25,19 @@ from abp_bridge.cli.install import run as install_command
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.main import main
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.setup.entries import Launch, own_arguments, wrapped_command
+from abp_bridge.setup.entries import (
+    Launch,
+    Server,
+    list_servers,
+    own_arguments,
+    wrapped_command,
+)
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import BACKUP, read
 from abp_bridge.setup.file import write as write_file
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.hosts import HOSTS
-from abp_bridge.setup.locate import Machine, locate, servers_of
+from abp_bridge.setup.locate import Machine, locate, read_value
 
 OWN_COMMAND = install.own_command
 GOLDEN = Path(__file__).with_name("golden")
@@ -86,6 +92,10 @@ def file_of(host: str) -> Path:
     found = locate(row, "user" if row.user else "project", Machine())
     assert found is not None
     return found
+
+
+def servers_of(host: str) -> list[Server]:
+    return list_servers(HOSTS[host], read_value(HOSTS[host], file_of(host)))
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -237,7 +247,7 @@ def test_a_setting_takes_the_place_of_its_option_and_of_no_other_word(
     words = json.dumps(["serve", *there.split()])
     write(file_of("codex"), f'[mcp_servers.abp]\ncommand = "{OURS[0]}"\nargs = {words}\n')
     assert bridge("install", "codex", "--env", given, "--yes")[0] == 0
-    (server,) = servers_of(HOSTS["codex"], "user", Machine())[1]
+    (server,) = servers_of("codex")
     assert server.own == ("serve", *after.split())
     name, _, value = given.partition("=")
     assert server.launch is not None
@@ -329,7 +339,7 @@ def test_members_of_a_server_that_are_empty_are_filled(bridge: Bridge) -> None:
     content = "extensions:\n  db:\n    cmd: x\n    args: # none\n    envs:\n    timeout: null\n"
     file = write(file_of("goose"), content)
     assert bridge("install", "goose", "--wrap", "db", "--yes")[0] == 0
-    (server,) = servers_of(HOSTS["goose"], "user", Machine())[1]
+    (server,) = servers_of("goose")
     assert server.launch is not None
     assert wrapped_command(server.launch.words) == ("x",)
     assert bridge("uninstall", "goose", "--wrap", "db", "--yes")[0] == 0
@@ -848,7 +858,7 @@ def test_a_server_that_is_there_goes_through_us_and_back(host: str, bridge: Brid
     file = write(file_of(host), MONGODB[host])
     code, said = bridge("install", host, "--wrap", "mongodb", "--yes")
     assert code == 0, said
-    (server,) = servers_of(HOSTS[host], "user", Machine())[1]
+    (server,) = servers_of(host)
     assert server.launch is not None
     assert server.launch.words[:2] == (*OURS, "mcp")
     assert wrapped_command(server.launch.words) == ("npx", "-y", "m")
@@ -878,10 +888,10 @@ def test_a_server_behind_a_bridge_that_moved_is_put_behind_the_one_that_is_here(
     with monkeypatch.context() as moved:
         moved.setattr("abp_bridge.cli.install.entry.own_command", gone.split)
         assert bridge("install", host, "--wrap", "mongodb", "--yes")[0] == 0
-    (before,) = servers_of(HOSTS[host], "user", Machine())[1]
+    (before,) = servers_of(host)
     code, said = bridge("install", host, "--wrap", "mongodb", "--yes")
     assert (code, "Done: " in said) == (0, True), said
-    (server,) = servers_of(HOSTS[host], "user", Machine())[1]
+    (server,) = servers_of(host)
     assert server.launch is not None
     assert ([server.launch.command], server.own) == (OURS, before.own)
     assert bridge("install", host, "--wrap", "mongodb")[1].startswith("Nothing to do")
@@ -897,15 +907,15 @@ def test_a_server_that_was_written_behind_us_by_hand_is_put_behind_us_anew_and_f
     file = write(file_of("cursor"), content)
     assert bridge("install", "cursor", "--wrap", "db", "--yes")[0] == 0
     assert file.with_name(file.name + BACKUP).read_text() == content
-    (server,) = servers_of(HOSTS["cursor"], "user", Machine())[1]
+    (server,) = servers_of("cursor")
     assert server.launch == Launch(OURS[0], ("mcp", "--timeout", "9", "--", "npx", "-y"))
     assert bridge("uninstall", "cursor", "--wrap", "db", "--yes")[0] == 0
-    (server,) = servers_of(HOSTS["cursor"], "user", Machine())[1]
+    (server,) = servers_of("cursor")
     assert server.launch == Launch("npx", ("-y",))
     write(file.with_name(file.name + BACKUP), content)
     write(file, content)
     assert bridge("uninstall", "cursor", "--wrap", "db", "--yes")[0] == 0
-    (server,) = servers_of(HOSTS["cursor"], "user", Machine())[1]
+    (server,) = servers_of("cursor")
     assert server.launch == Launch("npx", ("-y",)), "a backup that has it behind us is no way back"
 
 
@@ -925,7 +935,7 @@ def test_what_wrapping_added_is_named_where_it_stays(bridge: Bridge) -> None:
     file.write_text(file.read_text() + "// since\n")
     code, said = bridge("uninstall", "opencode", "--wrap", "mongodb", "--yes")
     assert (code, "What install may have added stays: timeout." in said) == (0, True)
-    (server,) = servers_of(HOSTS["opencode"], "user", Machine())[1]
+    (server,) = servers_of("opencode")
     assert server.launch == Launch("npx", ("-y", "m"))
 
 
@@ -963,7 +973,7 @@ def test_comments_among_a_servers_arguments_stay_whatever_comes_since(
     backup = file.with_name(file.name + BACKUP)
     mark = "//" if HOSTS[host].format == "jsonc" else "#"
     assert bridge("install", host, "--wrap", "db", "--yes")[0] == 0
-    (server,) = servers_of(HOSTS[host], "user", Machine())[1]
+    (server,) = servers_of(host)
     assert server.launch is not None
     assert wrapped_command(server.launch.words) == ("npx", "-y", "m")
     assert "ticket 12" in file.read_text()
@@ -1016,7 +1026,7 @@ def test_a_server_at_an_address_is_not_wrapped(bridge: Bridge) -> None:
 def test_a_new_server_stands_behind_us(bridge: Bridge) -> None:
     words = ("--name", "db", "--", "npx", "--yes", "mongodb-mcp-server", "--", "-x")
     assert bridge("install", "opencode", "--yes", *words)[0] == 0
-    (server,) = servers_of(HOSTS["opencode"], "user", Machine())[1]
+    (server,) = servers_of("opencode")
     assert server.name == "db"
     assert server.own == ("mcp", "--timeout", "240s", *words[2:])
     code, said = bridge("uninstall", "opencode", "--name", "db", "--yes")
@@ -1170,6 +1180,25 @@ def test_what_claude_code_has_for_one_folder_is_put_behind_us_there(
     assert f'"docs" goes through abp-bridge: {cure}' in bridge("uninstall", "claude")[1]
 
 
+def test_what_goes_before_a_projects_entry_is_said(
+    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = home / "shop"
+    (shop / ".git").mkdir(parents=True)
+    monkeypatch.chdir(shop)
+    said = f'Your own "abp" for {shop} alone goes before this one there.'
+    assert said not in bridge("install", "claude", "--project", "--yes")[1]
+    local = {"mcpServers": {"abp": DOCS}}
+    file = write(home / ".claude.json", json.dumps({"projects": {str(shop): local}}))
+    for words in (["install", "claude"], ["install", "claude", "--app", "demo", "--yes"]):
+        assert said in bridge(*words, "--project")[1]
+    assert said not in bridge("install", "claude", "--project", "--name", "two")[1]
+    assert said not in bridge("uninstall", "claude", "--project")[1]
+    file.write_text("{")
+    assert bridge("uninstall", "claude", "--project", "--yes")[0] == 0
+    assert bridge("install", "claude", "--project", "--yes")[0] == 0
+
+
 def test_what_comes_first_stands_beside_a_command_that_is_printed(home: Path) -> None:
     (home / ".git").mkdir()
     servers = {str(home): {"mcpServers": {"docs": {**DOCS, "env": {"TOKEN": "t-123"}}}}}
@@ -1266,7 +1295,7 @@ def test_what_claude_code_took_out_is_not_lost(
 @pytest.mark.parametrize(
     ("does", "kept"),
     [
-        ("add-json) exec sleep 60 ;;", False),
+        ("add-json) exec sleep 600 ;;", False),
         ("""remove) printf '{' > "$HOME/.claude.json" ;;""", True),
     ],
     ids=["never ends", "is no JSON"],
@@ -1279,7 +1308,8 @@ def test_whatever_claude_code_does_what_it_had_is_kept_and_no_secret_is_said(
     program = write(home / "bin/claude", CLAUDE.replace('case "$2" in', f'case "$2" in\n{does}'))
     program.chmod(0o700)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    monkeypatch.setattr(proposals, "COMMAND_LIMIT", 1.0)
+    if "sleep" in does:
+        monkeypatch.setattr(proposals, "COMMAND_LIMIT", 5.0)
     code, said = bridge("install", "claude", "--wrap", "docs", "--yes")
     backup = file.with_name(file.name + BACKUP)
     told = f'"docs" is not what it was. The file as it was before is in {backup}'

@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.setup.entries import Launch, find_layout, own_arguments, wrapped_command
+from abp_bridge.setup.entries import (
+    Launch,
+    find_layout,
+    list_servers,
+    own_arguments,
+    wrapped_command,
+)
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.hosts import HOSTS
-from abp_bridge.setup.locate import Machine, locate, repository_folder, servers_of
+from abp_bridge.setup.locate import Machine, locate, read_value, repository_folder
 
 LINUX = {
     "codex": ".codex/config.toml",
@@ -113,8 +119,9 @@ def test_servers_are_listed_with_what_they_start(tmp_path: Path) -> None:
 """
     )
     machine = Machine({}, tmp_path, tmp_path, "linux")
-    found, (abp, far) = servers_of(HOSTS["opencode"], "user", machine)
+    found = locate(HOSTS["opencode"], "user", machine)
     assert found == file
+    abp, far = list_servers(HOSTS["opencode"], read_value(HOSTS["opencode"], found))
     assert (abp.name, abp.path, abp.enabled) == ("abp", ("mcp", "abp"), True)
     assert abp.launch == Launch("/x/abp-bridge", ("serve",), {"A": "b"})
     assert abp.own == ("serve",)
@@ -197,15 +204,19 @@ def test_a_repository_that_never_answers_is_not_waited_for(tmp_path: Path) -> No
 
 def test_a_file_that_is_not_there_has_none(tmp_path: Path) -> None:
     machine = Machine({}, tmp_path, tmp_path, "linux")
-    assert servers_of(HOSTS["codex"], "user", machine) == (tmp_path / ".codex/config.toml", [])
-    assert servers_of(HOSTS["goose"], "project", machine) == (None, [])
+    codex, goose = (
+        locate(HOSTS["codex"], "user", machine),
+        locate(HOSTS["goose"], "project", machine),
+    )
+    assert (codex, goose) == (tmp_path / ".codex/config.toml", None)
+    assert list_servers(HOSTS["codex"], read_value(HOSTS["codex"], codex)) == []
+    assert list_servers(HOSTS["goose"], read_value(HOSTS["goose"], goose)) == []
 
 
 def test_a_file_that_is_not_understood_says_where(tmp_path: Path) -> None:
     (tmp_path / ".mcp.json").write_text('{\n  "mcpServers": {}, // none\n}\n')
-    machine = Machine({}, tmp_path, tmp_path, "linux")
     with pytest.raises(SetupError, match="line 2: a comment, which the host does not understand"):
-        servers_of(HOSTS["mcp-json"], "project", machine)
+        read_value(HOSTS["mcp-json"], tmp_path / ".mcp.json")
 
 
 def test_the_newer_layout_of_a_file_is_seen() -> None:

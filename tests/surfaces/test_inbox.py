@@ -527,6 +527,24 @@ async def test_dead_bridges_hide_no_live_one_and_what_is_not_asked_is_told(
     assert "more bridges than are asked (1)" in page
 
 
+async def test_what_a_killed_bridge_left_is_taken_out_by_the_next(machine: Machine) -> None:
+    machine.runtime.mkdir(mode=0o700)
+    no_process = 2**31 - 1
+    for pid, since in ((no_process, 1), (os.getpid(), 2), (no_process + 1, 3)):
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(machine.runtime / f"{pid}-{since}.sock"))
+    with socket.socket(socket.AF_UNIX) as elsewhere:  # of a bridge in another container
+        elsewhere.bind(str(machine.runtime / f"{no_process}-4.sock"))
+        elsewhere.listen()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(endpoint.serve, lambda request, name: {}, print)
+            with anyio.fail_after(PATIENCE):
+                while max(there := [each for *_, each in places.sockets(machine.runtime)]) == 4:
+                    await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+    assert sorted(there)[:-1] == [2, 3, 4]
+
+
 def print_inbox() -> None:
     """`abp-bridge inbox --json`, in this process."""
     assert cli_inbox.run(argparse.Namespace(unpair=False, json=True)) == 0

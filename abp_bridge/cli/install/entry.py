@@ -80,7 +80,7 @@ def propose_entry(place: Place, options: argparse.Namespace) -> Proposal:
     backup = read_backup(place.file)
     made = change.install(place.host.format, place.file.content, wanted, backup)
     made = keep_originals(place, made, backup)
-    notes = [*_notes(place, server)]
+    notes = [*_notes(place, wanted.path[-1], server)]
     if options.approve and not place.layout.shape.approve:
         notes.append(f"{place.host.title} has no word for --approve in its file: it asks as usual.")
     if place.scope != "project":
@@ -198,8 +198,8 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
         again = find_rewrapped(shape, server.own, Launch(own[0], tuple(own[1:])))
         made = change.wrap(place.host.format, place.file.content or b"", server, again, {})
         made = keep_originals(place, made, backup)
-        notes = [*_notes(place, server)] if made.is_one else [*place.namesakes(server.name)]
-        return _propose(place, server.name, made, notes, is_theirs=True)
+        notes = _notes(place, server.name, server) if made.is_one else place.namesakes(server.name)
+        return _propose(place, server.name, made, [*notes], is_theirs=True)
     if server.launch is not None and is_started_by_another(server.launch.words):
         raise SetupError(f'"{server.name}" goes through abp-bridge already, by its own command')
     kind = ["acp"] if place.agents else ["mcp", *_limit(place)]
@@ -214,7 +214,7 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
     added = additions(place.host, shape, _find_display(place))
     made = change.wrap(place.host.format, place.file.content or b"", server, members, added)
     made = keep_originals(place, made, backup)
-    return _propose(place, server.name, made, [*_notes(place, server)], is_theirs=True)
+    return _propose(place, server.name, made, [*_notes(place, server.name, server)], is_theirs=True)
 
 
 def is_behind_us(server: Server) -> bool:
@@ -281,10 +281,9 @@ def _entry_after(place: Place, name: str, made: change.Change) -> JsonValue:
     return after.find((*place.layout.key, name))
 
 
-def _notes(place: Place, server: Server | None) -> Iterator[str]:
+def _notes(place: Place, name: str, server: Server | None) -> Iterator[str]:
     """What a person should know of this host, and of what is in its file."""
-    if server is not None:
-        yield from place.namesakes(server.name)
+    yield from place.namesakes(name)
     if server is not None and not server.enabled:
         yield f'"{server.name}" is switched off in this file, which stays so.'
     for path, value, sentence in place.host.warnings:

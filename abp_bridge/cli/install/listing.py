@@ -8,10 +8,11 @@ import shutil
 from abp_bridge.cli.output import print_text
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, reveal
+from abp_bridge.setup.entries import Server, find_layout, list_entries
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import is_there
 from abp_bridge.setup.hosts import HOSTS, FileScope, SetupHost
-from abp_bridge.setup.locate import Machine, local_servers_of, locate, servers_of
+from abp_bridge.setup.locate import Machine, local_layout, locate, read_value
 
 WIDTH = 15  # of the longest name
 
@@ -37,12 +38,10 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
     names: list[str] = []
     local: list[str] = []
     try:
-        for agents in (False, True):
-            found = servers_of(host, scope, machine, agents=agents)[1]
-            names += [label(each.name) for each in found if each.own is not None]
-        local = [
-            label(each.name) for each in local_servers_of(host, machine) if each.own is not None
-        ]
+        value = read_value(host, file)
+        layouts = (find_layout(host, value, agents=agents) for agents in (False, True))
+        names = _ours(list_entries(value, *layouts))
+        local = _ours(list_entries(value, local_layout(host, value, machine)))
         state = "not there yet" if file is None or not is_there(file) else "without abp-bridge"
         shown = [*names, *(f"{each} for this folder alone" for each in local)]
         state = f"has {', '.join(shown)}" if shown else state
@@ -59,3 +58,7 @@ def describe(host: SetupHost, machine: Machine) -> JsonObject:
         "here": here,
         "state": state,
     }
+
+
+def _ours(servers: list[Server]) -> list[str]:
+    return [label(each.name) for each in servers if each.own is not None]

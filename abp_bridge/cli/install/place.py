@@ -23,7 +23,7 @@ from abp_bridge.setup.hosts import (
     SetupHost,
     nearest_host,
 )
-from abp_bridge.setup.locate import Machine, local_layout, locate, parse
+from abp_bridge.setup.locate import Machine, local_layout, locate, parse, read_value
 
 if TYPE_CHECKING:
     import argparse
@@ -42,6 +42,8 @@ class Place:
         scope: Whether it is the person's, or a project's, or the person's for this folder alone.
         agents: They are agents: asked for, or the host has nothing else in a file.
         by_host: The host itself has to write it: it does so all the time.
+        hidden_by: For which folder alone the person's own file has an entry of the name that is
+            meant, which goes before a project's there; empty where it has none.
     """
 
     host: SetupHost
@@ -52,6 +54,7 @@ class Place:
     scope: Scope
     agents: bool
     by_host: bool
+    hidden_by: str = ""
 
     def find(self, name: str) -> Server | None:
         """The entry of this name. Raises SetupError where there is something else, and FormatError
@@ -75,8 +78,7 @@ class Place:
 
     def servers(self) -> list[Server]:
         """All entries; what is none is left out."""
-        layouts = (each for each in (self.layout, self.others) if each is not None)
-        return [each for one in layouts for each in list_entries(one, self.document.value)]
+        return list_entries(self.document.value, self.layout, self.others)
 
     def is_hidden(self, server: Server) -> bool:
         """Whether another entry of its name goes before it in this folder."""
@@ -107,6 +109,9 @@ class Place:
                 if goes
                 else "where there is no other, and is changed in such a folder."
             )
+        if self.hidden_by and not goes:
+            folder = label(self.hidden_by, 200)
+            yield f'Your own "{label(name)}" for {folder} alone goes before this one there.'
 
     @property
     def add(self) -> tuple[str, ...]:
@@ -153,8 +158,23 @@ def find_place(
     is_theirs = of_file == "user" and not options.file
     by_host = bool(host.add) and is_theirs
     local = local_layout(host, document.value, machine) if is_theirs and not agents else None
-    if local is not None:
-        name = options.wrap or options.name or NAME
-        if find(document.value, (*local.key, name)) is not None:
-            return Place(host, file, document, local, layout, "local", agents, by_host)
-    return Place(host, file, document, layout, local, of_file, agents, by_host)
+    if local is not None and find(document.value, (*local.key, _wanted_name(options))) is not None:
+        return Place(host, file, document, local, layout, "local", agents, by_host)
+    hidden_by = "" if of_file == "user" or options.file else _find_local(host, options, machine)
+    return Place(host, file, document, layout, local, of_file, agents, by_host, hidden_by)
+
+
+def _find_local(host: SetupHost, options: argparse.Namespace, machine: Machine) -> str:
+    """For which folder alone the person's file has the entry that is meant; empty where none."""
+    try:
+        value = read_value(host, locate(host, "user", machine) if host.local else None)
+    except SetupError:  # it is not the file that is meant, and Claude Code says it itself
+        return ""
+    local = local_layout(host, value, machine)
+    if local is None or find(value, (*local.key, _wanted_name(options))) is None:
+        return ""
+    return local.key[len(host.local)]
+
+
+def _wanted_name(options: argparse.Namespace) -> str:
+    return options.wrap or options.name or NAME

@@ -26,7 +26,8 @@ _KEYWORDS = (
     *("type", "title", "description", "default", "enum", "const", "format", "pattern", "examples"),
     *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     *("multipleOf", "items", "minItems", "maxItems", "uniqueItems", "properties", "required"),
-    *("additionalProperties", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions"),
+    *("minProperties", "maxProperties", "additionalProperties", "patternProperties", "prefixItems"),
+    *("anyOf", "oneOf", "allOf", "not", "$ref", "$defs", "definitions"),
     *("enumNames", "readOnly", "writeOnly", "contentMediaType", "contentEncoding"),
 )
 _MAX_LEVELS = 32  # levels of a schema that are looked at

@@ -13,7 +13,7 @@ from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.setup.doctor.environment import host_path
 from abp_bridge.setup.doctor.facts import Entry, HostFacts, SeenFile, mentions_us
 from abp_bridge.setup.doctor.signs.gemini import ENABLEMENT
-from abp_bridge.setup.entries import Server, find_layout, list_entries, list_servers, read_server
+from abp_bridge.setup.entries import Server, find_layout, list_entries, read_server
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.file import ANOTHER, is_there, read_content
 from abp_bridge.setup.formats.document import Document
@@ -132,9 +132,9 @@ def _find_obstacle(document: Document, host: SetupHost) -> str:
 
 def _names(host: SetupHost, seen: SeenFile, machine: Machine) -> set[str]:
     """Of all servers in a file."""
-    found = list_servers(host, seen.value)
     local = local_layout(host, seen.value, machine) if seen.scope == "user" else None
-    return {each.name for each in (*found, *(list_entries(local, seen.value) if local else ()))}
+    usual = find_layout(host, seen.value)
+    return {each.name for each in list_entries(seen.value, usual, local)}
 
 
 def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entry]:

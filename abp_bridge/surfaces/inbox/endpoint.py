@@ -7,8 +7,10 @@ Whoever may connect is told what is open. A link is given to nobody but a browse
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import anyio
@@ -20,12 +22,13 @@ from abp_bridge.rpc.private_files import PlaceError
 from abp_bridge.rpc.streams import listen
 from abp_bridge.surfaces.inbox import unix_peer
 from abp_bridge.surfaces.inbox.open_question import dump
-from abp_bridge.surfaces.inbox.places import remove, runtime_folder, socket_path
+from abp_bridge.surfaces.inbox.places import remove, runtime_folder, socket_path, sockets
 
 logger = logging.getLogger(__name__)
 
 REQUEST_LIMIT = 2.0  # seconds for a request to come, and for its answer to go
 MAX_REQUEST = 4096  # bytes
+MAX_SWEPT = 200  # entries that a start looks at
 # A request, and the name that this process can be found by -> what is answered
 Answer = Callable[[JsonObject, str], JsonObject]
 _FAILURES = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
@@ -38,6 +41,7 @@ async def serve(answer: Answer, on_problem: Callable[[str], None]) -> None:
     try:
         path = socket_path(runtime_folder())
         listening = _listen(path)
+        _sweep(path.parent)
     except (PlaceError, OSError) as problem:
         logger.warning("no inbox finds this bridge: %s", problem)
         on_problem(str(problem))
@@ -67,6 +71,36 @@ def _listen(path: Path) -> socket.socket:
         remove(hidden)
         raise
     return listening
+
+
+def _sweep(folder: Path) -> None:
+    """Take out the entries that killed bridges left there."""
+    for path, pid, _ in islice(sockets(folder), MAX_SWEPT):
+        if not _is_running(pid) and _is_deaf(path):
+            remove(path)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _is_deaf(path: Path) -> bool:
+    """Whether nobody listens: a bridge in another container has no process here."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.setblocking(False)
+        try:
+            connection.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        return False
 
 
 async def _attend(answer: Answer, name: str, stream: SocketStream) -> None:
