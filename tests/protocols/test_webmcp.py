@@ -265,6 +265,38 @@ def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
     assert form_answer.answered_states(read, {"p": "new", "x": "y"})[6] == "new"
 
 
+@pytest.mark.parametrize(
+    ("kind", "held", "accepted", "same"),
+    [
+        ("textarea", "a\nb", "a\r\nb", True),
+        ("textarea", "a\nb", "ab", False),
+        ("number", "123456789012345678", "123456789012345680", False),
+        ("number", "123456789012345678", "123456789012345678", True),
+        ("number", "1e3", "1000.0", True),
+        ("number", "", "1", False),
+        ("datetime-local", "2026-11-27T10:00", "2026-11-27T10:00:00", True),
+        ("datetime-local", "2026-11-27T10:00:05.5", "2026-11-27T10:00:05.500", True),
+        ("datetime-local", "2026-11-27T10:00", "2026-11-27T10:01", False),
+        ("time", "10:00", "10:00:00.0", True),
+        ("time", "10:00", "10:00:10", False),
+    ],
+)
+def test_a_control_holds_what_was_accepted_however_it_is_spelt(
+    kind: str, held: str, accepted: str, same: bool
+) -> None:
+    read = form(control(kind, value=held))
+    assert form_answer.changed_places(read, {0: accepted}) == ([] if same else [0])
+
+
+def test_a_number_with_more_digits_than_a_script_has_is_set_by_hand() -> None:
+    read = form(control("number", value="123456789012345678"), control("number", "y"))
+    assert [each.default for each in asked(read).fields] == [123456789012345678, MISSING]
+    states = form_answer.answered_states(read, {"x": 123456789012345678, "y": 2**53})
+    assert states == {0: "123456789012345678", 1: "9007199254740992"}
+    takes: Json = {"properties": {"x": {}, "y": {}}}
+    assert form_answer.make_arguments(read, states, takes) == {"y": 2**53}
+
+
 def test_what_cannot_be_changed_is_said_and_no_secret_of_the_page() -> None:
     read = form(
         control("hidden", "shop", value="12", fixed=True),

@@ -253,7 +253,7 @@ async def test_every_kind_of_field_has_its_control(person: BrowserContext) -> No
         "month": "month 12",
         "meals": ["a", "c"],
         "more": {"x": [1]},
-        "note": "two\r\nlines",
+        "note": "two\nlines",
     }
 
 
@@ -566,6 +566,58 @@ async def test_a_file_of_another_type_or_too_large_is_not_sent(
         await picker.set_input_files(largest)
         await page.press("Send")
         assert (await page.reply()).outcome is Outcome.ACCEPTED
+
+
+@pytest.mark.parametrize("button", ["Decline", "Cancel"])
+async def test_a_file_that_is_too_large_keeps_nobody_from_leaving(
+    loopback: LazyPageServer, person: BrowserContext, tmp_path: Path, button: str
+) -> None:
+    large = tmp_path / "large.png"
+    large.write_bytes(bytes(MAX_SIZE * 2))
+    asked = question("resource", prompt="A picture", type="image/png")
+    async with shown(loopback, person, asked) as page:
+        await page.tab.get_by_label("File").set_input_files(large)
+        await page.tab.get_by_text("Do not answer").click()
+        await page.press(button)
+        outcome = Outcome.DECLINED if button == "Decline" else Outcome.CANCELLED
+        assert await page.reply() == SurfaceResponse(outcome)
+
+
+@pytest.mark.parametrize("lines", ["a\nb", "a\r\nb"])
+async def test_a_proposed_text_comes_back_with_its_own_lines(
+    loopback: LazyPageServer, person: BrowserContext, lines: str
+) -> None:
+    schema = {"type": "string", "default": lines, "maxLength": len(lines)}
+    async with shown(loopback, person, question("input", prompt="A note", schema=schema)) as page:
+        await page.press("Send")
+        assert (await page.reply()).content == {"value": lines}
+
+
+@pytest.mark.parametrize("secret", [True, False])
+async def test_what_is_pasted_keeps_its_lines(
+    loopback: LazyPageServer, person: BrowserContext, secret: bool
+) -> None:
+    key = "-----BEGIN KEY-----\nMIIE\n-----END KEY-----\n"
+    schema = {"type": "string", "writeOnly": secret, "maxLength": 60}
+    await person.grant_permissions(["clipboard-read", "clipboard-write"])
+    async with shown(loopback, person, question("input", prompt="Which?", schema=schema)) as page:
+        field, drawn = page.tab.locator("#field-0"), "-webkit-text-security"
+        await field.fill("x")
+        await page.tab.evaluate("text => navigator.clipboard.writeText(text)", key)
+        await field.press("ControlOrMeta+V")
+        await expect(field).to_have_value(f"x{key}")
+        await expect(field).to_have_css(drawn, "disc" if secret else "none")
+        await expect(page.tab.get_by_text("16 characters left.")).to_be_visible()
+        if secret:
+            await page.press("Show")
+            await expect(field).to_have_css(drawn, "none")
+            await page.press("Hide")
+            await expect(field).to_have_css(drawn, "disc")
+        else:
+            await page.tab.reload()
+            await expect(field).to_have_value(f"x{key}")
+        await page.press("Send")
+        assert (await page.reply()).content == {"value": f"x{key}"}
 
 
 async def test_leave_to_read_a_file_is_given_or_not(

@@ -28,6 +28,7 @@ CHOSEN = {"select-one", "select-multiple"}
 _SECRET_TOKENS = {"current-password", "new-password", "one-time-code"}
 _CARD: Final = "cc-"
 _WORD = re.compile(r"[\w.\[\]-]+")
+_WHOLE = re.compile(r"-?[0-9]{1,400}")
 
 
 def once(values: Iterable[str]) -> list[JsonValue]:
@@ -40,7 +41,7 @@ def mention(title: str) -> str:
     return title if _WORD.fullmatch(title) else json.dumps(title, ensure_ascii=False)
 
 
-def _with_plain_ends(text: str) -> str:
+def with_plain_ends(text: str) -> str:
     """Its lines as a form's control has them."""
     return text.replace("\r\n", "\n")
 
@@ -119,7 +120,7 @@ class Control:
             return self.checked
         if self.type in CHOSEN:
             return once(each.value for each in self.options if each.selected)
-        return _with_plain_ends(self.value)
+        return with_plain_ends(self.value)
 
     @property
     def values(self) -> list[str]:
@@ -128,7 +129,7 @@ class Control:
             return [self.value] if self.checked else []
         if self.type in CHOSEN:
             return [each.value for each in self.options if each.selected and not each.disabled]
-        return [_with_plain_ends(self.value)]
+        return [with_plain_ends(self.value)]
 
     @property
     def shape(self) -> JsonValue:
@@ -337,7 +338,7 @@ def _decode_sends(said: Iterable[JsonValue]) -> tuple[Control, ...]:
     found: list[Control] = []
     for each in map(as_object, said):
         kind = "file" if "file" in each else "hidden"
-        value = _with_plain_ends(as_text(each.get("file", each.get("value"))))
+        value = with_plain_ends(as_text(each.get("file", each.get("value"))))
         if value or kind != "file":
             found.append(Control(kind, as_text(each.get("name")), value, fixed=True))
     return tuple(found)
@@ -397,7 +398,9 @@ def parse_number(text: str) -> JsonValue | Missing:
         value = float(text)
     except ValueError:
         return MISSING
-    return plain_number(value) if math.isfinite(value) else MISSING
+    if not math.isfinite(value):
+        return MISSING
+    return int(text) if _WHOLE.fullmatch(text) else plain_number(value)
 
 
 def plain_number(value: float) -> int | float:

@@ -8,6 +8,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping
+from decimal import Decimal
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
@@ -23,9 +24,11 @@ from abp_bridge.protocols.webmcp.form import (
     mention,
     once,
     parse_number,
+    with_plain_ends,
 )
 
 MAX_NAME = 80  # characters of a name of what is sent
+_TIMES = {"time", "datetime-local"}
 
 
 def answered_states(
@@ -144,9 +147,26 @@ def _is_given(sent: Control, given: Collection[str]) -> bool:
 
 
 def _is_same(control: Control, state: JsonValue) -> bool:
-    if control.type in NUMBERS and isinstance(state, str):
-        return parse_number(control.value) == parse_number(state)
-    return control.state == state
+    """Whether it holds that, however the browser spells it."""
+    if not isinstance(state, str):
+        return control.state == state
+    if control.type in NUMBERS:
+        return _exact_number(control.value) == _exact_number(state)
+    if control.type in _TIMES:
+        return _shortest_time(control.value) == _shortest_time(state)
+    return with_plain_ends(as_text(control.state)) == with_plain_ends(state)
+
+
+def _exact_number(text: str) -> Decimal | None:
+    return None if parse_number(text) is MISSING else Decimal(text)
+
+
+def _shortest_time(text: str) -> str:
+    """Without seconds where they are none, as a browser may spell it."""
+    whole, _, part = text.partition(".")
+    if part := part.rstrip("0"):
+        return f"{whole}.{part}"
+    return whole.removesuffix(":00") if whole.count(":") == 2 else whole
 
 
 def make_arguments(
@@ -181,6 +201,8 @@ def _argument(entry: Entry, states: Mapping[int, JsonValue], state: JsonValue) -
         chosen = as_list(state)
         return list(chosen) if first.type == "select-multiple" else (chosen or [None])[0]
     number = parse_number(as_text(state)) if first.type in NUMBERS else MISSING
+    if isinstance(number, int) and float(number) != number:
+        return None  # a script's number would be another: it is set by hand
     return state if number is MISSING else number
 
 

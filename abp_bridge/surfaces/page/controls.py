@@ -114,9 +114,22 @@ def _content(fields: Sequence[Field], place: str, filled: Filled) -> dict[str, J
         elif each.type in _LISTED:
             for choice in _chosen(each, filled.values.get(name, ()))[:1]:
                 found[each.name] = choice.key
-        elif filled.first(name) != "":
-            found[each.name] = filled.first(name)
+        elif (typed := filled.first(name)) != "":
+            found[each.name] = _as_proposed(each, typed)
     return found
+
+
+def _as_proposed(asked: Field, typed: str) -> str:
+    """What was typed: its lines end as in the page's control, and where nothing was changed as the
+    app has them. A form that is sent has line ends of its own.
+    """
+    lines = _plain_lines(typed)
+    proposed = asked.default if isinstance(asked.default, str) else None
+    return proposed if proposed is not None and _plain_lines(proposed) == lines else lines
+
+
+def _plain_lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def input_errors(

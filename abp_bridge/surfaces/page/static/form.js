@@ -188,7 +188,10 @@ async function restore() {
     const values = draft.values[each.name];
     if (!values) continue;
     if (ticks(each)) each.checked = values.includes(each.value);
-    else if (values.length) [each.value] = values;
+    else if (values.length) {
+      const isWide = values[0].includes('\n') && each.matches('input[type=text]');
+      (isWide ? widen(each) : each).value = values[0];
+    }
   }
   if (JSON.stringify(read()) !== before) announce('script.restored', { quiet: true });
 }
@@ -322,6 +325,7 @@ window.addEventListener('pageshow', () => {
 
 // --- sending -------------------------------------------------------------------------------------
 
+const LEAVES = ['decline', 'cancel'];
 let sending = false;
 
 async function send(event) {
@@ -330,7 +334,7 @@ async function send(event) {
   sending = true;
   unsay('script.not_sent');
   const button = event.submitter;
-  const data = new FormData(form, button);
+  const data = filledIn(button);
   const body = form.enctype.startsWith('multipart') ? data : encoded(data);
   const said = announce('script.sending', { quiet: true });
   said.hidden = true;
@@ -366,6 +370,19 @@ async function send(event) {
     clearTimeout(slow);
     unsay('script.sending');
   }
+}
+
+// What is sent: nothing that is filled in where a question is left, and no file that is too large
+// where what is filled in need not be right yet.
+function filledIn(button) {
+  const data = new FormData(form, button);
+  for (const [name, value] of [...data]) {
+    const leaves = LEAVES.includes(button?.value) && !['guard', 'action'].includes(name);
+    const most = form.elements[name]?.closest?.('[data-drop]')?.dataset.drop;
+    const isLarge = button?.formNoValidate && value instanceof File && value.size > Number(most);
+    if (leaves || isLarge) data.delete(name);
+  }
+  return data;
 }
 
 // Line breaks as a browser itself sends them.
@@ -613,17 +630,19 @@ for (const hint of document.querySelectorAll('[data-count]')) {
   check();
 }
 
-// Characters as a schema counts them; a line break is sent as two.
+// Characters as a schema counts them.
 for (const field of document.querySelectorAll('[data-least], [data-most]')) {
   if (!field.matches('input, textarea')) continue;
+  const { id } = field;
   const least = Number(field.dataset.least ?? 0);
   const most = Number(field.dataset.most ?? Infinity);
-  const hint = document.getElementById(`${field.id}-hint`);
+  const hint = document.getElementById(`${id}-hint`);
   const said = make('p', { className: 'hint count' });
   said.setAttribute('role', 'status');
   (field.closest('.secret') ?? field).after(said);
   const check = () => {
-    const length = [...field.value.replace(/\n/g, '\r\n')].length;
+    const field = document.getElementById(id); // it may have got several lines since
+    const length = [...field.value].length;
     const over = length - most;
     said.classList.toggle('over', over > 0);
     if (over > 0) said.textContent = words('script.over', { count: over });
@@ -634,11 +653,38 @@ for (const field of document.querySelectorAll('[data-least], [data-most]')) {
     const wrong = over > 0 || (length > 0 && length < least);
     field.setCustomValidity(wrong ? `${hint?.textContent ?? ''} ${said.textContent}`.trim() : '');
   };
-  field.addEventListener('input', check);
+  document.addEventListener('input', (event) => {
+    if (event.target.id === id) check();
+  });
   check();
 }
 
+// One line holds no line breaks, and a browser drops them without a word.
+for (const field of document.querySelectorAll('input[type=text], input[data-secret]'))
+  field.addEventListener('paste', (event) => {
+    const text = event.clipboardData.getData('text/plain').replace(/\r\n?/g, '\n');
+    if (!/\n[^]*\S/.test(text)) return; // one at the end alone was only copied with it
+    event.preventDefault();
+    const { value, selectionStart: from, selectionEnd: to } = field;
+    const area = widen(field);
+    area.value = value.slice(0, from) + text + value.slice(to);
+    area.focus();
+    area.setSelectionRange(from + text.length, from + text.length);
+    area.dispatchEvent(new Event('input', { bubbles: true }));
+  });
+
+// The same field with several lines.
+function widen(field) {
+  const area = make('textarea', { rows: 5 });
+  for (const { name, value } of field.attributes)
+    if (name !== 'type' && name !== 'value') area.setAttribute(name, value);
+  area.classList.toggle('hidden-text', field.type === 'password');
+  field.replaceWith(area);
+  return area;
+}
+
 for (const field of document.querySelectorAll('input[data-secret]')) {
+  const { id } = field;
   const button = make('button', { type: 'button', textContent: words('script.show') });
   button.setAttribute(
     'aria-describedby',
@@ -650,8 +696,10 @@ for (const field of document.querySelectorAll('input[data-secret]')) {
   row.append(field, button);
   if (field.autofocus && !document.querySelector('.problems')) field.focus();
   button.addEventListener('click', () => {
-    const shows = field.type === 'password';
-    field.type = shows ? 'text' : 'password';
+    const field = document.getElementById(id);
+    const shows = field.type === 'password' || field.classList.contains('hidden-text');
+    if (field.matches('textarea')) field.classList.toggle('hidden-text', !shows);
+    else field.type = shows ? 'text' : 'password';
     button.textContent = words(shows ? 'script.hide' : 'script.show');
     button.setAttribute('aria-pressed', String(shows));
   });
