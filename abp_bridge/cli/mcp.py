@@ -178,6 +178,7 @@ class _Proxy:
             tap("host")(self.source, self.sink),
             tap("server")(server.stdout, server.stdin),
             park=settings.park_timeout,
+            origin=self._describe,
             era=next((era for era in ERAS if era == settings.era), None),
             discover_first=not self.command,
         ) as sides:

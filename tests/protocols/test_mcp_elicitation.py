@@ -559,7 +559,7 @@ REPLIES: dict[str, tuple[Json, Action, Json]] = {
         {"tags": ["a"], "tags_2": True},
     ),
     "accepted without content": ({"action": "accept"}, Action.ACCEPT, {}),
-    "content that is no object": ({"action": "accept", "content": ["a"]}, Action.ACCEPT, {}),
+    "declined with anything": ({"action": "decline", "content": ["a"]}, Action.DECLINE, {}),
     "declined": ({"action": "decline"}, Action.DECLINE, {}),
     "dismissed": ({"action": "cancel", "content": None}, Action.CANCEL, {}),
 }
@@ -580,11 +580,15 @@ def test_what_is_neither_yes_nor_no_is_never_read_as_either(said: Json) -> None:
     assert problems[0].startswith('tags[0] must be one of "a", "b", not {"tags_1": ')
 
 
+LOST = "the host accepted the question with a content that is no object"
 NO_REPLIES: dict[str, tuple[Json, str]] = {
     "an action nobody has": ({"action": "yes"}, "'yes'"),
     "an action that is no word": ({"action": ["accept"]}, "\"['accept']\""),
     "no action": ({"content": {"tags": ["a"]}}, "'None'"),
     "no object": ("accept", "'None'"),
+    "content that is a list": ({"action": "accept", "content": ["a"]}, LOST),
+    "content that is a text": ({"action": "accept", "content": "a"}, LOST),
+    "content that is false": ({"action": "accept", "content": False}, LOST),
     "a flood": ({"action": "x" * 5_000}, f"'{'x' * 80} … [4920 more characters not shown]'"),
 }
 
@@ -593,7 +597,9 @@ NO_REPLIES: dict[str, tuple[Json, str]] = {
 def test_what_is_no_reply_is_neither_a_yes_nor_a_no(result: Json, shown: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_reply(result, asking(TAGS))
-    assert str(caught.value) == f"the host answered the question with the action {shown}"
+    if shown != LOST:
+        shown = f"the host answered the question with the action {shown}"
+    assert str(caught.value) == shown
 
 
 SAMPLED: dict[str, tuple[Json, str]] = {

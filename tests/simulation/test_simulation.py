@@ -576,7 +576,9 @@ class World:
         policy = ServerPolicy(
             lambda: "simulated", lambda host, asks: "", ending, lambda line: None, self.confirm
         )
-        async with translated(client, server, park=composition.settings.park_timeout) as sides:
+        async with translated(
+            client, server, park=composition.settings.park_timeout, origin=str
+        ) as sides:
             await run_server_proxy(
                 sides.host,
                 sides.server,

@@ -27,6 +27,7 @@ async def pump(command: list[str], streams: tuple[ByteReader, ByteWriter]) -> No
             streams,
             (child.stdout, child.stdin),
             park=park,
+            origin=lambda: "stub",
             era=era,  # type: ignore[arg-type]
             discover_first=discover_first,
         ) as sides,

@@ -14,9 +14,10 @@ from functools import partial
 import anyio
 
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.revealed import Revealed
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import WAYS, Advice
@@ -68,6 +69,7 @@ class McpSurfaces:
         page: Where the person is sent.
         find_parked: The first of these calls that is parked: a modern host is asked with it.
         ask_via_model: Whether the host's model may be asked to ask its user.
+        revealed: Shows what goes along with a call, where its connection does not.
     """
 
     def __init__(
@@ -77,8 +79,10 @@ class McpSurfaces:
         find_parked: FindParked = find_none,
         *,
         ask_via_model: bool = False,
+        revealed: Revealed | None = None,
     ) -> None:
         self._connection = connection
+        self._revealed = revealed
         self._page = page
         self._find_parked = find_parked
         self._ask_via_model = ask_via_model
@@ -222,7 +226,11 @@ class McpSurfaces:
                 "this host (MCP 2026-07-28) can be asked only while it waits for a tool call",
                 lasting=False,
             )
-        return await context.parked.ask(method, params, need)
+        if self._revealed is None:
+            return await context.parked.ask(method, params, need)
+        shown = as_object(self._revealed.outward(params))
+        reply = await context.parked.ask(method, shown, need)
+        return replace(reply, result=self._revealed.inward(reply.result))
 
     async def _request_legacy(self, need: str, method: str, params: JsonObject) -> Reply:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from urllib.parse import unquote
@@ -177,7 +177,8 @@ def decode_reply(result: JsonValue, question: Question) -> tuple[Action, dict[st
     """The result of `elicitation/create` -> (action, content by field name), content not yet
     validated.
 
-    Raises RemoteProtocolError for an action that MCP does not have: it is neither a yes nor a no.
+    Raises RemoteProtocolError for an action that MCP does not have: it is neither a yes nor a no;
+    and for a yes whose content is no object: what was answered is lost.
     """
     body = as_object(result)
     try:
@@ -187,7 +188,10 @@ def decode_reply(result: JsonValue, question: Question) -> tuple[Action, dict[st
             "the host answered the question with the action"
             f" {sanitize.label(body.get('action'), 80)!r}"
         ) from None
-    sent = dict(as_object(body.get("content")))
+    content = body.get("content")
+    if action is Action.ACCEPT and content is not None and not isinstance(content, Mapping):
+        raise RemoteProtocolError("the host accepted the question with a content that is no object")
+    sent = dict(as_object(content))
     names = _option_names(question)
     for field in question.fields:
         if field.name in names and field.name not in sent:

@@ -63,6 +63,7 @@ async def translated(
     server: tuple[ByteReader, ByteWriter],
     *,
     park: float,
+    origin: Callable[[], str],
     era: Era | None = None,
     discover_first: bool = False,
 ) -> AsyncIterator[Sides]:
@@ -77,6 +78,7 @@ async def translated(
         host: What the host says, and what it reads.
         server: The same of the server.
         park: How long a call is kept that a modern host has not come back for, in seconds.
+        origin: Makes what the server is called in front of a person.
         era: The only one to be tried with the server.
         discover_first: Whether modern is tried first: a server over HTTP asks only in that.
     """
@@ -84,7 +86,7 @@ async def translated(
         hosts, servers = _Side(*host), _Side(*server)
         order = (era,) if era is not None else ERAS[::-1] if discover_first else ERAS
         negotiation = _Negotiation(servers, hosts, tasks, order)
-        reader = _HostReader(hosts, tasks, park)
+        reader = _HostReader(hosts, tasks, park, origin)
         yield Sides(
             (reader, _SideWriter(hosts)),
             (_ServerReader(negotiation), _ServerWriter(negotiation)),
@@ -154,10 +156,13 @@ class _SideReader(ByteReader):
 
 
 class _HostReader(_SideReader):
-    def __init__(self, side: _Side, tasks: TaskGroup, park: float) -> None:
+    def __init__(
+        self, side: _Side, tasks: TaskGroup, park: float, origin: Callable[[], str]
+    ) -> None:
         super().__init__(side)
         self._tasks = tasks
         self._park = park
+        self._origin = origin
         self._decided = False
         self._modern: ModernHost | None = None
 
@@ -179,7 +184,10 @@ class _HostReader(_SideReader):
             from abp_bridge.proxies.mcp.modern_host import ModernHost  # for who is one only
 
             outer = (side.reader, side.writer)
-            self._modern = ModernHost(outer, side.stand_before(), self._tasks, park=self._park)
+            inner = side.stand_before()
+            self._modern = ModernHost(
+                outer, inner, self._tasks, park=self._park, origin=self._origin
+            )
             self._tasks.start_soon(self._modern.run)
 
 
@@ -215,6 +223,7 @@ class _Negotiation:
         self._first = b""  # line for the server
         self._kept: list[bytes] = []  # the lines after it
         self._size = 0  # bytes of those
+        self._is_closing = False  # when all of them are written
         self._refusal = b""  # what the server said to the era that was tried first
         self._read = b""  # of the server, which is not for us
         self._rest = b""  # of the server, which nobody has looked at
@@ -251,9 +260,11 @@ class _Negotiation:
 
     def close(self) -> None:
         """Nothing more is written."""
+        self._is_closing = True
         if not self._first:
             self._decide()
-        self.side.writer.close()
+        if self.decided.is_set():
+            self.side.writer.close()
 
     async def _run(self) -> None:
         hello = as_object(_parse(self._first))
@@ -266,6 +277,8 @@ class _Negotiation:
                 kept, self._kept, self._size = b"".join(self._kept), [], 0
                 await write_all(self.side.writer, kept)
         self._decide()
+        if self._is_closing:
+            self.side.writer.close()
 
     def _decide(self) -> None:
         """From now on what stands before the server by now is spoken to."""

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.notice import Progress
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS, Subscriptions
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
@@ -27,6 +28,7 @@ from abp_bridge.interfaces.host import SessionError
 from abp_bridge.interfaces.surface import HostTimeoutError, RouteChangedError
 from abp_bridge.protocols.mcp import translation
 from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
+from abp_bridge.protocols.mcp.elicitation import encode_url
 from abp_bridge.protocols.mcp.modern import (
     LISTENED,
     MAX_ROUNDS,
@@ -38,7 +40,8 @@ from abp_bridge.protocols.mcp.modern import (
     decode_filter,
     decode_retry,
 )
-from abp_bridge.protocols.mcp.versions import LOG_LEVELS
+from abp_bridge.protocols.mcp.server_elicitation import decode_link
+from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2026_07_28
 from abp_bridge.proxies.mcp.era_connection import connect_eras
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
 from abp_bridge.rpc.errors import RpcError
@@ -107,6 +110,7 @@ class ModernHost:
         server: The same of who speaks legacy to it.
         tasks: Where its requests are on their way, and its calls.
         park: How long a call is kept that the host has not come back for, in seconds.
+        origin: Makes what the server is called in front of a person.
     """
 
     def __init__(
@@ -116,7 +120,9 @@ class ModernHost:
         tasks: TaskGroup,
         *,
         park: float,
+        origin: Callable[[], str],
     ) -> None:
+        self._origin = origin
         self._connection = connect_eras(self, host, server, tasks, "abp-h-")
         self._host, self._server = self._connection.outer, self._connection.inner
         self._tasks = tasks
@@ -132,6 +138,8 @@ class ModernHost:
         self._serial = 0
         self._links = 0  # that were named here
         self._introduced = False  # the host, to the server
+        self._has_called = False  # whether the host has done more than to ask who is there
+        self._falls_back = False  # it has taken the legacy era instead
         self._ready = anyio.Event()
         self._initialized: JsonObject = {}
         self._refusal: RemoteError | None = None  # why there is no server to speak to
@@ -157,6 +165,12 @@ class ModernHost:
         if isinstance(message, Notification):
             self._on_host_notification(message)
             return
+        if message.method == "initialize" and not self._has_called:
+            self._falls_back = True  # as where `server/discover` failed, or took too long
+        if self._falls_back:
+            make = partial(self._answer_legacy, message)
+            self._connection.answer(self._host, message, make, _keep_error)
+            return
         try:
             client = decode_envelope(message.params)
             if message.method in translation.LEGACY_REQUESTS:
@@ -164,16 +178,22 @@ class ModernHost:
         except (RpcError, InvalidParamsError) as problem:
             self._host.respond_error(message.id, problem.code, str(problem), problem.data)
             return
+        self._has_called |= message.method != "server/discover"
+        self._begin_introducing(client)
+        make = partial(self._answer, message, client, self._host.arrived)
+        self._connection.answer(self._host, message, make, translation.to_modern_error)
+
+    def _begin_introducing(self, client: McpClientInfo) -> None:
         if not self._introduced:
             self._introduced = True
             self._tasks.start_soon(self._introduce, client)
-        self._connection.answer(
-            self._host, message, partial(self._answer, message, client), translation.to_modern_error
-        )
 
     def _on_host_notification(self, message: Notification) -> None:
         if message.method == CANCELLED:
             self._connection.cancel(self._host, as_object(message.params).get("requestId"))
+        elif self._falls_back:
+            if message.method != "notifications/initialized":  # the server was told
+                self._server.notify(message.method, message.params)
         elif message.method not in translation.LEGACY_NOTIFICATIONS:
             self._server.notify(message.method, message.params)
 
@@ -189,22 +209,40 @@ class ModernHost:
             return
         self._ready.set()
 
-    async def _answer(self, message: Request, client: McpClientInfo) -> JsonValue:
+    async def _wait_introduced(self) -> None:
+        """Raises RemoteError where there is no server to speak to."""
         await self._ready.wait()
         if self._refusal is not None:
             raise self._refusal
+
+    async def _answer_legacy(self, message: Request) -> JsonValue:
+        """Answer a host that has fallen back to the legacy era, which the server speaks too."""
+        if message.method == "initialize":
+            said = as_object(message.params)
+            self._begin_introducing(
+                McpClientInfo(
+                    V2026_07_28, as_object(said.get("clientInfo")), said.get("capabilities")
+                )
+            )
+        await self._wait_introduced()
+        if message.method == "initialize":
+            return self._initialized
+        return await self._server.request(message.method, message.params, reason=_TAKEN_BACK)
+
+    async def _answer(self, message: Request, client: McpClientInfo, arrived: float) -> JsonValue:
+        await self._wait_introduced()
         if client.level is None:
-            return await self._make(message, client)
+            return await self._make(message, client, arrived)
         await self._lower_level(client.level)
         self._levels[message.id] = client.level
         try:
-            return await self._make(message, client)
+            return await self._make(message, client, arrived)
         finally:
             del self._levels[message.id]
 
-    async def _make(self, message: Request, client: McpClientInfo) -> JsonValue:
+    async def _make(self, message: Request, client: McpClientInfo, arrived: float) -> JsonValue:
         if message.method in translation.CAN_ASK:
-            return await self._call(message, client)
+            return await self._call(message, client, arrived)
         if (make := _ANSWERED.get(message.method)) is not None:
             return await make(self, message)
         params = translation.strip_envelope(message.params)
@@ -258,11 +296,11 @@ class ModernHost:
 
     # --- calls ---
 
-    async def _call(self, message: Request, client: McpClientInfo) -> JsonValue:
+    async def _call(self, message: Request, client: McpClientInfo, arrived: float) -> JsonValue:
         """Attach the host to a call of the server's: its result, or what it asks first."""
         given = as_object(message.params)
         params = translation.strip_envelope(given)
-        request = ToolRequest(message.id, client, self._host.arrived)
+        request = ToolRequest(message.id, client, arrived)
         request.tool = message.method
         request.arguments = {name: each for name, each in params.items() if name != "_meta"}
         request.token = as_object(given.get("_meta")).get("progressToken")
@@ -331,10 +369,12 @@ class ModernHost:
         if parked is None or not _shows(parked.client, "url"):
             return False
         for each in asked:
-            link = translation.to_modern_question("elicitation/create", each, self._new_link())
             try:
-                reply = await parked.ask("elicitation/create", as_object(link["params"]), "url")
-            except (HostTimeoutError, RouteChangedError):
+                link = decode_link(each, id=self._new_link(), origin=self._origin())
+                name = as_text(each.get("elicitationId")) or link.id
+                shown = encode_url(link, link.link, name)
+                reply = await parked.ask("elicitation/create", shown, "url")
+            except (HostTimeoutError, RouteChangedError, RemoteProtocolError):
                 return False
             if as_object(reply.result).get("action") != "accept":
                 return False
@@ -355,18 +395,17 @@ class ModernHost:
         """Take a message of the server's (`Translator.on_inner`)."""
         if isinstance(message, Notification):
             self._on_server_notification(message.method, as_object(message.params))
+        elif self._falls_back:
+            ask = partial(self._host.request, message.method, message.params)
+            self._connection.answer(self._server, message, ask, _keep_error)
         elif message.method == "ping":
             self._server.respond(message.id, {})
         elif (need := translation.needed_capability(message.method, message.params)) is None:
             words = f"a host of this era takes no requests: {message.method[:100]}"
             self._server.respond_error(message.id, METHOD_NOT_FOUND, words)
         else:
-            self._connection.answer(
-                self._server,
-                message,
-                partial(self._ask, message, need),
-                lambda method, error: error,
-            )
+            ask = partial(self._ask, message, need)
+            self._connection.answer(self._server, message, ask, _keep_error)
 
     async def _ask(self, message: Request, need: str) -> JsonValue:
         """Put a question into the next round of a call."""
@@ -383,6 +422,8 @@ class ModernHost:
     def _on_server_notification(self, method: str, params: JsonObject) -> None:
         if method == CANCELLED:
             self._connection.cancel(self._server, params.get("requestId"))
+        elif self._falls_back:
+            self._host.notify(method, params or None)
         elif method == "notifications/progress":
             self._on_progress(params)
         elif method == "notifications/message":
@@ -400,6 +441,10 @@ class ModernHost:
             self._host.notify("notifications/progress", params)
         else:
             call.on_progress(_Report(None, 0.0, params=params))
+
+
+def _keep_error(method: str, error: JsonObject) -> JsonObject:
+    return error
 
 
 _TAKEN_BACK = "the host cancelled it"

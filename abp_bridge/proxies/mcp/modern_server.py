@@ -42,6 +42,7 @@ PAUSE = 0.1  # seconds before a retry that brings no answer: the server is busy
 REOPENS = 5  # times in a row, of a stream that ends before it has lasted
 REOPEN_PAUSE = 0.2  # seconds before the first of them; twice as long before each next
 LASTING = 60.0  # seconds; intermediaries end streams that are idle for as long
+LISTEN_LIMIT = 30.0  # seconds for a server to say that it tells of changes
 DEFAULT_LEVEL = "info"  # of logs, as of a legacy server that was told none
 _CANCEL: JsonObject = {"action": "cancel"}
 _ACTIONS = ("accept", "decline", "cancel")
@@ -154,9 +155,9 @@ class ModernServer:
         self._uris[uri] = None
         try:
             await self._listen()
-        except RemoteError:
+        except BaseException:  # it is refused, or taken back
             if new:
-                del self._uris[uri]
+                self._uris.pop(uri, None)
             raise
         return {}
 
@@ -219,17 +220,27 @@ class ModernServer:
     async def _listen(self) -> None:
         """Listen for what the client wants to hear, in place of what was listened for.
 
+        What was listened for stays where this fails, or is cancelled.
+
         Raises:
-            RemoteError: The server refuses that; what was listened for stays.
+            RemoteError: The server refuses that.
+            RpcError: It does not say whether it does.
         """
         async with self._replacing:
             before = self._open_stream()
             stream = self._stream
-            await stream.tried.wait()
-            if stream.refusal is not None:
+            try:
+                with anyio.move_on_after(LISTEN_LIMIT):
+                    await stream.tried.wait()
+                if stream.refusal is not None:
+                    raise stream.refusal
+                if not stream.tried.is_set():
+                    words = "the server has not said whether it tells of changes"
+                    raise RpcError(INTERNAL_ERROR, words)
+            except BaseException:
                 stream.scope.cancel()
                 self._stream = before
-                raise stream.refusal
+                raise
             before.scope.cancel()
 
     def _open_stream(self) -> _Stream:

@@ -5,6 +5,7 @@ what a server of its own era would have given it.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.apps.exotic_server import BIG, FORM, SAMPLING, URL
-from support.era_host import ANSWERS, CLIENT, PREFIX, Host
+from support.era_host import ANSWERS, CAPABILITIES, CLIENT, PREFIX, Host
 from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
@@ -217,7 +218,105 @@ def test_an_address_to_be_visited_first_is_a_question_of_the_call(tmp_path: Path
     with started(tmp_path, "modern", "legacy") as host:
         asked: list[Json] = []
         assert host.call("visit", asked)["result"]["structuredContent"] == {"r": "visited"}
-        assert [each["params"] for each in asked] == [{**URL, "elicitationId": "E1"}]
+        shown = {**URL, "elicitationId": "E1", "message": f"stub asks: {URL['message']}"}
+        assert [each["params"] for each in asked] == [shown]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [{}, "x", {**URL, "url": "javascript:alert(1)"}, {"mode": "url", "url": URL["url"]}],
+    ids=["nothing", "no object", "no page", "no words"],
+)
+def test_nobody_is_sent_to_what_is_no_page(tmp_path: Path, link: Json) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        asked: list[Json] = []
+        assert host.call("visit", asked, arguments={"links": [link]})["error"]["code"] == -32600
+        assert asked == []
+
+
+@both
+def test_a_host_that_falls_back_to_the_legacy_era_is_served_in_it(
+    tmp_path: Path, between: tuple[str, ...]
+) -> None:
+    """As after ten seconds without an answer to its `server/discover`."""
+    with (
+        started(tmp_path, "modern", "legacy", between=between) as host,
+        started(tmp_path, "legacy", "legacy", between=between) as own,
+    ):
+        host.begin("server/discover")
+        own.request("vendor/thing")  # so that both count alike
+        host.era = "legacy"
+        assert _unnamed(host.shake_hands()) == _unnamed(own.shake_hands())
+        for method, params in PLAIN:
+            assert _unnamed(host.request(method, params)) == _unnamed(own.request(method, params))
+        for tool in ("ask", "notes", "two"):
+            asked: list[Json] = []
+            of_own: list[Json] = []
+            response = host.call(tool, asked, _meta={"progressToken": "p"})
+            assert (
+                response["result"] == own.call(tool, of_own, _meta={"progressToken": "p"})["result"]
+            )
+            assert [each["params"] for each in asked] == [each["params"] for each in of_own]
+        told, told_own = (
+            [each["method"] for each in one._passed if "id" not in each and "method" in each]
+            for one in (host, own)
+        )
+        assert told == told_own != []
+        id = host.begin("tools/call", {"name": "wait"})
+        host.request("vendor/thing")
+        host.send("notifications/cancelled", {"requestId": id, "reason": "r"})
+        host.heard_of(lambda each: each.get("method") == "notifications/cancelled")
+
+
+def test_a_host_that_falls_back_is_told_why_there_is_nobody_to_speak_to(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy", between=(*MCP, "--page", "off", "--")) as host:
+        host.capabilities = {}
+        why = host.request("server/discover")["error"]["message"]
+        assert "questions reach nobody" in why
+        host.era = "legacy"
+        assert host.shake_hands()["error"]["message"] == why
+
+
+def test_what_nobody_sees_of_a_question_never_reaches_a_modern_host_raw(tmp_path: Path) -> None:
+    """And the server gets its own names and values back."""
+    unseen = "a\u202eb\u200bc\ud800"
+    asks: Json = {
+        "message": "Which?",
+        "requestedSchema": {
+            "type": "object",
+            "properties": {unseen: {"type": "string"}},
+            "required": [unseen],
+        },
+    }
+    with started(tmp_path, "modern", "legacy", between=WHOLE) as host:
+        call: Json = {"name": "ask", "arguments": {"asks": asks}}
+        result = host.request("tools/call", call)["result"]
+        drawn = json.dumps(result, ensure_ascii=False)
+        assert not {each for each in drawn if not each.isprintable()}
+        ((key, question),) = result["inputRequests"].items()
+        (name,) = question["params"]["requestedSchema"]["properties"]
+        answers = {key: {"action": "accept", "content": {name: "x"}}}
+        retry = {"requestState": result["requestState"], "inputResponses": answers}
+        done = host.request("tools/call", {**call, **retry})["result"]
+        assert done["structuredContent"]["r"]["content"] == {unseen: "x"}
+
+
+def test_what_a_host_says_at_once_is_answered_though_it_says_no_more(tmp_path: Path) -> None:
+    """Its input ends before it is known which era the server speaks."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "clientInfo": CLIENT}
+    lines: list[Json] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    ]
+    said = "".join(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in lines)
+    server = [sys.executable, str(STUB), "legacy", str(tmp_path / "log")]
+    ended = subprocess.run(
+        [*MCP, "--", *server], input=said, capture_output=True, text=True, timeout=60, check=False
+    )
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [each["id"] for each in answers] == [1, 2]
+    assert "tools" in answers[1]["result"]
 
 
 @pytest.mark.parametrize("can_show", [True, False])
@@ -449,6 +548,17 @@ def test_a_subscription_that_is_refused_is_no_success(tmp_path: Path) -> None:
         host.shake_hands()
         error = host.request("resources/subscribe", {"uri": "stub://a"})["error"]
         assert "no streams today" in error["message"]
+
+
+def test_a_subscription_that_is_taken_back_changes_nothing(tmp_path: Path) -> None:
+    with started(tmp_path, "legacy", "modern", "mutes:1") as host:
+        host.shake_hands()
+        host.heard_of(lambda _: len(listened(host)) == 1)
+        id = host.begin("resources/subscribe", {"uri": "stub://a"})
+        host.heard_of(lambda _: len(listened(host)) == 2)
+        host.send("notifications/cancelled", {"requestId": id})
+        host.call("notes")
+        until_told(host, "tools")
 
 
 def test_what_is_subscribed_to_when_the_stream_is_back_is_told(tmp_path: Path) -> None:

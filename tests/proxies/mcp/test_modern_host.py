@@ -78,7 +78,11 @@ class Scene:
         self.clock = Clock()
         self.host, self.server = Side(self.clock), Side(MemoryPipe())
         self.modern = ModernHost(
-            (self.clock, self.host.heard), (self.server.said, self.server.heard), tasks, park=600
+            (self.clock, self.host.heard),
+            (self.server.said, self.server.heard),
+            tasks,
+            park=600,
+            origin=str,
         )
         self.answers: dict[str, SurfaceResponse] = {}
         self._tasks = tasks
@@ -90,7 +94,8 @@ class Scene:
         """Call the tool, which the server has then."""
         await self.come_back()
         hello = await self.server.hear(method="initialize")
-        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+        can: Json = {"logging": {}}
+        result = {"protocolVersion": "2025-11-25", "capabilities": can, "serverInfo": {}}
         await self.server.say(id=hello["id"], result=result)
         await self.server.hear(method="tools/call")
 
@@ -113,7 +118,7 @@ class Scene:
             pass
         return message["result"]
 
-    async def come_back(self, asked: Json = None, *names: str) -> None:
+    async def come_back(self, asked: Json = None, *names: str, **meta: Json) -> None:
         """Call the tool, again with the answers to these questions of what was `asked`."""
         retry: Json = {}
         if asked is not None:
@@ -124,7 +129,7 @@ class Scene:
             ]
             answers = {key: {"action": "accept", "content": {"s": "x"}} for key in keys}
             retry = {"requestState": asked["requestState"], "inputResponses": answers}
-        params = {**self._call, **retry, "_meta": META}
+        params = {**self._call, **retry, "_meta": {**META, **meta}}
         self.last = next(IDS)
         await self.host.say(id=self.last, method="tools/call", params=params)
 
@@ -156,6 +161,21 @@ async def test_only_the_hosts_own_time_is_measured() -> None:
         await playing.until_answered(1)
         answer = playing.answers["one"]
         assert (answer.seconds, answer.exact) == (3.0, True)
+
+
+async def test_what_we_ask_the_server_before_is_not_the_hosts_time() -> None:
+    async with scene() as playing:
+        playing.ask("one")
+        asked = await playing.asked()
+        playing.clock.now += 0.1
+        await playing.come_back(asked, "one", **{f"{PREFIX}logLevel": "debug"})
+        told = await playing.server.hear(method="logging/setLevel")
+        playing.clock.now += 7
+        await playing.host.say(method="notifications/vendor/x")
+        await playing.server.hear(method="notifications/vendor/x")
+        await playing.server.say(id=told["id"], result={})
+        await playing.until_answered(1)
+        assert playing.answers["one"].seconds == pytest.approx(0.1)
 
 
 async def test_an_answer_that_others_were_waited_for_with_is_not_exact() -> None:

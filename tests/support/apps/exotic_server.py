@@ -16,7 +16,8 @@ Json = Any
 MODERN = "modern" in sys.argv[1:2]
 # What a legacy server cannot say; as a translator makes it up, unless there is an argument `kept`.
 TTL, SCOPE = (9_000, "public") if "kept" in sys.argv[3:] else (0, "private")
-# How a stream ends as soon as it is open, and how many do: `ends:2`, `cancels:2`, `refuses:9`.
+# How a stream ends as soon as it is open, and how many do: `ends:2`, `cancels:2`, `refuses:9`; or
+# how many are acknowledged: `mutes:1`.
 HOW, _, COUNT = next((each for each in sys.argv[3:] if ":" in each), "").partition(":")
 PREFIX = "io.modelcontextprotocol/"
 _TABLE: Json = json.loads(Path(__file__).with_name("exotic.json").read_text())
@@ -149,13 +150,15 @@ class Stub:
 
     def listen(self, id: Json, params: Json) -> None:
         self.opened += 1
-        ends = self.opened <= int(COUNT or 0)
+        ends = HOW != "mutes" and self.opened <= int(COUNT or 0)
         if ends and HOW == "refuses":
             self.error(id, -32603, "no streams today")
             return
         self.streams[id] = params["notifications"]
         meta = {f"{PREFIX}subscriptionId": id}
         told = {"notifications": params["notifications"], "_meta": meta}
+        if HOW == "mutes" and self.opened > int(COUNT):
+            return
         self.out(method="notifications/subscriptions/acknowledged", params=told)
         if ends:
             del self.streams[id]
@@ -169,7 +172,8 @@ class Stub:
     def call(self, id: Json, params: Json) -> None:
         name = params["name"]
         if name in ASKED:
-            self.ask(id, params, ASKED[name])
+            own = params.get("arguments", {}).get("asks")
+            self.ask(id, params, [("elicitation/create", own)] if own else ASKED[name])
         elif name == "many":
             self.many(id, params)
         elif name == "notes":
@@ -186,7 +190,8 @@ class Stub:
             )
             self.done(id, {"caps": hello["capabilities"], "client": hello["clientInfo"]})
         elif name == "visit":
-            self.visit(id, params.get("arguments", {}).get("times", 1))
+            given = params.get("arguments", {})
+            self.visit(id, given.get("times", 1), given.get("links"))
         elif name == "withdraw":
             self.withdraw(id)
         elif name != "wait":  # which is answered never
@@ -233,13 +238,13 @@ class Stub:
         else:
             self.done(id, answers)
 
-    def visit(self, id: Json, times: int = 1) -> None:
+    def visit(self, id: Json, times: int = 1, links: Json = None) -> None:
         """Want an address visited first, once; and say so several times."""
         self.visits += 1
         if self.visits > 1:
             self.done(id, "visited")
         else:
-            asked = [{**URL, "elicitationId": "E1"}]
+            asked = [{**URL, "elicitationId": "E1"}] if links is None else links
             for _ in range(times):
                 self.error(id, -32042, "visit first", {"elicitations": asked})
 
