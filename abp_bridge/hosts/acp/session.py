@@ -79,7 +79,7 @@ class _Running:
         call: The call, once it has begun.
         card: The tool call that shows it.
         ended: How it ended, once it has.
-        told: Whether the card says so.
+        told: Whether the card says so, or that it was cancelled.
         dropped: It was cancelled between two prompts: nobody waits for how it ends.
     """
 
@@ -284,11 +284,8 @@ class AcpSession:
         if running is not None:
             if not is_command:
                 self._say(_NOT_TAKEN)
-            if running.dropped:
-                await running.call.wait()
-                self._running = None
-            else:
-                self._say(await self._attend(running))
+            ended = await self._attend(running)
+            self._say("" if running.dropped else ended)
         if self._running is not None:
             self._say(_STILL_OPEN if is_command else "")
         elif is_command and unread:
@@ -340,7 +337,9 @@ class AcpSession:
         def report(progress: Progress) -> None:
             nonlocal last
             last = next_progress(last, progress)
-            self._surfaces.update(acp.encode_progress(card, last), key=("progress", self.id, card))
+            if not running.told:  # else it would run again for the client, without an end
+                key = ("progress", self.id, card)
+                self._surfaces.update(acp.encode_progress(card, last), key=key)
 
         self._capability = offer.capability.name
         call = await self._api.start(
@@ -363,7 +362,7 @@ class AcpSession:
             await self._wait_for(running.call)
         except BaseException:  # a cancellation too; it is raised again
             self.cancel()
-            self._surfaces.update(acp.encode_ended(running.card, ["Cancelled."], [], failed=True))
+            self._tell_end(running, acp.encode_ended(running.card, ["Cancelled."], [], failed=True))
             self._running = None
             raise
         if running.ended is None:
@@ -390,10 +389,13 @@ class AcpSession:
             self._end_card(running, outcome)
 
     def _end_card(self, running: _Running, outcome: CallOutcome) -> None:
+        failed = outcome.result.failure is not None
+        ended = acp.encode_ended(running.card, _lines(outcome), outcome.files, failed=failed)
+        self._tell_end(running, ended)
+
+    def _tell_end(self, running: _Running, ended: JsonObject) -> None:
         if not running.told:
             running.told = True
-            failed = outcome.result.failure is not None
-            ended = acp.encode_ended(running.card, _lines(outcome), outcome.files, failed=failed)
             self._surfaces.update(ended)
 
     def _describe_app(self, app: str) -> str:

@@ -926,6 +926,27 @@ async def test_an_answer_in_the_same_breath_as_the_cancel_is_none(tmp_path: Path
         assert (message["result"]["success"], message["result"].get("data")) == (False, None)
 
 
+async def test_what_an_app_reports_after_a_cancel_does_not_set_its_card_going_again(
+    tmp_path: Path,
+) -> None:
+    async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
+        turn = await person.start(id, "/work")
+        app = await made.app()
+        await app.open("work")
+        call = (await app.next("capabilities/call"))["params"]["options"]["callId"]
+        await person.notify("session/cancel", {"sessionId": id})
+        assert (await person.response(turn))["result"] == {"stopReason": "cancelled"}
+        progress = {"progressToken": call, "progress": 1, "total": 2}
+        await app.send(method="notifications/progress", params=progress)
+        await app.send(id="over", method="nothing")  # what answers this has read the report
+        while (await app.next()).get("id") != "over":
+            pass
+        await person.request("session/list", {})
+        (ended,) = person.wire.updates("tool_call_update")
+    assert ended["status"] == "failed"
+    assert ended["content"][0]["content"]["text"] == "Cancelled."
+
+
 async def test_a_client_that_goes_ends_its_question_and_the_app_is_told(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
         app, _, _ = await open_question(person, id, made)

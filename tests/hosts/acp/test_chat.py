@@ -340,6 +340,35 @@ async def test_a_cancel_between_two_prompts_ends_the_call() -> None:
         assert (await chat.asay('/demo_echo {"value": 1}')) == "1"
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["it ends", "cancelled again"])
+async def test_a_call_cancelled_between_two_prompts_has_its_card_ended_in_the_next(
+    tmp_path: Path, again: bool
+) -> None:
+    async with puppets(tmp_path) as made, chatting("--app", made.target) as chat:
+        person, session = chat.client, {"sessionId": chat.session}
+        turn = await person.start(chat.session, "/work")
+        app = await made.app()
+        await app.open("work")
+        await app.next("capabilities/call")
+        given = {"prompt": "Who?", "schema": {"type": "string"}}
+        await app.send(id="q", method="elicitation/input", params=given)
+        assert (await person.response(turn))["result"] == {"stopReason": "end_turn"}
+        await person.notify("session/cancel", session)
+        turn = await person.start(chat.session, "Ann")
+        await person.until(lambda message: "not taken as an answer" in json.dumps(message))
+        cancel = await app.next("capabilities/cancel")
+        if again:
+            await person.notify("session/cancel", session)
+        else:
+            await app.send(id=cancel["id"], result={})
+        await person.response(turn)
+        [card] = person.wire.updates("tool_call")
+        [ended] = person.wire.updates("tool_call_update")
+        assert (ended["toolCallId"], ended["status"]) == (card["toolCallId"], "failed")
+        assert (await chat.asay("/status")).startswith("```json"), "of that call nothing is said"
+        assert person.wire.updates("tool_call_update") == [ended]
+
+
 async def test_a_client_that_leaves_ends_the_question() -> None:
     async with chatting() as chat:
         await chat.asay(TEXT)  # the bridge ends by itself, with 0
