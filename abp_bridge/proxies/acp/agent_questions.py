@@ -47,6 +47,7 @@ MAX_OPEN = 100  # questions of the agent's own at once: each holds a task and a 
 
 ELICIT = "elicitation/create"
 _CLIENT_LEFT = "its client has left"
+_TOO_DEEP = "it is nested too deeply"
 
 
 class AgentQuestions:
@@ -98,15 +99,13 @@ class AgentQuestions:
         Modes that nobody here knows are for the client to refuse.
         """
         id, params = message.get("id"), as_object(message.get("params"))
-        if (
-            not is_id(id)
-            or params.get("mode", "form") not in self.modes
-            or is_deeper(params, MAX_DEPTH - 1)
-        ):
+        if not is_id(id) or params.get("mode", "form") not in self.modes:
             return False
-        if len(self._open) < MAX_OPEN and not self._ended:
+        too_deep = is_deeper(params, MAX_DEPTH - 1)
+        if len(self._open) < MAX_OPEN and not self._ended and not too_deep:
             self._open.setdefault(id, anyio.CancelScope())
-        await self._injected.feed({"id": id, "method": ELICIT, "params": params})
+        fed = None if too_deep else params  # which our connection would not read
+        await self._injected.feed({"id": id, "method": ELICIT, "params": fed})
         return True
 
     async def take_cancel(self, message: JsonObject) -> bool:
@@ -138,7 +137,8 @@ class AgentQuestions:
             self._tasks.start_soon(self._answer, message.id, params, scope)
         else:
             too_many = f"{MAX_OPEN} questions of this agent are open already"
-            reason = _CLIENT_LEFT if self._ended else too_many
+            refused = _TOO_DEEP if message.params is None else too_many
+            reason = _CLIENT_LEFT if self._ended else refused
             self._injected.connection.respond(message.id, _encode_cancelled(reason))
 
     async def _answer(self, id: Id, params: JsonObject, scope: anyio.CancelScope) -> None:

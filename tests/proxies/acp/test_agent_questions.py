@@ -379,10 +379,26 @@ async def test_an_odd_question_is_asked_and_answered_by_its_id(case: str) -> Non
 
 
 @pytest.mark.anyio
-async def test_a_question_that_is_too_deep_to_be_ours_passes() -> None:
+@pytest.mark.parametrize("levels", [126, 140, 900])
+async def test_a_question_that_is_too_deep_to_be_read_is_a_cancel(levels: int) -> None:
+    deep = compact({**QUESTION, "_meta": {"x": 0}}).replace("0", "[" * levels + "]" * levels)
+    async with proxied(handler=pressing(YES)) as client:
+        session = await opened(client)
+        line = '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":' + deep + "}"
+        (said,) = await play(client, session, {"line": line, "id": "q"})
+        result = said["result"]
+        assert (result["action"], "content" in result) == ("cancel", False)
+        assert result["_meta"]["abp"]["reason"] == "it is nested too deeply"
+        (said,) = await play(client, session, CONFIRM)
+        assert said["content"] == {"ok": True}
+        assert client.wire.sent("elicitation/create") == []
+
+
+@pytest.mark.anyio
+async def test_a_question_that_is_too_deep_for_us_is_the_clients_where_it_has_forms() -> None:
     deep = compact({**QUESTION, "_meta": {"x": 0}}).replace("0", "[" * 140 + "]" * 140)
     async with proxied(handler=lambda method, params: Failed(-32601, method)) as client:
-        session = await opened(client)
+        session = await opened(client, FORM)
         line = '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":' + deep + "}"
         (said,) = await play(client, session, {"line": line, "id": "q"})
         assert said["error"]["message"] == "elicitation/create"
