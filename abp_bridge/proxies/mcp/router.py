@@ -418,7 +418,7 @@ class Router:
             return True
         if self._questions.is_asking and b"cancelled" in data:
             return True
-        return self._keepalive.is_on and b"notifications/progress" in data
+        return self._keepalive.is_on and b"/progress" in data  # the slash may be escaped
 
     async def _rewrite_from_server(self, line: bytes) -> bytes:
         if not _may_contain_question(line) and self._end_call_unread(line):

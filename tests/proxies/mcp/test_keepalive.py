@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from support.harness import PATIENCE
 
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.proxies.mcp import proxy
 from abp_bridge.proxies.mcp.keepalive import KeepaliveElicitor
+from abp_bridge.proxies.mcp.policy import Policy
+from abp_bridge.rpc.pipe import MemoryPipe, write_all
 
 Json = Any
 
@@ -124,3 +131,54 @@ async def test_a_call_that_ended_is_reported_no_more_and_old_revisions_get_no_wo
             await anyio.lowlevel.checkpoint()
         assert len(host.heard) == after
         tasks.cancel_scope.cancel()
+
+
+def written(method: str, params: Json, slash: str = "/", **more: Json) -> bytes:
+    line = json.dumps({"jsonrpc": "2.0", **more, "method": method, "params": params})
+    return line.replace("/", slash).encode() + b"\n"
+
+
+async def messages(pipe: MemoryPipe) -> AsyncIterator[Json]:
+    rest = b""
+    while True:
+        *lines, rest = (rest + await pipe.receive()).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+async def nothing() -> str:
+    return ""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("slash", ["/", "\\/"], ids=["as it is", "escaped, as by PHP"])
+async def test_reports_rise_above_the_servers_own_however_their_slash_is_written(
+    slash: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "KeepaliveElicitor", partial(KeepaliveElicitor, interval=0))
+    from_host, to_host, from_server, to_server = (MemoryPipe() for _ in range(4))
+    run = partial(
+        proxy.run_proxy,
+        prefix="ours-",
+        policy=Policy(lambda: "server", lambda name, asked: "", nothing, lambda line: None),
+        make_elicitor=lambda connection, on_progress: Person(),
+    )
+    opened: Json = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    asks = {"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}}
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, (from_host, to_host), (from_server, to_server))
+            await write_all(from_host, written("initialize", opened, id=0))
+            await write_all(from_host, written("tools/call", {"name": "t", **TOKEN}, id=1))
+            read = messages(to_server)
+            while (await anext(read))["method"] != "tools/call":
+                pass
+            progress = {"progressToken": "t", "progress": 3}
+            await write_all(from_server, written(PROGRESS, progress, slash))
+            await write_all(from_server, written("elicitation/create", asks, slash, id=9))
+            heard = messages(to_host)
+            theirs, ours = [await anext(heard), await anext(heard)]
+            tasks.cancel_scope.cancel()
+    assert (theirs["method"], theirs["params"]) == (PROGRESS, progress)
+    assert (ours["method"], ours["params"]["progressToken"]) == (PROGRESS, "t")
+    assert ours["params"]["progress"] > 3
