@@ -92,13 +92,19 @@ class Child:
 # With it a program answers in the person's place, or acts in their name: no child is given it.
 PRIVATE = frozenset({"ABP_MCP_TOKEN", "ABP_MODEL_KEY", "ABP_QUESTIONS_PASSWORD"})
 
+# What apps/browser changes in our own environment, as Playwright's driver has it from there.
+_CHANGED = ("DEBUG", "DEBUGP", "TMPDIR")
+_UNCHANGED = {name: os.environ[name] for name in _CHANGED if name in os.environ}
+
 
 def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What of `environ` a child may be given: all but what is `PRIVATE`."""
-    return {name: value for name, value in environ.items() if name not in PRIVATE}
-
-
-_OURS = child_environment()  # as it was: it may be changed for a moment, for another's child
+    """What of `environ` a child may be given: all but what is `PRIVATE`; of our own environment,
+    without what was changed for Playwright's driver alone.
+    """
+    given = {name: value for name, value in environ.items() if name not in PRIVATE}
+    if environ is not os.environ:
+        return given
+    return {name: given[name] for name in given if name not in _CHANGED} | _UNCHANGED
 
 
 @asynccontextmanager
@@ -119,7 +125,8 @@ async def spawn(
     if shutil.which(command[0]) is None:
         raise _missing_program(command[0])
     async with _guardian() as tell:
-        child = await _start(command, _OURS if env is None else env, cwd, overhear)
+        given = child_environment() if env is None else env
+        child = await _start(command, given, cwd, overhear)
         tell(f"{child.process.pid}\n")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.listen)

@@ -17,6 +17,7 @@ from abp_bridge.rpc.subprocess import STDERR_LINES, Child, spawn
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]
 
 PATIENCE = 30.0
+BEFORE = os.environ.get("TMPDIR")
 
 
 def python(code: str) -> list[str]:
@@ -61,6 +62,16 @@ async def test_a_child_gets_its_environment_and_folder(tmp_path: Path) -> None:
     code = "import os; print(os.environ['WORD'], os.getcwd(), flush=True)"
     async with spawn(python(code), env={"WORD": "hello"}, cwd=str(tmp_path)) as child:
         assert await line(child) == f"hello {tmp_path}"
+
+
+async def test_a_child_has_nothing_of_what_was_set_for_a_browsers_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/of/a/browser")
+    monkeypatch.setenv("WORD", "hello")
+    code = "import os; print(os.environ['WORD'], os.environ.get('TMPDIR'), flush=True)"
+    async with spawn(python(code)) as child:
+        assert await line(child) == f"hello {BEFORE}"
 
 
 DEAF = (

@@ -851,6 +851,23 @@ async def test_what_tells_the_person_is_not_given_the_password(
     assert "planted-password-77aa" not in given
 
 
+@pytest.mark.parametrize("name", ["notify-send", "browser"])
+async def test_what_tells_the_person_is_not_given_a_folder_that_goes_with_a_browser(
+    name: str, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While Playwright's driver starts, TMPDIR is the folder of what it starts."""
+    for variable, value in programs.environment(BROWSER=programs.add(name), TMPDIR="/gone").items():
+        monkeypatch.setenv(variable, value)
+    if name == "browser":
+        await open_browser("http://x/")
+    else:
+        async with anyio.create_task_group() as tasks:
+            assert await show_on_desktop(tasks, "abp-bridge", "A question", lambda: None)
+    given = (programs.folder / f"{name}.env").read_text()
+    assert f"PATH={programs.folder}" in given
+    assert "TMPDIR=/gone" not in given
+
+
 async def test_the_bell_rings_at_the_persons_terminal(programs: Programs) -> None:
     programs.add("notify-send")
     ours, theirs = os.openpty()
