@@ -20,7 +20,7 @@ import anyio.lowlevel
 from abp_bridge.apps.program import CANCEL, MAX_OPEN, START_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.question import Outcome
+from abp_bridge.core.question import AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import Absence, AppError, AppListener, only_error
@@ -79,6 +79,8 @@ class McpApp(ProgramApp):
         self._offered = CapabilityList()
         self._tools: set[str] = set()  # those of what is offered that are the server's own
         self._calls: dict[str, bool] = {}  # the running ones; whether each destroys nothing
+        # What is shown of what a call needs first, with the elicitationId that it has.
+        self._visits: dict[anyio.CancelScope, str] = {}
         self._subscribed: dict[str, None] = {}
         self._listening: anyio.CancelScope | None = None
         self._clock: anyio.CancelScope | None = None  # of the handshake, as long as that lasts
@@ -269,12 +271,32 @@ class McpApp(ProgramApp):
         """The server wants its person at an address first: ask them to go there. The address itself
         goes to no model.
         """
-        answers = [await self._elicit(each, call) for each in links[:MAX_OPEN]]
-        if answers and all(each["action"] == "accept" for each in answers):
-            words = "its user was sent to an address of the server's first. Call again when done."
-            return failed("PERMISSION_REQUIRED", words, retryable=True)
-        words = "its user must do something at an address of the server's first, and did not go"
-        return failed("PERMISSION_REQUIRED", words)
+        problem = "" if links else "the server named none"
+        for link in links[:MAX_OPEN]:
+            if problem := await self._visit(link, call):
+                break
+        if problem:
+            words = "its user must do something at an address of the server's first"
+            return failed("PERMISSION_REQUIRED", f"{words}, and {problem}")
+        words = "its user was sent to an address of the server's first."
+        if len(links) > MAX_OPEN:
+            words += f" Of its {len(links)} addresses they were asked to visit {MAX_OPEN}."
+        return failed("PERMISSION_REQUIRED", f"{words} Call again when done.", retryable=True)
+
+    async def _visit(self, link: JsonObject, call: str) -> str:
+        """Why the person did not go to an address; empty if they did."""
+        answer: JsonObject = {"action": "accept"}  # where the server says that they were there
+        with anyio.CancelScope() as shown:
+            self._visits[shown] = as_text(link.get("elicitationId"))
+            try:
+                answer = await self._elicit(link, call)
+            finally:
+                del self._visits[shown]
+        if answer["action"] == "accept":
+            return ""
+        said = as_object(as_object(answer.get("_meta")).get("abp")).get("answeredBy")
+        refused = said == AnsweredBy.PERSON.value
+        return "did not go" if refused else "could not be sent there, or did not go"
 
     # --- lists ---
 
@@ -371,11 +393,18 @@ class McpApp(ProgramApp):
             self._stale[member].set()
         elif method == "notifications/elicitation/complete":
             if link := as_text(params.get("elicitationId")):
-                self._program.withdraw(link)
+                self._complete(link)
         elif method != PROGRESS:
             listener.on_notice(server.decode_notice(method, params))
         elif (progress := decode_progress(params)) is not None:
             listener.on_progress(progress)
+
+    def _complete(self, link: str) -> None:
+        """The server says that the person has been at this address."""
+        for shown, name in self._visits.items():
+            if name == link:
+                shown.cancel()
+        self._program.withdraw(link)
 
     # --- questions ---
 

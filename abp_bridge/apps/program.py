@@ -272,7 +272,10 @@ class Program:
             nobody: What it gets where there is none: programs take an error for consent.
             link: Its `elicitationId`, where it is a link.
         """
-        if self.listener is None or len(self._questions) >= MAX_OPEN:
+        if self.listener is None:
+            self._refuse("the session ended")
+            return nobody
+        if len(self._questions) >= MAX_OPEN:
             self._refuse(f"{MAX_OPEN} of its questions are open")
             return nobody
         asked = _Open(link=link)

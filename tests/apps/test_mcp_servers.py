@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import mcp_types as types
 import pytest
 from support.acp_harness import FORM, client
@@ -21,6 +23,8 @@ from support.paths import APPS
 from support.sign_in_server import sign_in_server
 from support.sql_server import sql_server
 from support.visitor import PASSWORD, Browser, give_password
+
+from abp_bridge.apps.program import Program
 
 Json = Any
 
@@ -213,6 +217,55 @@ async def test_an_address_is_opened_by_the_person(exotic: tuple[str, Path]) -> N
         assert structured(await host.call("visit")) == "visited"
 
 
+FIRST = "PERMISSION_REQUIRED: its user must do something at an address of the server's first"
+SENT = "PERMISSION_REQUIRED: its user was sent to an address of the server's first."
+AGAIN = "Call again when done. (retryable)"
+
+
+@pytest.mark.parametrize(
+    ("links", "action", "asked", "says"),
+    [
+        (0, "accept", 0, f"{FIRST}, and the server named none"),
+        (2, "accept", 2, f"{SENT} {AGAIN}"),
+        (2, "decline", 1, f"{FIRST}, and did not go"),
+        (2, "cancel", 1, f"{FIRST}, and did not go"),
+        (101, "accept", 100, f"{SENT} Of its 101 addresses they were asked to visit 100. {AGAIN}"),
+    ],
+    ids=["none", "accepted", "declined", "dismissed", "too many"],
+)
+async def test_who_calls_hears_what_became_of_the_addresses_that_a_server_wants_visited(
+    links: int, action: str, asked: int, says: str
+) -> None:
+    shown: list[str] = []
+
+    def person(params: Any) -> types.ElicitResult:
+        shown.append(params.elicitation_id)
+        return refuse(action)(params)
+
+    async with hosted("--app", target("exotic", "legacy"), answer=person) as host:
+        assert text(await host.call("visit", links=links)) == says
+    assert len(shown) == asked
+
+
+async def test_a_person_who_was_never_asked_is_not_said_to_have_stayed_away() -> None:
+    async with hosted("--app", target("exotic", "legacy"), "--page", "off") as host:
+        visit = text(await host.call("visit"))
+    assert visit == f"{FIRST}, and could not be sent there, or did not go"
+
+
+async def test_who_has_been_at_an_address_by_the_servers_own_word_was_there() -> None:
+    async with hosted("--app", target("exotic", "legacy"), answer=lambda params: None) as host:
+
+        async def notes() -> None:
+            while not (await host.status())["questions"]["open"]:
+                await anyio.lowlevel.checkpoint()
+            await host.call("notes")  # which tells that too
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(notes)
+            assert text(await host.call("visit")) == f"{SENT} {AGAIN}"
+
+
 async def test_a_model_is_asked_in_the_servers_words_and_answers_in_its_own(
     exotic: tuple[str, Path],
 ) -> None:
@@ -326,6 +379,15 @@ async def test_an_acp_client_is_asked(exotic: tuple[str, Path]) -> None:
         await opened.initialize(FORM)
         _, words = await opened.prompt(await opened.new(), '/ask {"a": "x"}')
     assert '{\\"s\\": \\"hello\\"}' in words
+
+
+async def test_what_is_asked_when_the_session_is_over_is_cancelled_for_that_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked: Json = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+    answer = await Program("mcp:x", "server").elicit(asked, (), destructive=False)
+    assert answer == {"action": "cancel"}
+    assert "a question of mcp:x is cancelled: the session ended" in caplog.text
 
 
 # --- what it tells --------------------------------------------------------------------------------

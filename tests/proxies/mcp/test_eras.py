@@ -230,7 +230,7 @@ def test_an_address_to_be_visited_first_is_a_question_of_the_call(tmp_path: Path
 def test_nobody_is_sent_to_what_is_no_page(tmp_path: Path, link: Json) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         asked: list[Json] = []
-        assert host.call("visit", asked, arguments={"links": [link]})["error"]["code"] == -32600
+        assert host.call("visit", asked, arguments={"to": [link]})["error"]["code"] == -32600
         assert asked == []
 
 

@@ -191,7 +191,7 @@ class Stub:
             self.done(id, {"caps": hello["capabilities"], "client": hello["clientInfo"]})
         elif name == "visit":
             given = params.get("arguments", {})
-            self.visit(id, given.get("times", 1), given.get("links"))
+            self.visit(id, given.get("times", 1), given.get("links", 1), given.get("to"))
         elif name == "withdraw":
             self.withdraw(id)
         elif name != "wait":  # which is answered never
@@ -238,13 +238,14 @@ class Stub:
         else:
             self.done(id, answers)
 
-    def visit(self, id: Json, times: int = 1, links: Json = None) -> None:
-        """Want an address visited first, once; and say so several times."""
+    def visit(self, id: Json, times: int = 1, links: int = 1, to: Json = None) -> None:
+        """Want addresses visited first, once; and say so several times."""
         self.visits += 1
         if self.visits > 1:
             self.done(id, "visited")
         else:
-            asked = [{**URL, "elicitationId": "E1"}] if links is None else links
+            asked = [{**URL, "elicitationId": f"E{number + 1}"} for number in range(links)]
+            asked = asked if to is None else to
             for _ in range(times):
                 self.error(id, -32042, "visit first", {"elicitations": asked})
 
