@@ -218,7 +218,11 @@ class _Callback:
         )
 
     async def open(self, url: str) -> None:
-        """Listen, and send the person to sign in at `url`."""
+        """Listen, and send the person to sign in at `url`.
+
+        Raises:
+            OAuthFlowError: The port is taken, or nobody went there.
+        """
         self.prompts += 1
         self._came = asyncio.get_running_loop().create_future()
         self._state = parse_qs(urlsplit(url).query)["state"][0]
@@ -231,11 +235,19 @@ class _Callback:
                 f"the port {self.port}, which the browser comes back to, is taken"
             ) from problem
         try:
-            if await self._open_browser(url) is False:
+            if not await self._send_person(url, self._came):
                 raise OAuthFlowError("nobody went there to sign in")
         except BaseException:  # a cancellation too: nobody waits, and the port is needed again
             self._server.close()
             raise
+
+    async def _send_person(self, url: str, came: asyncio.Future[AuthorizationCodeResult]) -> bool:
+        """Whether they went: who `came` back did, and is not asked for longer than that."""
+        went = True
+        with anyio.CancelScope() as asking:
+            came.add_done_callback(lambda _: asking.cancel())
+            went = await self._open_browser(url) is not False
+        return went or came.done()
 
     async def wait(self) -> AuthorizationCodeResult:
         """What the browser brings, within `SIGN_IN_LIMIT`."""

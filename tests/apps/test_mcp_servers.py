@@ -305,16 +305,20 @@ async def test_where_there_is_one_it_is(exotic: tuple[str, Path], version: str |
         assert structured(await host.call("caps"))["caps"] == {**FORMS, "sampling": {}}
 
 
-@pytest.mark.parametrize("action", ["accept", "decline"])
+@pytest.mark.parametrize(
+    ("action", "goes"),
+    [("accept", True), ("cancel", True), ("decline", False)],
+    ids=["goes and says so", "goes and closes the question", "declines"],
+)
 async def test_a_person_is_sent_to_sign_in_to_a_server_over_http(
-    tmp_path: Path, action: str
+    tmp_path: Path, action: str, goes: bool
 ) -> None:
     asked: list[types.ElicitRequestURLParams] = []
 
     async def person(params: Any) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestURLParams)
         asked.append(params)
-        if action == "accept":
+        if goes:
             await anyio.to_thread.run_sync(Browser().open, params.url)
         return refuse(action)(params)
 
@@ -325,9 +329,9 @@ async def test_a_person_is_sent_to_sign_in_to_a_server_over_http(
     with sign_in_server() as server:
         async with hosted("--app", f"mcp+{server.url}", answer=person, env=env) as host:
             said = text(await host.client.call_tool("abp_connect", {}))
-        assert server.granted == (["authorization_code"] if action == "accept" else [])
+        assert server.granted == (["authorization_code"] if goes else [])
     words = "signing in failed: nobody went there to sign in"
-    assert (words in said) is (action == "decline")
+    assert (words in said) is not goes
     assert len(asked) == 1
     assert asked[0].url.startswith(f"{server.here}/authorize")
     assert "wants you to sign in" in asked[0].message

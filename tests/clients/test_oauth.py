@@ -58,7 +58,7 @@ async def nobody(address: str) -> None:
 
 @asynccontextmanager
 async def signed_in(
-    server: SignInServer, browse: Callable[[str], Awaitable[None]] = nobody
+    server: SignInServer, browse: Callable[[str], Awaitable[object]] = nobody
 ) -> AsyncIterator[Lines]:
     """A bridge's connection to the server, and a browser that goes where it is sent."""
     with anyio.fail_after(30):
@@ -131,6 +131,35 @@ def test_a_sign_in_that_was_cancelled_leaves_its_port_to_the_next(server: SignIn
     answers, shown = asked(server)
     assert answers[0]["result"] == {"ok": True}
     assert shown == ["You are signed in. You can close this tab."]
+
+
+@pytest.mark.parametrize("closes", [False, True], ids=["stands", "closed"])
+@pytest.mark.parametrize("refuses", [False, True], ids=["signed in", "refused"])
+def test_who_comes_back_from_the_browser_was_there_whatever_becomes_of_the_question(
+    server: SignInServer, refuses: bool, closes: bool
+) -> None:
+    server.refuses = refuses
+    withdrawn: list[str] = []
+
+    async def ask(address: str) -> bool:
+        await anyio.to_thread.run_sync(visit, address)
+        if closes:
+            return False
+        try:
+            await anyio.sleep_forever()
+        finally:
+            withdrawn.append(address)
+
+    async def play() -> Json:
+        async with signed_in(server, ask) as lines:
+            return await lines.ask("vendor/thing", {})
+
+    answer = anyio.run(play)
+    if refuses:
+        assert "the browser came back with: access_denied" in answer["error"]["message"]
+    else:
+        assert answer == ANSWER
+    assert len(withdrawn) == (not closes)
 
 
 def test_a_token_that_is_over_is_renewed_without_the_person(server: SignInServer) -> None:
