@@ -31,7 +31,7 @@ from support.tool_pages import Person as Listener
 from support.tool_pages import accepted, lend
 
 from abp_bridge.apps import demo
-from abp_bridge.apps.browser import chromium
+from abp_bridge.apps.browser import chromium, page_files
 from abp_bridge.apps.browser.app import GONE, BrowserApp
 from abp_bridge.apps.browser.fetch import Guard
 from abp_bridge.apps.browser.icon import fetch_icon
@@ -422,10 +422,10 @@ async def test_downloads_that_a_page_starts_are_its_calls_files(
         assert await running.data("title") == "workshop", "the page is where it was"
 
 
-async def seen(path: str, paths: list[str]) -> None:
-    """Until the server has it."""
+async def seen(path: str, paths: list[str], times: int = 1) -> None:
+    """Until the server has it so often."""
     with anyio.fail_after(PATIENCE):
-        while path not in paths:  # noqa: ASYNC110  another thread tells nobody
+        while paths.count(path) < times:  # noqa: ASYNC110  another thread tells nobody
             await anyio.sleep(0.02)
 
 
@@ -453,6 +453,47 @@ async def test_what_a_cancelled_call_waits_for_is_not_fetched_on(
             tasks.cancel_scope.cancel()
         await seen(path, site.left)
         assert await running.data("title") == "workshop"
+
+
+async def test_all_that_a_cancelled_call_downloads_from_one_address_is_given_up(
+    browser: Browser, site: Web
+) -> None:
+    path = "/file?size=99&type=text/csv&name=r.csv&endless=twice"
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        async with anyio.create_task_group() as tasks:
+            params: Json = {"work": "saveOften", "url": path, "name": "r.csv", "times": 2}
+            tasks.start_soon(running.app.call, "run", params, "c1")
+            await seen(path, site.requests, 2)
+            await begun(running, site, path)
+            tasks.cancel_scope.cancel()
+        await seen(path, site.left, 2)
+        assert await running.data("title") == "workshop"
+
+
+async def test_each_download_that_is_too_large_is_given_up(
+    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_files, "MAX_DOWNLOAD", 1_000)
+    file = f"{site.here}/file?size=1000&type=text/csv&name=r.csv"
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        fits = await running.run("save", url=file, name="r.csv")
+        assert [len(each.content) for each in fits.files] == [1_000]
+        result = await running.run("saveOften", url=f"{file}&endless=2", name="r.csv", times=2)
+        assert result.files == ()
+        said = "its download r.csv has more than 1000 bytes"
+        assert str(result.metadata["note"]).count(said) == 2
+
+
+async def test_a_download_whose_size_nobody_told_in_time_is_not_read_where_it_is_too_large(
+    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_files, "MAX_DOWNLOAD", 1_000)
+    monkeypatch.setattr(page_files, "MAX_DOWNLOADS_KNOWN", 0)
+    file = f"{site.here}/file?size=1001&type=text/csv&name=r.csv"
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        result = await running.run("save", url=file, name="r.csv")
+        assert result.files == ()
+        assert "its download r.csv has more than 1000 bytes" in str(result.metadata["note"])
 
 
 async def test_an_app_ends_while_a_download_of_its_goes_on(browser: Browser, site: Web) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import anyio
@@ -46,15 +48,23 @@ class FilesPage(Protocol):
     def note(self, words: str) -> None: ...
 
 
+@dataclass(eq=False, slots=True)
+class _Running:
+    """A download that a call waits for."""
+
+    download: Download
+    files: CallFiles  # of that call
+    is_too_large: bool = False
+
+
 class PageFiles:
     """The files of one page."""
 
     def __init__(self, page: FilesPage) -> None:
         self._page = page
         self._calls: list[CallFiles] = []  # of those that run
-        self._downloads: dict[str, tuple[Download, CallFiles]] = {}  # by address
+        self._downloads: list[_Running] = []
         self._printing = anyio.Lock()
-        self._too_large: set[str] = set()  # addresses of downloads that were given up
         self._frames: dict[str, tuple[str, str]] = {}  # by download's id: the frame, the address
 
     @property
@@ -73,9 +83,9 @@ class PageFiles:
             yield files
         finally:
             self._calls.remove(files)
-            for download, whose in self._downloads.values():
-                if whose is files:
-                    self._page.tasks.start_soon(_cancel, download)
+            for running in self._downloads:
+                if running.files is files:
+                    self._page.tasks.start_soon(_cancel, running.download)
 
     async def print(self) -> bytes:
         """The page as the bytes of a PDF.
@@ -121,33 +131,42 @@ class PageFiles:
             self._page.note(f"a download was refused: {name}")
             self._page.tasks.start_soon(_cancel, download)
             return
-        self._downloads[download.url] = download, self._calls[-1]
-        self._page.tasks.start_soon(self._take_download, download, name, self._calls[-1])
+        running = _Running(download, self._calls[-1])
+        self._downloads.append(running)
+        self._page.tasks.start_soon(self._take_download, running, name)
 
-    async def _take_download(self, download: Download, name: str, files: CallFiles) -> None:
+    async def _take_download(self, running: _Running, name: str) -> None:
         given, problem = None, f"its download {name} did not come"
         try:
-            if failed := await download.failure():
-                problem = f"its download {name} failed: {label(failed, 80)}"
-                if download.url in self._too_large:
-                    problem = f"its download {name} has more than {MAX_DOWNLOAD} bytes"
-            elif not self._is_own(download.url):
-                self._page.note(f"a download of a frame was refused: {name}")
-                problem = ""
-            else:
-                content = await anyio.to_thread.run_sync((await download.path()).read_bytes)
-                kind = guess_type(name)
-                kind = "" if kind == UNKNOWN else kind
-                given, problem = AppFile(content, kind, name, "a download"), ""
-        except PlaywrightError as failed_so:
-            problem = f"its download {name} failed: {error_summary(failed_so)}"
+            given, problem = await self._read_download(running, name)
+        except PlaywrightError as failed:
+            problem = f"its download {name} failed: {error_summary(failed)}"
         finally:
-            files.end(given, problem)
-            self._downloads.pop(download.url, None)
-            self._too_large.discard(download.url)
+            running.files.end(given, problem)
+            self._downloads.remove(running)
             with anyio.move_on_after(DOWNLOAD_END, shield=True), suppress(PlaywrightError):
-                await download.cancel()  # what still comes would be waited for
-                await download.delete()
+                await running.download.cancel()  # what still comes would be waited for
+                await running.download.delete()
+
+    async def _read_download(self, running: _Running, name: str) -> tuple[AppFile | None, str]:
+        """Wait for it: the file, or why there is none.
+
+        Raises:
+            PlaywrightError: The browser cannot tell, or is gone.
+        """
+        download = running.download
+        too_large = f"its download {name} has more than {MAX_DOWNLOAD} bytes"
+        if failed := await download.failure():
+            other = f"its download {name} failed: {label(failed, 80)}"
+            return None, too_large if running.is_too_large else other
+        if not self._is_own(download.url):
+            self._page.note(f"a download of a frame was refused: {name}")
+            return None, ""
+        content = await anyio.to_thread.run_sync(_read, await download.path())
+        if content is None:
+            return None, too_large
+        kind = guess_type(name)
+        return AppFile(content, "" if kind == UNKNOWN else kind, name, "a download"), ""
 
     def dismiss(self, url: str) -> None:
         """All that there is of going to `url` has come (`CallFiles.dismiss`)."""
@@ -184,10 +203,15 @@ class PageFiles:
         """How much of it there is: what is too large is given up (`Page.downloadProgress`)."""
         if max(event["receivedBytes"], event["totalBytes"]) > MAX_DOWNLOAD:
             _, url = self._frames.get(event["guid"], ("", ""))
-            download, _ = self._downloads.get(url, (None, None))
-            if download is not None:
-                self._too_large.add(url)
-                self._page.tasks.start_soon(_cancel, download)
+            for running in self._downloads:
+                if running.download.url == url:  # which of several, Playwright does not say
+                    running.is_too_large = True
+                    self._page.tasks.start_soon(_cancel, running.download)
+
+
+def _read(file: Path) -> bytes | None:
+    """What came; None where it is too large, of which the browser need not have told in time."""
+    return file.read_bytes() if file.stat().st_size <= MAX_DOWNLOAD else None
 
 
 async def _cancel(download: Download) -> None:

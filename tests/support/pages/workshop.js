@@ -83,6 +83,9 @@ const WORKS = {
   open: ({ url }) => void window.open(url),
   save: ({ url, name }) =>
     void Object.assign(document.createElement('a'), { href: url, download: name }).click(),
+  saveOften: ({ times, ...given }) => {
+    for (let time = 0; time < times; time++) WORKS.save(given);
+  },
   saveLater: (given) => void setTimeout(() => WORKS.save(given), 200),
   print: async () => {
     const heard = [];
