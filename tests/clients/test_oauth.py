@@ -143,12 +143,13 @@ def test_who_comes_back_from_the_browser_was_there_whatever_becomes_of_the_quest
 
     async def ask(address: str) -> bool:
         await anyio.to_thread.run_sync(visit, address)
-        if closes:
-            return False
         try:
-            await anyio.sleep_forever()
-        finally:
+            if not closes:
+                await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
             withdrawn.append(address)
+            raise
+        return False
 
     async def play() -> Json:
         async with signed_in(server, ask) as lines:
