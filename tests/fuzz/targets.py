@@ -88,7 +88,8 @@ def ask(found: Question, raw: Json) -> None:
     opencode.encode_request(found, "q", "s")
     with contextlib.suppress(RemoteProtocolError):
         opencode.decode_answers(found, raw)
-    elicitation.decode_reply({"action": "accept", "content": raw}, found)
+    with contextlib.suppress(RemoteProtocolError):
+        elicitation.decode_reply({"action": "accept", "content": raw}, found)
     with contextlib.suppress(LocalProtocolError, ValueError):  # no menu has room for it
         acp.encode_permission(found, Menu(found).step, "s", "c")
 
