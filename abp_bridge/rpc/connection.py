@@ -297,9 +297,11 @@ class JsonRpcConnection:
         *,
         reason: str = "no longer needed",
         after: tuple[str, JsonValue] | None = None,
+        on_begin: Callable[[Id], object] | None = None,
     ) -> JsonValue:
         """The result of `exchange`, which says more."""
-        return (await self.exchange(method, params, reason=reason, after=after)).result
+        reply = await self.exchange(method, params, reason=reason, after=after, on_begin=on_begin)
+        return reply.result
 
     async def exchange(
         self,
@@ -308,6 +310,7 @@ class JsonRpcConnection:
         *,
         reason: str = "no longer needed",
         after: tuple[str, JsonValue] | None = None,
+        on_begin: Callable[[Id], object] | None = None,
     ) -> Reply:
         """Ask, and wait for the reply. Cancelling the wait cancels the request.
 
@@ -317,6 +320,7 @@ class JsonRpcConnection:
             reason: Why it is cancelled, if it is.
             after: A notification, (method, params), that leaves before the request: in one write
                 with it, where nothing else waits to be written.
+            on_begin: Is told the request's id.
 
         Raises:
             RemoteError: The other side answered with an error.
@@ -327,6 +331,8 @@ class JsonRpcConnection:
         if after is not None:
             self.notify(*after, deferred=True)
         id, data = self._protocol.request(method, params)
+        if on_begin is not None:
+            on_begin(id)
         waiter = self._waiting[id] = _Waiter()
         self._enqueue(_Key("request", id), data)
         try:

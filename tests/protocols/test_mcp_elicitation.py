@@ -559,6 +559,7 @@ REPLIES: dict[str, tuple[Json, Action, Json]] = {
         {"tags": ["a"], "tags_2": True},
     ),
     "accepted without content": ({"action": "accept"}, Action.ACCEPT, {}),
+    "an empty object of PHP's": ({"action": "accept", "content": []}, Action.ACCEPT, {}),
     "declined with anything": ({"action": "decline", "content": ["a"]}, Action.DECLINE, {}),
     "declined": ({"action": "decline"}, Action.DECLINE, {}),
     "dismissed": ({"action": "cancel", "content": None}, Action.CANCEL, {}),

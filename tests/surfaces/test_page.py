@@ -577,6 +577,7 @@ async def test_a_file_that_is_too_large_keeps_nobody_from_leaving(
     asked = question("resource", prompt="A picture", type="image/png")
     async with shown(loopback, person, asked) as page:
         await page.tab.get_by_label("File").set_input_files(large)
+        await expect(page.tab.get_by_text("too large")).to_be_visible()
         await page.tab.get_by_text("Do not answer").click()
         await page.press(button)
         outcome = Outcome.DECLINED if button == "Decline" else Outcome.CANCELLED
@@ -591,6 +592,18 @@ async def test_a_proposed_text_comes_back_with_its_own_lines(
     async with shown(loopback, person, question("input", prompt="A note", schema=schema)) as page:
         await page.press("Send")
         assert (await page.reply()).content == {"value": lines}
+
+
+async def test_a_proposed_entry_comes_back_with_its_own_lines(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    note = {"type": "string", "maxLength": 300}
+    items = {"type": "object", "properties": {"note": note}, "required": ["note"]}
+    entries = [{"note": "a\r\nb"}, {"note": "c\nd"}]
+    schema = {"type": "array", "items": items, "default": entries}
+    async with shown(loopback, person, question("input", prompt="Notes", schema=schema)) as page:
+        await page.press("Send")
+        assert (await page.reply()).content == {"value": entries}
 
 
 @pytest.mark.parametrize("secret", [True, False])

@@ -189,7 +189,8 @@ def decode_reply(result: JsonValue, question: Question) -> tuple[Action, dict[st
             f" {sanitize.label(body.get('action'), 80)!r}"
         ) from None
     content = body.get("content")
-    if action is Action.ACCEPT and content is not None and not isinstance(content, Mapping):
+    is_content = isinstance(content, Mapping) or content in (None, [])  # PHP's empty object
+    if action is Action.ACCEPT and not is_content:
         raise RemoteProtocolError("the host accepted the question with a content that is no object")
     sent = dict(as_object(content))
     names = _option_names(question)

@@ -151,14 +151,25 @@ def _is_same(control: Control, state: JsonValue) -> bool:
     if not isinstance(state, str):
         return control.state == state
     if control.type in NUMBERS:
+        if json.dumps(_number_or_none(control.value)) == state:
+            return True  # it was proposed so: a script's numbers have fewer digits
         return _exact_number(control.value) == _exact_number(state)
     if control.type in _TIMES:
         return _shortest_time(control.value) == _shortest_time(state)
     return with_plain_ends(as_text(control.state)) == with_plain_ends(state)
 
 
+def _number_or_none(text: str) -> JsonValue:
+    number = parse_number(text)
+    return None if number is MISSING else number
+
+
 def _exact_number(text: str) -> Decimal | None:
-    return None if parse_number(text) is MISSING else Decimal(text)
+    number = _number_or_none(text)
+    try:
+        return None if number is None else Decimal(text)
+    except ArithmeticError:  # an exponent beyond all
+        return Decimal(f"{number}")
 
 
 def _shortest_time(text: str) -> str:

@@ -106,6 +106,12 @@ class _Side:
         self.reader = reader
         self.writer = writer
         self.is_translated = False
+        self.modern: ModernHost | None = None  # what stands before it, where that is one
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it is a host that speaks modern, and stays with it."""
+        return self.modern is not None and not self.modern.falls_back
 
     def stand_before(self) -> tuple[ByteReader, ByteWriter]:
         """Put a translator before it: what that reads and writes on the proxy's side."""
@@ -164,11 +170,11 @@ class _HostReader(_SideReader):
         self._park = park
         self._origin = origin
         self._decided = False
-        self._modern: ModernHost | None = None
 
     def find_parked(self, calls: Sequence[str]) -> ParkedCall | None:
         """Which of its calls takes a question to a modern host (`FindParked`)."""
-        return None if self._modern is None else self._modern.find_parked(calls)
+        modern = self._side.modern
+        return None if modern is None else modern.find_parked(calls)
 
     async def receive(self) -> bytes:
         if not self._decided:
@@ -185,10 +191,10 @@ class _HostReader(_SideReader):
 
             outer = (side.reader, side.writer)
             inner = side.stand_before()
-            self._modern = ModernHost(
+            side.modern = ModernHost(
                 outer, inner, self._tasks, park=self._park, origin=self._origin
             )
-            self._tasks.start_soon(self._modern.run)
+            self._tasks.start_soon(side.modern.run)
 
 
 class _SideWriter(ByteWriter):
@@ -366,7 +372,7 @@ class _Negotiation:
             self._tasks,
             client,
             discovered,
-            verbatim=self._host.is_translated,
+            is_verbatim=lambda: self._host.is_modern,
         )
         self._tasks.start_soon(server.run)
 

@@ -41,7 +41,7 @@ from abp_bridge.protocols.mcp.modern import (
     decode_retry,
 )
 from abp_bridge.protocols.mcp.server_elicitation import decode_link
-from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2026_07_28
+from abp_bridge.protocols.mcp.versions import LOG_LEVELS
 from abp_bridge.proxies.mcp.era_connection import connect_eras
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
 from abp_bridge.rpc.errors import RpcError
@@ -111,6 +111,9 @@ class ModernHost:
         tasks: Where its requests are on their way, and its calls.
         park: How long a call is kept that the host has not come back for, in seconds.
         origin: Makes what the server is called in front of a person.
+
+    Attributes:
+        falls_back: It has taken the legacy era instead, after `server/discover` at most.
     """
 
     def __init__(
@@ -139,7 +142,7 @@ class ModernHost:
         self._links = 0  # that were named here
         self._introduced = False  # the host, to the server
         self._has_called = False  # whether the host has done more than to ask who is there
-        self._falls_back = False  # it has taken the legacy era instead
+        self.falls_back = False
         self._ready = anyio.Event()
         self._initialized: JsonObject = {}
         self._refusal: RemoteError | None = None  # why there is no server to speak to
@@ -166,8 +169,8 @@ class ModernHost:
             self._on_host_notification(message)
             return
         if message.method == "initialize" and not self._has_called:
-            self._falls_back = True  # as where `server/discover` failed, or took too long
-        if self._falls_back:
+            self.falls_back = True
+        if self.falls_back:
             make = partial(self._answer_legacy, message)
             self._connection.answer(self._host, message, make, _keep_error)
             return
@@ -179,28 +182,24 @@ class ModernHost:
             self._host.respond_error(message.id, problem.code, str(problem), problem.data)
             return
         self._has_called |= message.method != "server/discover"
-        self._begin_introducing(client)
-        make = partial(self._answer, message, client, self._host.arrived)
-        self._connection.answer(self._host, message, make, translation.to_modern_error)
-
-    def _begin_introducing(self, client: McpClientInfo) -> None:
         if not self._introduced:
             self._introduced = True
-            self._tasks.start_soon(self._introduce, client)
+            self._tasks.start_soon(self._introduce, translation.initialize_params(client))
+        make = partial(self._answer, message, client, self._host.arrived)
+        self._connection.answer(self._host, message, make, translation.to_modern_error)
 
     def _on_host_notification(self, message: Notification) -> None:
         if message.method == CANCELLED:
             self._connection.cancel(self._host, as_object(message.params).get("requestId"))
-        elif self._falls_back:
+        elif self.falls_back:
             if message.method != "notifications/initialized":  # the server was told
                 self._server.notify(message.method, message.params)
         elif message.method not in translation.LEGACY_NOTIFICATIONS:
             self._server.notify(message.method, message.params)
 
-    async def _introduce(self, client: McpClientInfo) -> None:
-        """Shake hands with the server, for the host as it showed itself first."""
+    async def _introduce(self, params: JsonObject) -> None:
+        """Shake hands with the server, for the host as it showed itself in `params`."""
         try:
-            params = translation.initialize_params(client)
             self._initialized = as_object(await self._server.request("initialize", params))
             self._server.notify("notifications/initialized")
         except RemoteError as problem:
@@ -218,16 +217,21 @@ class ModernHost:
     async def _answer_legacy(self, message: Request) -> JsonValue:
         """Answer a host that has fallen back to the legacy era, which the server speaks too."""
         if message.method == "initialize":
-            said = as_object(message.params)
-            self._begin_introducing(
-                McpClientInfo(
-                    V2026_07_28, as_object(said.get("clientInfo")), said.get("capabilities")
-                )
-            )
+            return await self._initialize(as_object(message.params))
         await self._wait_introduced()
-        if message.method == "initialize":
-            return self._initialized
         return await self._server.request(message.method, message.params, reason=_TAKEN_BACK)
+
+    async def _initialize(self, params: JsonObject) -> JsonObject:
+        """Shake hands, again where the server refused the host as it showed itself before."""
+        if self._introduced:
+            await self._ready.wait()
+        if not self._introduced or self._refusal is not None:
+            self._introduced, self._refusal = True, None
+            await self._introduce(params)
+        await self._wait_introduced()
+        if "resultType" not in self._initialized:
+            return self._initialized
+        return translation.to_legacy_result("server/discover", self._initialized)
 
     async def _answer(self, message: Request, client: McpClientInfo, arrived: float) -> JsonValue:
         await self._wait_introduced()
@@ -395,7 +399,7 @@ class ModernHost:
         """Take a message of the server's (`Translator.on_inner`)."""
         if isinstance(message, Notification):
             self._on_server_notification(message.method, as_object(message.params))
-        elif self._falls_back:
+        elif self.falls_back:
             ask = partial(self._host.request, message.method, message.params)
             self._connection.answer(self._server, message, ask, _keep_error)
         elif message.method == "ping":
@@ -422,7 +426,7 @@ class ModernHost:
     def _on_server_notification(self, method: str, params: JsonObject) -> None:
         if method == CANCELLED:
             self._connection.cancel(self._server, params.get("requestId"))
-        elif self._falls_back:
+        elif self.falls_back:
             self._host.notify(method, params or None)
         elif method == "notifications/progress":
             self._on_progress(params)

@@ -28,6 +28,7 @@ from abp_bridge.rpc.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    Id,
     Notification,
     Request,
 )
@@ -56,7 +57,7 @@ class _Stream:
         wanted: Its filter.
         scope: Ends it.
         opening: Ends only the request that it is held by now.
-        id: That request's, once it was acknowledged.
+        id: That request's, while it runs.
         tried: Set when the server has acknowledged it, or refused.
         refusal: The error it was refused with, the last time.
         has_gap: Whether something may have changed while it was closed.
@@ -70,6 +71,10 @@ class _Stream:
     refusal: RemoteError | None = None
     has_gap: bool = False
 
+    def begin(self, id: Id) -> None:
+        """The server is asked for it by this id."""
+        self.id = id
+
 
 class ModernServer:
     """One modern server, seen by a legacy client.
@@ -80,7 +85,7 @@ class ModernServer:
         tasks: Where its requests are on their way.
         shown: The client, as it shows itself to the server.
         discovered: The server, as it answered `server/discover`.
-        verbatim: Whether the client is a modern one after all, before which another translator
+        is_verbatim: Whether the client is a modern one after all, before which another translator
             stands: it gets results as they are.
     """
 
@@ -92,9 +97,9 @@ class ModernServer:
         shown: McpClientInfo,
         discovered: JsonObject,
         *,
-        verbatim: bool = False,
+        is_verbatim: Callable[[], bool],
     ) -> None:
-        self._verbatim = verbatim
+        self._is_verbatim = is_verbatim
         self._connection = connect_eras(self, server, client, tasks, "abp-s-")
         self._server, self._front = self._connection.outer, self._connection.inner
         self._tasks = tasks
@@ -103,6 +108,7 @@ class ModernServer:
         self._discovered = discovered
         self._uris: dict[str, None] = {}
         self._stream = _Stream({})  # that is listened on
+        self._streams = [self._stream]  # it, and while it is tried the one before
         self._replacing = anyio.Lock()
         self._elicitations = 0
 
@@ -125,7 +131,7 @@ class ModernServer:
         self._connection.answer(self._front, message, make, self._to_error)
 
     def _to_error(self, method: str, error: JsonObject) -> JsonObject:
-        return error if self._verbatim else translation.to_legacy_error(method, error)
+        return error if self._is_verbatim() else translation.to_legacy_error(method, error)
 
     def _on_notification(self, message: Notification) -> None:
         if message.method == "notifications/cancelled":
@@ -137,7 +143,7 @@ class ModernServer:
 
     async def _initialize(self, message: Request) -> JsonValue:
         asked = as_object(message.params).get("protocolVersion")
-        return translation.to_initialized(self._discovered, asked, verbatim=self._verbatim)
+        return translation.to_initialized(self._discovered, asked, verbatim=self._is_verbatim())
 
     async def _ping(self, message: Request) -> JsonValue:
         return {}
@@ -151,19 +157,21 @@ class ModernServer:
 
     async def _subscribe(self, message: Request) -> JsonValue:
         uri = _uri(message)
-        new = uri not in self._uris
-        self._uris[uri] = None
-        try:
-            await self._listen()
-        except BaseException:  # it is refused, or taken back
-            if new:
-                self._uris.pop(uri, None)
-            raise
+        async with self._replacing:
+            new = uri not in self._uris
+            self._uris[uri] = None
+            try:
+                await self._listen()
+            except BaseException:  # it is refused, or taken back
+                if new:
+                    self._uris.pop(uri, None)
+                raise
         return {}
 
     async def _unsubscribe(self, message: Request) -> JsonValue:
-        self._uris.pop(_uri(message), None)
-        await self._listen()
+        async with self._replacing:
+            self._uris.pop(_uri(message), None)
+            await self._listen()
         return {}
 
     async def _call(self, message: Request) -> JsonValue:
@@ -177,7 +185,9 @@ class ModernServer:
             rounds += 1
             brought = await self._ask(result)
             result = as_object(await self._request(message.method, {**given, **brought}))
-        return result if self._verbatim else translation.to_legacy_result(message.method, result)
+        if self._is_verbatim():
+            return result
+        return translation.to_legacy_result(message.method, result)
 
     async def _ask(self, asked: JsonObject) -> JsonObject:
         """All that one result asks, at once: what the retry brings."""
@@ -226,27 +236,30 @@ class ModernServer:
             RemoteError: The server refuses that.
             RpcError: It does not say whether it does.
         """
-        async with self._replacing:
-            before = self._open_stream()
-            stream = self._stream
-            try:
-                with anyio.move_on_after(LISTEN_LIMIT):
-                    await stream.tried.wait()
-                if stream.refusal is not None:
-                    raise stream.refusal
-                if not stream.tried.is_set():
-                    words = "the server has not said whether it tells of changes"
-                    raise RpcError(INTERNAL_ERROR, words)
-            except BaseException:
-                stream.scope.cancel()
-                self._stream = before
-                raise
-            before.scope.cancel()
+        before = self._open_stream()
+        stream = self._stream
+        self._streams = [before, stream]
+        try:
+            with anyio.move_on_after(LISTEN_LIMIT):
+                await stream.tried.wait()
+            if stream.refusal is not None:
+                raise stream.refusal
+            if not stream.tried.is_set():
+                words = "the server has not said whether it tells of changes"
+                raise RpcError(INTERNAL_ERROR, words)
+        except BaseException:
+            stream.scope.cancel()
+            self._stream = before
+            raise
+        finally:
+            self._streams = [self._stream]
+        before.scope.cancel()
 
     def _open_stream(self) -> _Stream:
         """Begin another stream: the one before, which goes on."""
         before, capabilities = self._stream, self._discovered.get("capabilities")
         self._stream = stream = _Stream(translation.listen_filter(capabilities, [*self._uris]))
+        self._streams = [stream]
         if stream.wanted:
             self._tasks.start_soon(self._hold_stream, stream)
         else:
@@ -278,16 +291,26 @@ class ModernServer:
 
     async def _hold_once(self, stream: _Stream) -> str:
         """Why the stream ended."""
+        params = translation.add_envelope({"notifications": stream.wanted}, self._client)
         with anyio.CancelScope() as stream.opening:
             try:
-                await self._request("subscriptions/listen", {"notifications": stream.wanted})
+                await self._server.request(
+                    "subscriptions/listen",
+                    params,
+                    reason="the client cancelled it",
+                    on_begin=stream.begin,
+                )
             except RemoteError as problem:
                 stream.refusal = problem
                 return label(problem, 300)
+            finally:
+                stream.id = None
         return "its server ended it"
 
-    def _on_acknowledged(self, stream: _Stream, id: JsonValue) -> None:
-        stream.id = id
+    def _find_stream(self, id: JsonValue) -> _Stream | None:
+        return next((each for each in self._streams if each.id is not None and each.id == id), None)
+
+    def _on_acknowledged(self, stream: _Stream) -> None:
         stream.refusal = None
         stream.tried.set()
         if stream.has_gap:  # nobody told of what changed meanwhile
@@ -305,11 +328,12 @@ class ModernServer:
             return
         meta = as_object(as_object(message.params).get("_meta"))
         if message.method == "notifications/subscriptions/acknowledged":
-            self._on_acknowledged(self._stream, meta.get(SUBSCRIPTION))
+            if stream := self._find_stream(meta.get(SUBSCRIPTION, self._stream.id)):
+                self._on_acknowledged(stream)
         elif message.method == "notifications/cancelled":
-            if as_object(message.params).get("requestId") == self._stream.id:
-                self._stream.opening.cancel()
-        elif SUBSCRIPTION not in meta or meta[SUBSCRIPTION] == self._stream.id:
+            if stream := self._find_stream(as_object(message.params).get("requestId")):
+                stream.opening.cancel()
+        elif SUBSCRIPTION not in meta or self._find_stream(meta[SUBSCRIPTION]):
             self._front.notify(message.method, translation.untag(message.params) or None)
 
 

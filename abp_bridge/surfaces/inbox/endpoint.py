@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -41,7 +42,8 @@ async def serve(answer: Answer, on_problem: Callable[[str], None]) -> None:
     try:
         path = socket_path(runtime_folder())
         listening = _listen(path)
-        _sweep(path.parent)
+        with suppress(OSError):
+            _sweep(path.parent)
     except (PlaceError, OSError) as problem:
         logger.warning("no inbox finds this bridge: %s", problem)
         on_problem(str(problem))

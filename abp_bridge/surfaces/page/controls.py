@@ -101,9 +101,11 @@ def _content(fields: Sequence[Field], place: str, filled: Filled) -> dict[str, J
     for number, each in enumerate(fields):
         name = f"{place}-{number}"
         if each.columns:
-            places = [f"{name}-{row}" for row in range(_rows(each, name, filled))]
-            if places or each.required:
-                found[each.name] = [_content(each.columns, row, filled) for row in places]
+            rows = range(_rows(each, name, filled))
+            if rows or each.required:
+                found[each.name] = [
+                    _content(_columns(each, row), f"{name}-{row}", filled) for row in rows
+                ]
         elif each.type is FieldType.FILE:
             if name in filled.files:
                 found[each.name] = files.encode(filled.files[name])
@@ -117,6 +119,12 @@ def _content(fields: Sequence[Field], place: str, filled: Filled) -> dict[str, J
         elif (typed := filled.first(name)) != "":
             found[each.name] = _as_proposed(each, typed)
     return found
+
+
+def _columns(asked: Field, row: int) -> list[Field]:
+    """The columns of a list, with what is proposed for that entry."""
+    proposed = as_list(asked.default) if asked.default is not MISSING else []
+    return [with_default(column, proposed[row : row + 1]) for column in asked.columns]
 
 
 def _as_proposed(asked: Field, typed: str) -> str:
@@ -423,15 +431,10 @@ class _Form:
     def _rows(self, asked: Field, name: str) -> list[list[Control]]:
         if not asked.columns:
             return []
-        proposed = as_list(asked.default) if asked.default is not MISSING else []
         return [
             [
-                self.control(
-                    with_default(column, proposed[row : row + 1]),
-                    f"{name}-{row}-{place}",
-                    column.label,
-                )
-                for place, column in enumerate(asked.columns)
+                self.control(column, f"{name}-{row}-{place}", column.label)
+                for place, column in enumerate(_columns(asked, row))
             ]
             for row in range(_rows(asked, name, self.filled))
         ]

@@ -17,7 +17,7 @@ MODERN = "modern" in sys.argv[1:2]
 # What a legacy server cannot say; as a translator makes it up, unless there is an argument `kept`.
 TTL, SCOPE = (9_000, "public") if "kept" in sys.argv[3:] else (0, "private")
 # How a stream ends as soon as it is open, and how many do: `ends:2`, `cancels:2`, `refuses:9`; or
-# how many are acknowledged: `mutes:1`.
+# how many are acknowledged before they are cancelled: `mutes:1`.
 HOW, _, COUNT = next((each for each in sys.argv[3:] if ":" in each), "").partition(":")
 PREFIX = "io.modelcontextprotocol/"
 _TABLE: Json = json.loads(Path(__file__).with_name("exotic.json").read_text())
@@ -113,7 +113,9 @@ class Stub:
     def on_notification(self, method: str, params: Json) -> None:
         if method == "notifications/cancelled":
             self.cancelled.append(params["requestId"])
-            self.streams.pop(params["requestId"], None)
+            stream = self.streams.pop(params["requestId"], None)
+            if HOW == "mutes" and stream is not None:
+                self.acknowledge(params["requestId"], stream)
         elif method == "notifications/vendor/ask":
             [answer] = self.exchange([("elicitation/create", FORM)])
             self.out(method="notifications/vendor/asked", params={"answer": answer})
@@ -155,17 +157,19 @@ class Stub:
             self.error(id, -32603, "no streams today")
             return
         self.streams[id] = params["notifications"]
-        meta = {f"{PREFIX}subscriptionId": id}
-        told = {"notifications": params["notifications"], "_meta": meta}
         if HOW == "mutes" and self.opened > int(COUNT):
             return
-        self.out(method="notifications/subscriptions/acknowledged", params=told)
+        self.acknowledge(id, params["notifications"])
         if ends:
             del self.streams[id]
         if ends and HOW == "ends":
-            self.result(id, {"_meta": meta})
+            self.result(id, {"_meta": {f"{PREFIX}subscriptionId": id}})
         elif ends:
             self.out(method="notifications/cancelled", params={"requestId": id})
+
+    def acknowledge(self, id: Json, wanted: Json) -> None:
+        told = {"notifications": wanted, "_meta": {f"{PREFIX}subscriptionId": id}}
+        self.out(method="notifications/subscriptions/acknowledged", params=told)
 
     # --- calls ---
 

@@ -727,12 +727,11 @@ for (const drop of document.querySelectorAll('[data-drop]')) {
     const [file] = picker.files;
     const most = Number(drop.dataset.drop);
     const large = file && file.size > most;
+    const problem = large ? words('script.large', { size: size(file.size), most: size(most) }) : '';
     said.textContent = file
-      ? `${file.name} (${file.type || words('script.unknown')}, ${size(file.size)})`
+      ? `${file.name} (${file.type || words('script.unknown')}, ${size(file.size)}) ${problem}`
       : '';
-    picker.setCustomValidity(
-      large ? words('script.large', { size: size(file.size), most: size(most) }) : '',
-    );
+    picker.setCustomValidity(problem);
     picture.hidden = true;
     if (!file || large || !/^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(file.type)) return;
     const reader = new FileReader();
