@@ -275,7 +275,7 @@ def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
         ("number", "1e3", "1000.0", True),
         ("number", "0.12345678901234567891", "0.12345678901234568", True),
         ("number", "0.12345678901234567891", "0.123456789012345", False),
-        ("number", "1e-99999999999999999999", "0", True),
+        ("number", "1e-99999999999999999999", "0.0", True),
         ("number", "", "1", False),
         ("datetime-local", "2026-11-27T10:00", "2026-11-27T10:00:00", True),
         ("datetime-local", "2026-11-27T10:00:05.5", "2026-11-27T10:00:05.500", True),
