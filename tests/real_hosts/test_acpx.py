@@ -117,7 +117,7 @@ CASES = (
     Case(
         confirm("Delete all files?", destructive=True),
         {"confirmed": True},
-        ["Delete all files?"],
+        ["Delete all files? This cannot be undone, says who asks."],
         {"confirmed": True},
     ),
     *(last(count) for count in (3, 4, 5, 57)),
@@ -380,7 +380,7 @@ def test_claudes_own_question_is_walked_where_there_are_no_forms(stage: Stage) -
         permission["toolCall"]["title"] for permission in wire.sent("session/request_permission")
     ]
     assert walked.startswith("Claude Agent asks: Which colour?"), walked
-    assert walked.endswith("— Red?"), walked
+    assert walked.endswith("— Red? (Here there are only buttons. What stays empty: Other)"), walked
     assert others == ["mcp__abp__abp_call", "demo asks: Book?"]
     own, apps = heard(stage)
     assert "Red" not in own, f"nobody chose it, and the agent was told so: {own}"
