@@ -236,6 +236,7 @@ PLANTED = (
         "two scopes",
         "claude",
         {
+            "here/.git/HEAD": "",
             CLAUDE: f'{{"mcpServers": {{"abp": {_ENTRY}}}, "projects": {{"HERE": {_SERVERS}}}}}',
         },
         "(local)",
@@ -370,6 +371,7 @@ PLANTED = (
         "disabled here",
         "claude",
         {
+            "here/.git/HEAD": "",
             CLAUDE: f'{{"mcpServers": {{"abp": {_ENTRY}}},'
             ' "projects": {"HERE": {"disabledMcpServers": ["abp"]}}}',
         },
@@ -466,7 +468,7 @@ def test_a_planted_trap_is_found(row: Planted, home: Path) -> None:
 
 def test_which_of_two_entries_is_for_one_folder_is_said(home: Path) -> None:
     both = f'{{"mcpServers": {{"abp": {_ENTRY}}}, "projects": {{"HERE": {_SERVERS}}}}}'
-    plant(home, {CLAUDE: both})
+    plant(home, {"here/.git/HEAD": "", CLAUDE: both})
     shown = [each.shown for each in gather(HOSTS["claude"], machine(home)).entries]
     file = home / CLAUDE
     assert shown == [f'"abp" of {file}', f'"abp" of {file} (for {home}/here alone)']
@@ -687,6 +689,7 @@ def test_doctor_starts_what_hosts_start(tmp_path: Path) -> None:
 
 def test_where_another_has_our_name_for_this_folder_ours_gets_another(tmp_path: Path) -> None:
     theirs = {"mcpServers": {"abp": {"command": "npx", "args": ["x"]}}}
+    (tmp_path / ".git").mkdir()  # what is above it is not ours
     (tmp_path / CLAUDE).write_text(json.dumps({"projects": {str(tmp_path): theirs}}))
     (entry, *_) = examine(tmp_path, "claude")["claude"]
     assert entry["cure"].endswith("abp-bridge install claude --name abp-bridge")

@@ -1223,6 +1223,7 @@ def test_what_claude_code_takes_out_elsewhere_is_not_put_in_its_place(
     bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its version has another folder for this one."""
+    (home / ".git").mkdir()  # above it there may be another
     folders = {str(home): {"mcpServers": {"docs": DOCS}}}
     before: Any = {"projects": {**folders, "/b": {"mcpServers": {"docs": {**DOCS, "args": ["b"]}}}}}
     file = write(home / ".claude.json", json.dumps(before))
@@ -1246,6 +1247,7 @@ def test_what_claude_code_takes_out_elsewhere_is_not_put_in_its_place(
 def test_our_own_entry_that_claude_code_has_for_one_folder_is_the_one_that_is_meant_there(
     bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (home / ".git").mkdir()  # above it there may be another
     ours = {"command": "/gone/abp-bridge", "args": ["serve"]}
     before = {"mcpServers": {}, "projects": {str(home): {"mcpServers": {"abp": ours}}}}
     file = write(home / ".claude.json", json.dumps(before))

@@ -141,7 +141,6 @@ def _worktree(
 
 
 REPOSITORIES: dict[str, tuple[dict[str, str], str]] = {  # case -> (its files, where it is)
-    "none": ({}, "shop/in"),
     "a folder": ({"shop/.git/HEAD": ""}, "shop"),
     "an inner one": ({"shop/.git/HEAD": "", "shop/in/.git/HEAD": ""}, "shop/in"),
     "a worktree": (_worktree("HERE/main/.git"), "main"),
@@ -190,6 +189,11 @@ def test_the_folder_of_a_repository_is_that_of_the_main_one(case: str, tmp_path:
         else:
             (tmp_path / name).write_text(text.replace("HERE", str(tmp_path)))
     assert repository_folder(folder) == tmp_path / where
+
+
+def test_a_folder_in_no_repository_is_its_own() -> None:
+    nowhere = Path("/no/such/folder")  # above a temporary one there may be anything
+    assert repository_folder(nowhere) == nowhere
 
 
 def test_a_repository_that_never_answers_is_not_waited_for(tmp_path: Path) -> None:
