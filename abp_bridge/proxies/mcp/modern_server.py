@@ -307,6 +307,11 @@ class ModernServer:
                 stream.id = None
         return "its server ended it"
 
+    @property
+    def _heard_stream(self) -> _Stream:
+        """The one whose changes are told: another only once it is acknowledged."""
+        return self._stream if self._stream.tried.is_set() else self._streams[0]
+
     def _find_stream(self, id: JsonValue) -> _Stream | None:
         return next((each for each in self._streams if each.id is not None and each.id == id), None)
 
@@ -333,7 +338,7 @@ class ModernServer:
         elif message.method == "notifications/cancelled":
             if stream := self._find_stream(as_object(message.params).get("requestId")):
                 stream.opening.cancel()
-        elif SUBSCRIPTION not in meta or self._find_stream(meta[SUBSCRIPTION]):
+        elif SUBSCRIPTION not in meta or meta[SUBSCRIPTION] == self._heard_stream.id:
             self._front.notify(message.method, translation.untag(message.params) or None)
 
 
