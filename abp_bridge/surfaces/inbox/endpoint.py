@@ -6,6 +6,7 @@ Whoever may connect is told what is open. A link is given to nobody but a browse
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -78,31 +79,21 @@ def _listen(path: Path) -> socket.socket:
 def _sweep(folder: Path) -> None:
     """Take out the entries that killed bridges left there."""
     for path, pid, _ in islice(sockets(folder), MAX_SWEPT):
-        if not _is_running(pid) and _is_deaf(path):
+        if _is_stale(path, pid):
             remove(path)
 
 
-def _is_running(pid: int) -> bool:
+def _is_stale(path: Path, pid: int) -> bool:
+    """Whether there is no such process, and nobody listens: one in another container may."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return False
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.setblocking(False)
+            return connection.connect_ex(str(path)) == errno.ECONNREFUSED
     except (PermissionError, OverflowError):
-        return True
-    return True
-
-
-def _is_deaf(path: Path) -> bool:
-    """Whether nobody listens: a bridge in another container has no process here."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.setblocking(False)
-        try:
-            connection.connect(str(path))
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-        return False
+        pass
+    return False
 
 
 async def _attend(answer: Answer, name: str, stream: SocketStream) -> None:
