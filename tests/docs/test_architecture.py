@@ -1,4 +1,4 @@
-"""What ARCHITECTURE.md and its walks name is there."""
+"""What ARCHITECTURE.md names is there."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from support.paths import ROOT
 
 PAPER = (ROOT / "ARCHITECTURE.md").read_text()
 PRODUCT = ROOT / "abp_bridge"
-WALKS = (ROOT / "docs/walks.md").read_text()
-CITED = sorted(set(re.findall(r"`([\w/]+\.(?:py|js))`(?:\s+`([\w.]+)`)?", PAPER + WALKS)))
+CITED = sorted(set(re.findall(r"`([\w/]+\.(?:py|js))`(?:\s+`([\w.]+)`)?", PAPER)))
 
 
 def defined(file: Path) -> set[str]:
