@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.agents.cli import CliAgent
-from abp_bridge.agents.llm import ADDRESS, PROVIDERS, LlmAgent
-from abp_bridge.agents.targets import MODELS, make_agent
 from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.runtime import SECONDS, complain, signals_interrupt
 from abp_bridge.core.agent_turn import (
@@ -32,6 +29,9 @@ from abp_bridge.core.command_line import show_model
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.interfaces.agent import AgentProtocol, Availability, CliConfig, StartOptions
+from abp_bridge.models.cli import CliAgent
+from abp_bridge.models.llm import ADDRESS, PROVIDERS, LlmAgent
+from abp_bridge.models.targets import MODELS, make_agent
 from abp_bridge.protocols.cli_agents import DIALECTS
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from abp_bridge.settings.readers import OFF
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.agents.surface import AgentSurface, AskPerson, OnProgress
     from abp_bridge.apps.offer_cache import OfferCache
     from abp_bridge.bridge import Bridge
     from abp_bridge.bridge.elicitor import Elicitor
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         PageServer,
         SurfaceResponse,
     )
+    from abp_bridge.models.surface import AgentSurface, AskPerson, OnProgress
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.inbox.register import Register
     from abp_bridge.surfaces.notify import Notifier
@@ -333,9 +333,9 @@ def make_providers(
 def _make_agent_surface(
     settings: Settings, ask: AskPerson, on_progress: OnProgress, tap: Tap
 ) -> AgentSurface:
-    from abp_bridge.agents.surface import AgentSurface
-    from abp_bridge.agents.targets import find_obstacle, make_agent
     from abp_bridge.core.model_budget import parse_budget
+    from abp_bridge.models.surface import AgentSurface
+    from abp_bridge.models.targets import find_obstacle, make_agent
 
     budget = settings.sampling_budget
     return AgentSurface(

@@ -117,8 +117,8 @@ def load_settings(
 
             audit_log(settings.audit)
         if settings.sampling is not None:
-            from abp_bridge.agents.targets import check_model
             from abp_bridge.core.model_budget import parse_budget
+            from abp_bridge.models.targets import check_model
 
             budget = settings.sampling_budget
             check_model(settings.sampling, parse_budget(budget) if budget else None)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from abp_bridge.agents.llm import PROVIDERS
+from abp_bridge.models.llm import PROVIDERS
 from abp_bridge.replay import model_api, stand_in
 from abp_bridge.replay.mismatch import as_mismatch
 from abp_bridge.replay.opencode_client import QuestionsClient, free_port

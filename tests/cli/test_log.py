@@ -171,7 +171,7 @@ ROOMS: dict[str, Room] = {
         ASKED,
     ),
     "agents": (
-        "abp_bridge.agents.surface:AgentSurface.ask",
+        "abp_bridge.models.surface:AgentSurface.ask",
         [*SERVE, "--sampling", MODEL],
         ask_in_a_form("sampling/create", task="Say hello."),
         ASKED,

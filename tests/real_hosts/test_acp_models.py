@@ -15,9 +15,9 @@ import pytest
 from support.http_server import Reply, json_reply
 from support.http_server import Request as HttpRequest
 
-from abp_bridge.agents.acp import AcpAgent
 from abp_bridge.core.agent_turn import AgentError, AgentMessage, ToolsNeededError
 from abp_bridge.interfaces.agent import CliConfig, StartOptions
+from abp_bridge.models.acp import AcpAgent
 
 from .hosts import (
     calling,

@@ -12,10 +12,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from abp_bridge.agents import targets
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode, AgentResponse, Cost
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.surface import Surface
+from abp_bridge.models import targets
 from abp_bridge.protocols.pairs import ABP, MCP, QUESTIONS
 
 from .answering_sides import AcpButtons, FormHost, ModernFormHost, Side

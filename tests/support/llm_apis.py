@@ -13,7 +13,7 @@ import anyio
 import httpx2
 import pytest
 
-from abp_bridge.agents.llm import PROVIDERS, LlmAgent
+from abp_bridge.models.llm import PROVIDERS, LlmAgent
 
 Json = Any
 

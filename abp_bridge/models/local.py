@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 
-from abp_bridge.agents.session import Agent, Session
 from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, ModelSettings
 from abp_bridge.interfaces.agent import (
     Availability,
@@ -20,6 +19,7 @@ from abp_bridge.interfaces.agent import (
     StreamParser,
     Transport,
 )
+from abp_bridge.models.session import Agent, Session
 from abp_bridge.protocols.agent_streams import LineStream
 from abp_bridge.protocols.prompts import format_prompt
 

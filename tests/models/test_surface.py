@@ -14,8 +14,6 @@ import pytest
 from support.agents import PNG
 from support.harness import PATIENCE
 
-from abp_bridge.agents.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
-from abp_bridge.agents.targets import find_obstacle
 from abp_bridge.core.agent_turn import (
     AgentError,
     AgentErrorCode,
@@ -41,6 +39,8 @@ from abp_bridge.interfaces.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
+from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
+from abp_bridge.models.targets import find_obstacle
 from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
 
 Json = Any

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from abp_bridge.agents.session import Agent, Session
 from abp_bridge.core.agent_turn import (
     AgentError,
     AgentErrorCode,
@@ -35,14 +34,15 @@ from abp_bridge.interfaces.agent import (
     StreamParser,
     Transport,
 )
+from abp_bridge.models.session import Agent, Session
 from abp_bridge.protocols.agent_streams import ApiStream
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
     import httpx2
 
-    from abp_bridge.agents.exchange import Exchange
-    from abp_bridge.agents.model_turn import ModelClient
+    from abp_bridge.models.exchange import Exchange
+    from abp_bridge.models.model_turn import ModelClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class LlmAgent(Agent):
         exchange = self._exchange({**os.environ, **session.options.cli_config.environment})
         # In a thread: the first takes seconds, and others have their turns meanwhile.
         asked = await anyio.to_thread.run_sync(self._make, exchange, abandon_on_cancel=True)
-        from abp_bridge.agents.model_turn import request_model
+        from abp_bridge.models.model_turn import request_model
 
         with closing(exchange):
             return await request_model(
@@ -166,7 +166,7 @@ class LlmAgent(Agent):
             )
 
     def _exchange(self, environment: Mapping[str, str]) -> Exchange:
-        from abp_bridge.agents.exchange import Exchange
+        from abp_bridge.models.exchange import Exchange
 
         base_url = self._base_url or environment.get(self._provider.base_url, "")
         key = _key(self._provider, environment)
@@ -193,7 +193,7 @@ class LlmAgent(Agent):
 
     def _make(self, exchange: Exchange) -> ModelClient:
         try:
-            from abp_bridge.agents.model_turn import make_model
+            from abp_bridge.models.model_turn import make_model
 
             return make_model(self._api, self._name, exchange)
         except ImportError as problem:

@@ -13,8 +13,6 @@ from typing import IO
 
 import anyio
 
-from abp_bridge.agents.local import LocalAgent
-from abp_bridge.agents.session import Session
 from abp_bridge.core.agent_turn import (
     AgentError,
     AgentErrorCode,
@@ -24,6 +22,8 @@ from abp_bridge.core.agent_turn import (
 )
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.agent import Availability, OnChunk, StartOptions
+from abp_bridge.models.local import LocalAgent
+from abp_bridge.models.session import Session
 from abp_bridge.protocols.cli_agents import CliDialect, CliTurn
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.pipe import write_all

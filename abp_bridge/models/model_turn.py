@@ -38,7 +38,6 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings as WireSettings
 
-from abp_bridge.agents.exchange import Exchange
 from abp_bridge.core.agent_turn import (
     MAX_ANSWER,
     SHORT,
@@ -57,6 +56,7 @@ from abp_bridge.core.agent_turn import (
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.agent import OnChunk
+from abp_bridge.models.exchange import Exchange
 
 MAX_DEPTH = 3  # of an error within an error, until its message: APIs have one or two
 

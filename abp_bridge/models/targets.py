@@ -82,7 +82,7 @@ def find_obstacle(model: str, *, images: bool) -> str:
             if shutil.which(program)
             else f"there is no program {label(clean_target(program))} here"
         )
-    from abp_bridge.agents.llm import LlmAgent
+    from abp_bridge.models.llm import LlmAgent
 
     agent = make_agent(model, "")
     assert isinstance(agent, LlmAgent), "every other kind is a program"
@@ -90,7 +90,7 @@ def find_obstacle(model: str, *, images: bool) -> str:
 
 
 def _cli(name: str, folder: str, tap: Tap) -> AgentProtocol:
-    from abp_bridge.agents.cli import CliAgent
+    from abp_bridge.models.cli import CliAgent
     from abp_bridge.protocols.cli_agents import DIALECTS
 
     if name not in DIALECTS:
@@ -101,7 +101,7 @@ def _cli(name: str, folder: str, tap: Tap) -> AgentProtocol:
 
 
 def _llm(provider: str, name: str, folder: str, tap: Tap) -> AgentProtocol:
-    from abp_bridge.agents.llm import LlmAgent
+    from abp_bridge.models.llm import LlmAgent
 
     if not name:
         words = f"write the model's name after {provider}:"
@@ -110,7 +110,7 @@ def _llm(provider: str, name: str, folder: str, tap: Tap) -> AgentProtocol:
 
 
 def _address(scheme: str, rest: str, folder: str, tap: Tap) -> AgentProtocol:
-    from abp_bridge.agents.llm import ADDRESS, LlmAgent
+    from abp_bridge.models.llm import ADDRESS, LlmAgent
 
     url, _, name = f"{scheme}{rest}".partition("#")
     words = ""
@@ -124,7 +124,7 @@ def _address(scheme: str, rest: str, folder: str, tap: Tap) -> AgentProtocol:
 
 
 def _acp(command: str, folder: str, tap: Tap) -> AgentProtocol:
-    from abp_bridge.agents.acp import AcpAgent
+    from abp_bridge.models.acp import AcpAgent
 
     try:
         words = shlex.split(command)

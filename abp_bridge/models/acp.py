@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.agents.local import LocalAgent
-from abp_bridge.agents.session import Session
 from abp_bridge.clients.lines import NO_RESPONSE
 from abp_bridge.core.agent_turn import (
     AgentError,
@@ -36,6 +34,8 @@ from abp_bridge.core.sanitize import SCRIPTS, label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.agent import Availability, OnChunk, ignore_chunk
 from abp_bridge.interfaces.app import only_error
+from abp_bridge.models.local import LocalAgent
+from abp_bridge.models.session import Session
 from abp_bridge.protocols.acp import agent as acp_agent
 from abp_bridge.protocols.acp.model import (
     RESUME,

@@ -16,7 +16,6 @@ from support.harness import PATIENCE
 from support.llm_apis import WIRES, Speaker, make_llm, set_keys
 from support.paths import TESTS
 
-from abp_bridge.agents import acp
 from abp_bridge.core.agent_turn import (
     AgentError,
     AgentMessage,
@@ -34,6 +33,7 @@ from abp_bridge.interfaces.agent import (
     StreamParser,
     Transport,
 )
+from abp_bridge.models import acp
 from abp_bridge.protocols.agent_streams import LineStream
 
 Json = Any

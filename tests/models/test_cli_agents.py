@@ -15,12 +15,12 @@ import pytest
 from support.agents import AGENTS, LIMIT, install, user
 from support.harness import PATIENCE, run
 
-from abp_bridge.agents.acp import AcpAgent
-from abp_bridge.agents.cli import CliAgent
-from abp_bridge.agents.local import LocalAgent
-from abp_bridge.agents.targets import make_agent
 from abp_bridge.core.agent_turn import AgentError, Usage
 from abp_bridge.interfaces.agent import AgentProtocol, StartOptions
+from abp_bridge.models.acp import AcpAgent
+from abp_bridge.models.cli import CliAgent
+from abp_bridge.models.local import LocalAgent
+from abp_bridge.models.targets import make_agent
 from abp_bridge.protocols.cli_agents import DIALECTS
 
 Json = Any
@@ -66,7 +66,7 @@ async def test_a_turn_without_an_answer_says_why(agent: LocalAgent, word: str) -
 async def test_a_whole_answer_counts_though_what_it_started_goes_on(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("abp_bridge.agents.cli.END_LIMIT", 0.1)
+    monkeypatch.setattr("abp_bridge.models.cli.END_LIMIT", 0.1)
     said = json.dumps({"type": "result", "result": "blue", "stop_reason": "end_turn"})
     (path / "claude").write_text(f"#!/bin/sh\nsleep 1000 &\necho '{said}'\n")
     agent = AGENTS["cli"](tmp_path)

@@ -25,10 +25,6 @@ from support.harness import PATIENCE, run
 from support.http_server import Reply, Request, serving
 from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, make_llm, set_keys
 
-from abp_bridge.agents import exchange, model_turn
-from abp_bridge.agents.llm import PROVIDERS, LlmAgent
-from abp_bridge.agents.targets import make_agent
-from abp_bridge.agents.transcript import Transcript
 from abp_bridge.core.agent_turn import (
     NO_SETTINGS,
     AgentError,
@@ -40,6 +36,10 @@ from abp_bridge.core.agent_turn import (
 )
 from abp_bridge.extras import install_command
 from abp_bridge.interfaces.agent import AgentProtocol, CliConfig, StartOptions
+from abp_bridge.models import exchange, model_turn
+from abp_bridge.models.llm import PROVIDERS, LlmAgent
+from abp_bridge.models.targets import make_agent
+from abp_bridge.models.transcript import Transcript
 from abp_bridge.replay import model_api
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
@@ -379,7 +379,7 @@ async def test_it_is_available_where_its_key_and_its_packages_are(
     assert (await fail(model)).code == "NOT_AVAILABLE"
     monkeypatch.setenv(KEYS[api], KEY)
     with monkeypatch.context() as without:
-        without.setattr("abp_bridge.agents.llm.find_spec", lambda name: None)
+        without.setattr("abp_bridge.models.llm.find_spec", lambda name: None)
         problem = await fail(model)
         assert problem.code == "NOT_AVAILABLE"
         assert str(problem).endswith(install_command("models"))
@@ -599,7 +599,7 @@ def test_the_list_says_which_providers_can_be_had_and_loads_none(
         "http://...#NAME yes",
         "acp:COMMAND     any agent that speaks ACP, as in 'acp:goose acp'",
     ]
-    assert "abp_bridge.agents.llm" in listed.stderr
+    assert "abp_bridge.models.llm" in listed.stderr
     assert not any(name in listed.stderr for name in ("pydantic", "httpx2", "google.genai", KEY))
 
 

@@ -18,11 +18,11 @@ from support.agents import LIMIT, PNG, acp, install, lives, user, with_image
 from support.harness import PATIENCE, run
 from support.paths import APPS, TESTS
 
-from abp_bridge.agents import acp as agents
-from abp_bridge.agents.acp import AcpAgent
 from abp_bridge.clients import lines
 from abp_bridge.core.agent_turn import AgentError, Chunk, ToolsNeededError, Usage
 from abp_bridge.interfaces.agent import CliConfig, StartOptions
+from abp_bridge.models import acp as agents
+from abp_bridge.models.acp import AcpAgent
 
 Json = Any
 
