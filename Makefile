@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup chromium tmux xvfb demo packages test check mypy basedpyright format bench hosts agents conformance soak fuzz \
-	servers webmcp fixtures docs limits clean
+	servers webmcp fixtures docs limits size clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
@@ -26,6 +26,7 @@ help:
 	@echo 'make webmcp DEMOS=DIR   the WebMCP demos and extensions of a folder behind the bridge, each call in a table; ARGS=peers sets it beside chrome-devtools-mcp and playwright-mcp'
 	@echo 'make docs               the pictures of docs/page.md and docs/inbox.md, from a real Chromium, docs/capabilities.md, from the matrix, and the printed tables of other pages'
 	@echo 'make limits             every limit of the product, with its unit and its reason'
+	@echo 'make size               files and lines of each room, and counts of what should stay few'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 	@echo 'make soak               32,000 whole sessions on a virtual clock, with faults by seed; ARGS="--seeds 500" for some'
@@ -154,6 +155,9 @@ docs: setup chromium
 	$(BIN)/python docs/screenshots.py docs
 	$(BIN)/python -m abp_bridge matrix --format markdown --fixture > docs/capabilities.md
 	$(BIN)/python -m tests.docs.printed
+
+size: setup
+	@$(BIN)/python -m tests.docs.size $(ARGS)
 
 limits: setup
 	@$(BIN)/python -m tests.docs.limits
