@@ -9,7 +9,6 @@ TYPE_CHECKING = False  # checkers take it for True; `typing` itself is not loade
 
 if TYPE_CHECKING:
     from abp_bridge.apps.targets import make_app
-    from abp_bridge.bridge import Bridge
     from abp_bridge.core.event import (
         AttemptEvent,
         ChoiceEvent,
@@ -24,9 +23,10 @@ if TYPE_CHECKING:
     from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
     from abp_bridge.core.surface import Surface
     from abp_bridge.errors import AbpBridgeError, LocalProtocolError, RemoteProtocolError
-    from abp_bridge.interfaces.app import App, AppError
-    from abp_bridge.interfaces.host import Host, SessionError
-    from abp_bridge.interfaces.surface import (
+    from abp_bridge.session.app import App, AppError
+    from abp_bridge.session.bridge import Bridge
+    from abp_bridge.session.host import Host, SessionError
+    from abp_bridge.session.surface import (
         InputProvider,
         SurfaceResponse,
         SurfaceUnsupportedError,
@@ -38,7 +38,7 @@ VERSION = "0.1.0"
 # module -> the names that are taken from it
 _NAMES = {
     "apps.targets": ("make_app",),
-    "bridge": ("Bridge",),
+    "session.bridge": ("Bridge",),
     "core.event": (
         "AttemptEvent",
         "ChoiceEvent",
@@ -52,9 +52,9 @@ _NAMES = {
     "core.matrix": ("Surface", "SurfaceVariant"),
     "core.question": ("Answer", "AnsweredBy", "Outcome", "Question"),
     "errors": ("AbpBridgeError", "LocalProtocolError", "RemoteProtocolError"),
-    "interfaces.app": ("App", "AppError"),
-    "interfaces.host": ("Host", "SessionError"),
-    "interfaces.surface": ("InputProvider", "SurfaceResponse", "SurfaceUnsupportedError"),
+    "session.app": ("App", "AppError"),
+    "session.host": ("Host", "SessionError"),
+    "session.surface": ("InputProvider", "SurfaceResponse", "SurfaceUnsupportedError"),
     "settings": ("Settings", "SettingsError"),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -24,7 +24,6 @@ from anyio.abc import TaskGroup
 from playwright.async_api import Browser, BrowserContext, Page
 
 from abp_bridge.apps.browser.chromium import run_chromium
-from abp_bridge.bridge.approval import make_question
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent
 from abp_bridge.core.model_approval import make_approval
@@ -38,6 +37,7 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.approval import make_question
 from abp_bridge.settings import read_settings
 from abp_bridge.surfaces.inbox import pairing
 from abp_bridge.surfaces.inbox.pairing import Pairing

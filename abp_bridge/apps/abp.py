@@ -21,7 +21,6 @@ from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, fail
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import AppListener
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
@@ -37,6 +36,7 @@ from abp_bridge.rpc.protocol import (
 )
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.rpc.workers import Workers
+from abp_bridge.session.app import AppListener
 
 START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first
 LIST_LIMIT = 10.0  # seconds for `capabilities/list`

@@ -22,12 +22,12 @@ from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, fail
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import AppError, AppListener
 from abp_bridge.protocols.acp import agent, permission
 from abp_bridge.protocols.mcp import server
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
 from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.session.app import AppError, AppListener
 
 if TYPE_CHECKING:
     from abp_bridge.clients.acp_session import AgentSession

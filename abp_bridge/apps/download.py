@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 from abp_bridge.core.capability import AppFile
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.extras import install_command
-from abp_bridge.interfaces.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD, AppError
 from abp_bridge.protocols.abp.data import authorize
+from abp_bridge.session.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD, AppError
 
 
 async def download(url: str, auth: JsonObject, allowed_hosts: Sequence[str]) -> AppFile:

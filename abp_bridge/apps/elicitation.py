@@ -10,13 +10,13 @@ from anyio import CancelScope
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import QuestionListener
 from abp_bridge.protocols.abp import (
     decode_question,
     encode_answer,
     encode_problem,
     encode_withdrawn,
 )
+from abp_bridge.session.app import QuestionListener
 
 SESSION_ENDED = "the session ended"  # why a question is withdrawn that comes too late
 TAKEN_BACK = "the app no longer waits for the answer"

@@ -23,13 +23,13 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.question import AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import Absence, AppError, AppListener, only_error
 from abp_bridge.protocols.abp import PROGRESS, decode_progress
 from abp_bridge.protocols.mcp import server
 from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
 from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.session.app import Absence, AppError, AppListener, only_error
 
 if TYPE_CHECKING:
     from abp_bridge.clients.mcp_session import Beat, ServerSession

@@ -22,7 +22,6 @@ from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.secret_parts import hide
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.rpc.connection import (
     ByteReader,
     ByteWriter,
@@ -32,6 +31,7 @@ from abp_bridge.rpc.connection import (
 )
 from abp_bridge.rpc.subprocess import Child
 from abp_bridge.rpc.tap import Tap
+from abp_bridge.session.app import AppError, AppListener, only_error
 from abp_bridge.settings.targets import find_interpreter
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from abp_bridge.core.command_line import find_target_secrets, show_target, show_unknown
 from abp_bridge.extras import install_command
-from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.session.app import App, AppError
 from abp_bridge.settings import Settings
 from abp_bridge.settings.targets import BUILT_IN, describe_wrong_target, is_extension, split_command
 

@@ -20,9 +20,9 @@ from websockets.uri import WebSocketURI, parse_uri
 from abp_bridge.apps.abp import MAX_LINE
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import AppError
 from abp_bridge.rpc.frames import ROOM, FrameReader, send_lines
 from abp_bridge.rpc.pipe import MemoryPipe
+from abp_bridge.session.app import AppError
 
 OPEN_LIMIT = 10.0  # seconds to be connected and let in
 CLOSE_LIMIT = 0.3  # seconds for the last words to leave, and again to part: a host waits two for us

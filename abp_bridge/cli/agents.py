@@ -28,11 +28,11 @@ from abp_bridge.core.agent_turn import (
 from abp_bridge.core.command_line import show_model
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, message
-from abp_bridge.interfaces.agent import AgentProtocol, Availability, CliConfig, StartOptions
 from abp_bridge.models.cli import CliAgent
 from abp_bridge.models.llm import ADDRESS, PROVIDERS, LlmAgent
 from abp_bridge.models.targets import MODELS, make_agent
 from abp_bridge.protocols.cli_agents import DIALECTS
+from abp_bridge.session.agent import AgentProtocol, Availability, CliConfig, StartOptions
 
 if TYPE_CHECKING:
     import argparse

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.apps.offer_cache import OfferCache
-    from abp_bridge.bridge import Bridge
-    from abp_bridge.bridge.elicitor import Elicitor
-    from abp_bridge.bridge.providers import Providers
     from abp_bridge.core.event import Observer, SessionEvent
     from abp_bridge.core.question import Answer, Question
     from abp_bridge.core.surface import Surface
@@ -29,15 +26,18 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.parked_call import FindParked
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.hosts.mcp.tool_list import ToolList
-    from abp_bridge.interfaces.host import ExpectedApps, Host, HostSurfaces, SessionApi
-    from abp_bridge.interfaces.surface import (
+    from abp_bridge.models.surface import AgentSurface, AskPerson, OnProgress
+    from abp_bridge.session.bridge import Bridge
+    from abp_bridge.session.elicitor import Elicitor
+    from abp_bridge.session.host import ExpectedApps, Host, HostSurfaces, SessionApi
+    from abp_bridge.session.providers import Providers
+    from abp_bridge.session.surface import (
         InputProvider,
         PageLink,
         PageQuestion,
         PageServer,
         SurfaceResponse,
     )
-    from abp_bridge.models.surface import AgentSurface, AskPerson, OnProgress
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.inbox.register import Register
     from abp_bridge.surfaces.notify import Notifier
@@ -103,7 +103,7 @@ class Composition:
 
     def make_bridge(self, host: Host, tasks: TaskGroup | None = None) -> Bridge:
         """A session of `host`, which lives in `tasks` where that is given."""
-        from abp_bridge.bridge import Bridge
+        from abp_bridge.session.bridge import Bridge
 
         if self._recorder is None:
             from abp_bridge.apps.targets import make_app as make
@@ -142,8 +142,8 @@ class Composition:
         return OfferCache(self.settings.tool_cache)
 
     def _expect_apps(self) -> ExpectedApps:
-        from abp_bridge.interfaces.host import ExpectedApps
-        from abp_bridge.interfaces.known_offers import expect_apps
+        from abp_bridge.session.host import ExpectedApps
+        from abp_bridge.session.known_offers import expect_apps
 
         known = self._known_offers
         return ExpectedApps() if known is None else expect_apps(self.settings.apps, known)
@@ -176,7 +176,7 @@ class Composition:
         """Who asks the questions of a session of `host` that has no apps; `on_progress` is told how
         far a model is that answers one.
         """
-        from abp_bridge.bridge.elicitor import Elicitor
+        from abp_bridge.session.elicitor import Elicitor
 
         async def ask(question: Question) -> Answer:
             return await elicitor.ask(question)
@@ -302,8 +302,8 @@ def make_providers(
         on_progress: Is told how far a model's answer is.
         tap_model: Overhears a model that speaks ACP.
     """
-    from abp_bridge.bridge.providers import Providers
     from abp_bridge.core.surface import Surface, order_of
+    from abp_bridge.session.providers import Providers
 
     own: dict[Surface, InputProvider] = {}
     if settings.answers is not None:

@@ -16,8 +16,8 @@ from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.runtime import SECONDS, complain, load_settings, run_until_signal
 from abp_bridge.core.command_line import UNSHOWN, show_target, target_word
 from abp_bridge.extras import install_command
-from abp_bridge.interfaces.app import AppError
 from abp_bridge.log import print_message
+from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings, variables_of_others
 
 if TYPE_CHECKING:

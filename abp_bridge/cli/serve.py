@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from abp_bridge.bridge import Bridge
     from abp_bridge.cli.listen.listener import Listener
     from abp_bridge.hosts.abp.server import AbpServer
     from abp_bridge.hosts.abp.session import AbpSession
     from abp_bridge.hosts.acp.server import AcpServer
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.hosts.mcp.session import McpSession
-    from abp_bridge.interfaces.host import Host
     from abp_bridge.protocols.abp.agent import AgentInfo
+    from abp_bridge.session.bridge import Bridge
+    from abp_bridge.session.host import Host
     from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from __future__ import annotations
 import secrets
 
 from abp_bridge.core.question import AnsweredBy, Question
-from abp_bridge.interfaces.surface import HostUnattendedError, SurfaceResponse
 from abp_bridge.protocols.host_words import read_answered_by, read_host_words
 from abp_bridge.protocols.mcp.elicitation import OUTCOMES, Action, decode_reply
 from abp_bridge.rpc.connection import Reply
+from abp_bridge.session.surface import HostUnattendedError, SurfaceResponse
 
 
 def make_page_id(question: Question) -> str:

@@ -32,8 +32,6 @@ from abp_bridge.core.command_line import show_command
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.sanitize import SCRIPTS, label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.agent import Availability, OnChunk, ignore_chunk
-from abp_bridge.interfaces.app import only_error
 from abp_bridge.models.local import LocalAgent
 from abp_bridge.models.session import Session
 from abp_bridge.protocols.acp import agent as acp_agent
@@ -51,6 +49,8 @@ from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
 from abp_bridge.rpc.subprocess import Child, child_environment, spawn
 from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.session.agent import Availability, OnChunk, ignore_chunk
+from abp_bridge.session.app import only_error
 
 if TYPE_CHECKING:
     from abp_bridge.clients.acp_session import AgentSession

@@ -21,7 +21,6 @@ from abp_bridge.core.agent_turn import (
     images_of,
 )
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.agent import Availability, OnChunk, StartOptions
 from abp_bridge.models.local import LocalAgent
 from abp_bridge.models.session import Session
 from abp_bridge.protocols.cli_agents import CliDialect, CliTurn
@@ -29,6 +28,7 @@ from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.pipe import write_all
 from abp_bridge.rpc.subprocess import Child, child_environment, spawn
 from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.session.agent import Availability, OnChunk, StartOptions
 
 VERSION_LIMIT = 10.0  # seconds for `--version`: the slowest takes two, on a cold disk more
 END_LIMIT = 5.0  # seconds to be gone after its last word: it saves its session

@@ -27,16 +27,16 @@ from abp_bridge.core.agent_turn import (
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.secret_parts import find_address_secrets, find_keys, hide_keys
 from abp_bridge.extras import install_command
-from abp_bridge.interfaces.agent import (
+from abp_bridge.models.session import Agent, Session
+from abp_bridge.protocols.agent_streams import ApiStream
+from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.session.agent import (
     Availability,
     OnChunk,
     StartOptions,
     StreamParser,
     Transport,
 )
-from abp_bridge.models.session import Agent, Session
-from abp_bridge.protocols.agent_streams import ApiStream
-from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
     import httpx2

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, ModelSettings
-from abp_bridge.interfaces.agent import (
+from abp_bridge.models.session import Agent, Session
+from abp_bridge.protocols.agent_streams import LineStream
+from abp_bridge.protocols.prompts import format_prompt
+from abp_bridge.session.agent import (
     Availability,
     OnChunk,
     StartOptions,
     StreamParser,
     Transport,
 )
-from abp_bridge.models.session import Agent, Session
-from abp_bridge.protocols.agent_streams import LineStream
-from abp_bridge.protocols.prompts import format_prompt
 
 
 class LocalAgent(Agent):

@@ -55,8 +55,8 @@ from abp_bridge.core.agent_turn import (
 )
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.agent import OnChunk
 from abp_bridge.models.exchange import Exchange
+from abp_bridge.session.agent import OnChunk
 
 MAX_DEPTH = 3  # of an error within an error, until its message: APIs have one or two
 

@@ -23,7 +23,7 @@ from abp_bridge.core.agent_turn import (
     Usage,
 )
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.agent import (
+from abp_bridge.session.agent import (
     TIMEOUT_MS,
     AgentProtocol,
     OnChunk,

@@ -36,14 +36,6 @@ from abp_bridge.core.sanitize import clean
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.core.secret_parts import HIDDEN
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
-from abp_bridge.interfaces.person_time import wait_for
-from abp_bridge.interfaces.surface import (
-    HostTimeoutError,
-    SurfaceFailedError,
-    SurfaceResponse,
-    SurfaceUnsupportedError,
-)
 from abp_bridge.protocols.mcp.model_request import (
     ModelRequest,
     decode_request,
@@ -51,6 +43,14 @@ from abp_bridge.protocols.mcp.model_request import (
     encode_response,
 )
 from abp_bridge.protocols.mcp.sampling import is_servers_own
+from abp_bridge.session.agent import AgentProtocol, OnChunk, StartOptions
+from abp_bridge.session.person_time import wait_for
+from abp_bridge.session.surface import (
+    HostTimeoutError,
+    SurfaceFailedError,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from abp_bridge.core.command_line import clean_target, show_model, show_unknown
 from abp_bridge.core.model_budget import PRICED_IN, TOKENS, Budget
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
-from abp_bridge.interfaces.agent import AgentProtocol
 from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.session.agent import AgentProtocol
 
 MODELS = (
     "cli:NAME, acp:COMMAND, openai:NAME, anthropic:NAME, google:NAME, or an address and the"

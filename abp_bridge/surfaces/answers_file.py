@@ -34,7 +34,7 @@ from abp_bridge.core.question import (
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.session.surface import SurfaceResponse, SurfaceUnsupportedError
 
 MAX_FILE = 1_000_000  # bytes of an answers file: people write them
 MAX_DELAY = 3_600_000  # milliseconds: an hour is longer than any question is open by default

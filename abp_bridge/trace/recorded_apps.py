@@ -22,11 +22,11 @@ from abp_bridge.core.capability import AppInfo, CallResult, Capability, Capabili
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, map_texts
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
-from abp_bridge.interfaces.app import App, AppListener
-from abp_bridge.interfaces.surface import Ending, PageQuestion, PageServer, SurfaceResponse
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import encode_request
 from abp_bridge.protocols.abp.envelope import to_envelope
+from abp_bridge.session.app import App, AppListener
+from abp_bridge.session.surface import Ending, PageQuestion, PageServer, SurfaceResponse
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page.buttons import confirms
 from abp_bridge.surfaces.page.surface import ask_by_link

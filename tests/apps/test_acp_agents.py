@@ -45,7 +45,7 @@ from abp_bridge.apps.targets import make_app
 from abp_bridge.clients import lines
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 
 Json = Any

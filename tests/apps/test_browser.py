@@ -39,7 +39,7 @@ from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -1229,7 +1229,7 @@ def test_a_page_without_playwright_names_what_brings_it_here() -> None:
     code = """
 import sys
 sys.modules["playwright"] = None
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.session.app import AppError
 from abp_bridge.apps.targets import make_app
 from abp_bridge.settings import Settings
 for target in ("https://app.example", "demo:page"):

@@ -14,7 +14,7 @@ from support.http_server import Reply, serving
 
 from abp_bridge.apps.browser.fetch import Guard
 from abp_bridge.apps.browser.gate import open_gate
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.session.app import AppError
 
 pytestmark = pytest.mark.anyio
 

@@ -25,10 +25,10 @@ from support.puppets import scripted
 
 from abp_bridge import Bridge, make_app
 from abp_bridge.apps.browser.app import BrowserApp
-from abp_bridge.interfaces.host import CallOutcome
 from abp_bridge.protocols.acp.v1 import encode_ended
 from abp_bridge.protocols.mcp.modern import complete_result
 from abp_bridge.protocols.mcp.results import encode_result
+from abp_bridge.session.host import CallOutcome
 from abp_bridge.settings import Settings
 
 Json = Any

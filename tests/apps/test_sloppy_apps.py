@@ -21,7 +21,7 @@ from support.puppets import App, puppets
 from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 
 Json = Any

@@ -31,7 +31,7 @@ from websockets.exceptions import ConnectionClosed
 
 from abp_bridge.apps import abp, websocket
 from abp_bridge.apps.targets import make_app
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 
 Json = Any

@@ -128,22 +128,22 @@ SERVE = ["serve", "--app", "demo"]
 SDK_SERVER = f"mcp:{sys.executable} {APPS / 'sdk_server.py'}"
 ACP_AGENT = f"acp:{sys.executable} {APPS / 'acp_agent.py'}"
 MODEL = f"acp:{sys.executable} {APPS / 'acp_model.py'} heard"
-ASKED = "ERROR abp_bridge.bridge.connection: question question-2 of call call-1 failed"
+ASKED = "ERROR abp_bridge.session.connection: question question-2 of call call-1 failed"
 
 # room: (where its bug is, how the bridge is started, what is done, what the log says of it)
 Room = tuple[str, list[str], Callable[[RawHost], str], str]
 ROOMS: dict[str, Room] = {
     "bridge": (
-        "abp_bridge.bridge.elicitor:Elicitor.ask",
+        "abp_bridge.session.elicitor:Elicitor.ask",
         SERVE,
         ask_by_mcp,
         ASKED,
     ),
     "bridge, a call": (
-        "abp_bridge.bridge.result_store:ResultStore.keep",
+        "abp_bridge.session.result_store:ResultStore.keep",
         SERVE,
         ask_by_mcp,
-        "ERROR abp_bridge.bridge.call: call call-1 of demo.ask failed",
+        "ERROR abp_bridge.session.call: call call-1 of demo.ask failed",
     ),
     "hosts/mcp": (
         "abp_bridge.hosts.mcp.session:McpSession.call_tool",
@@ -161,7 +161,7 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.apps.abp:AbpApp.call",
         SERVE,
         ask_by_mcp,
-        "ERROR abp_bridge.bridge.call: call call-1 of demo.ask failed",
+        "ERROR abp_bridge.session.call: call call-1 of demo.ask failed",
     ),
     "core": ("abp_bridge.core.ledger:Ledger.add", SERVE, ask_by_mcp, ASKED),
     "protocols": (
@@ -186,13 +186,13 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.apps.mcp:McpApp.call",
         ["serve", "--app", SDK_SERVER],
         call_by_mcp("order", dish="soup"),
-        "ERROR abp_bridge.bridge.call: call call-1 of order failed",
+        "ERROR abp_bridge.session.call: call call-1 of order failed",
     ),
     "apps, an agent": (
         "abp_bridge.apps.acp:AcpApp.call",
         ["serve", "--app", ACP_AGENT],
         call_by_mcp("agent.prompt", prompt="Hello."),
-        "ERROR abp_bridge.bridge.call: call call-1 of agent.prompt failed",
+        "ERROR abp_bridge.session.call: call call-1 of agent.prompt failed",
     ),
     "clients": (
         "abp_bridge.clients.mcp_session:open_session",
@@ -284,7 +284,7 @@ def test_a_bug_where_a_page_is_called_leaves_the_same(room: str, tmp_path: Path)
     with web() as site:
         arguments = ["serve", "--app", f"{site.here}/{page}"]
         told, log = provoke(bug, arguments, call_by_mcp(capability, **params), tmp_path)
-    check(told, log, f"ERROR abp_bridge.bridge.call: call call-1 of {capability} failed")
+    check(told, log, f"ERROR abp_bridge.session.call: call call-1 of {capability} failed")
 
 
 def test_a_bug_behind_the_proxy_of_a_server_cancels_its_question(tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_a_bug_in_a_command_is_one_traceback_and_one_sentence(room: str) -> None
 
 
 def test_a_bug_that_comes_with_a_question_ends_neither_the_app_nor_the_call() -> None:
-    with RawHost(*SERVE, command=command("abp_bridge.bridge.elicitor:Elicitor.ask")) as host:
+    with RawHost(*SERVE, command=command("abp_bridge.session.elicitor:Elicitor.ask")) as host:
         assert SORRY in ask_by_mcp(host)
         assert SORRY in call(host, capability="demo.ask", params={"request": CONFIRM})
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from abp_bridge.bridge import result_store
-from abp_bridge.bridge.saved_index import KEPT_DAYS
 from abp_bridge.cli.main import COMMANDS
 from abp_bridge.core.ways import BESIDE, WAYS
-from abp_bridge.hosts.profiles import PROFILES
-from abp_bridge.interfaces.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD
+from abp_bridge.session import result_store
+from abp_bridge.session.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD
+from abp_bridge.session.profiles import PROFILES
+from abp_bridge.session.saved_index import KEPT_DAYS
 from abp_bridge.settings import TABLE, Settings
 from abp_bridge.setup.doctor.traps import TRAPS
 from abp_bridge.setup.hosts import HOSTS

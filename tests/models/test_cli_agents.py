@@ -16,12 +16,12 @@ from support.agents import AGENTS, LIMIT, install, user
 from support.harness import PATIENCE, run
 
 from abp_bridge.core.agent_turn import AgentError, Usage
-from abp_bridge.interfaces.agent import AgentProtocol, StartOptions
 from abp_bridge.models.acp import AcpAgent
 from abp_bridge.models.cli import CliAgent
 from abp_bridge.models.local import LocalAgent
 from abp_bridge.models.targets import make_agent
 from abp_bridge.protocols.cli_agents import DIALECTS
+from abp_bridge.session.agent import AgentProtocol, StartOptions
 
 Json = Any
 

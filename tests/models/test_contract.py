@@ -26,15 +26,15 @@ from abp_bridge.core.agent_turn import (
     StreamPart,
     Usage,
 )
-from abp_bridge.interfaces.agent import (
+from abp_bridge.models import acp
+from abp_bridge.protocols.agent_streams import LineStream
+from abp_bridge.session.agent import (
     AgentProtocol,
     CliConfig,
     StartOptions,
     StreamParser,
     Transport,
 )
-from abp_bridge.models import acp
-from abp_bridge.protocols.agent_streams import LineStream
 
 Json = Any
 

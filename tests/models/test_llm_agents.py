@@ -35,7 +35,6 @@ from abp_bridge.core.agent_turn import (
     Usage,
 )
 from abp_bridge.extras import install_command
-from abp_bridge.interfaces.agent import AgentProtocol, CliConfig, StartOptions
 from abp_bridge.models import exchange, model_turn
 from abp_bridge.models.llm import PROVIDERS, LlmAgent
 from abp_bridge.models.targets import make_agent
@@ -45,6 +44,7 @@ from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.streams import accept
 from abp_bridge.rpc.tap import MAX_HEARD_LINE, observe_stream
+from abp_bridge.session.agent import AgentProtocol, CliConfig, StartOptions
 from abp_bridge.settings import misspelt
 
 Json = Any

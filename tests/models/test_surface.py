@@ -31,17 +31,17 @@ from abp_bridge.core.model_budget import Budget
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.agent import AgentProtocol, OnChunk, StartOptions
-from abp_bridge.interfaces.surface import (
+from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
+from abp_bridge.models.targets import find_obstacle
+from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
+from abp_bridge.session.agent import AgentProtocol, OnChunk, StartOptions
+from abp_bridge.session.surface import (
     HostTimeoutError,
     Locatable,
     SurfaceFailedError,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
-from abp_bridge.models.targets import find_obstacle
-from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
 
 Json = Any
 

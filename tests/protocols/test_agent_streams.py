@@ -12,10 +12,10 @@ from support.json_strategies import json_values
 
 from abp_bridge.core.agent_turn import StreamPart
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.agent import StreamParser
 from abp_bridge.protocols import agent_streams, event_stream, json_lines
 from abp_bridge.protocols.agent_streams import EOF, PARTIAL, ApiStream, LineStream
 from abp_bridge.protocols.event_stream import EventStream
+from abp_bridge.session.agent import StreamParser
 
 MESSAGES = st.lists(st.dictionaries(st.text(max_size=5), json_values, max_size=3), max_size=4)
 

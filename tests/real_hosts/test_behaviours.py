@@ -27,7 +27,7 @@ from support.visitor import type_on_the_page
 
 from abp_bridge import VERSION
 from abp_bridge.core.ways import WAYS
-from abp_bridge.hosts.profiles import profile
+from abp_bridge.session.profiles import profile
 
 from . import results, rows, rows_more, rows_terminals
 from .hosts import PACKAGES, calling

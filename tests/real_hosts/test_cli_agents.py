@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.agent_turn import AgentError, AgentMessage
-from abp_bridge.interfaces.agent import CliConfig, StartOptions
 from abp_bridge.models.cli import CliAgent
 from abp_bridge.protocols.cli_agents import DIALECTS
+from abp_bridge.session.agent import CliConfig, StartOptions
 
 from .hosts import (
     calling,

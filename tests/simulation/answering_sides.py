@@ -23,8 +23,8 @@ from abp_bridge.cli.listen import listener
 from abp_bridge.cli.serve import Hosts
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.rpc.arrival import earliest_arrival
+from abp_bridge.session.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.terminal import surface as terminal
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.interfaces.surface import (
+from abp_bridge.session.surface import (
     Ending,
     PageQuestion,
     SurfaceResponse,

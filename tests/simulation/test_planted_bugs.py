@@ -11,13 +11,10 @@ from unittest.mock import patch
 import anyio.lowlevel
 import pytest
 
-from abp_bridge.bridge import approval, validation
-from abp_bridge.bridge.result_store import ResultStore
 from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.question import AnsweredBy, Outcome
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
-from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.protocols.acp import chat
 from abp_bridge.protocols.acp.chat import ChatReply, Meaning
 from abp_bridge.protocols.mcp import server_elicitation
@@ -27,6 +24,9 @@ from abp_bridge.proxies.mcp.modern_host import ModernHost
 from abp_bridge.proxies.mcp.server_questions import ServerQuestions
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import IncomingMessage, Response
+from abp_bridge.session import approval, validation
+from abp_bridge.session.result_store import ResultStore
+from abp_bridge.session.surface import SurfaceResponse
 from abp_bridge.surfaces.opencode import server
 from abp_bridge.trace.redact.answers import SecretAnswers
 

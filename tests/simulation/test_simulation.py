@@ -27,9 +27,6 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from abp_bridge.bridge import Bridge
-from abp_bridge.bridge.elicitor import Elicitor
-from abp_bridge.bridge.status import describe_questions
 from abp_bridge.cli.acp import _make_endpoint
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
@@ -40,6 +37,9 @@ from abp_bridge.proxies.mcp.policy import Policy as ServerPolicy
 from abp_bridge.proxies.mcp.proxy import run_proxy as run_server_proxy
 from abp_bridge.rpc import subprocess
 from abp_bridge.rpc.protocol import INTERNAL_ERROR
+from abp_bridge.session.bridge import Bridge
+from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.status import describe_questions
 from abp_bridge.settings import read_settings
 
 from .apps import CONTENT, TYPED, App

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from abp_bridge.bridge import Bridge
-from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.cli.compose import Composition, tell_each
 from abp_bridge.core.event import Observer
+from abp_bridge.session.bridge import Bridge
+from abp_bridge.session.elicitor import Elicitor
 
 from .page import Page
 

@@ -16,9 +16,9 @@ import anyio
 from anyio.abc import TaskStatus
 
 from abp_bridge.core.question import Question
-from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp.server_elicitation import decode_form
+from abp_bridge.session.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.surface import Terminal
 
 

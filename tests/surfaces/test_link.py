@@ -11,9 +11,9 @@ import pytest
 
 from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.hosts.abp.session import AbpSession
-from abp_bridge.interfaces.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.protocols.abp.agent import decode_agent
 from abp_bridge.rpc.connection import Reply
+from abp_bridge.session.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.page.surface import ask_by_link
 
 Json = Any

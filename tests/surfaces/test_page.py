@@ -28,14 +28,14 @@ from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
 from support.programs import Programs
 from support.visitor import Browser as Visitor
 
-from abp_bridge.bridge.approval import make_question
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.surface import Ending, PageQuestion, SurfaceResponse
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.approval import make_question
+from abp_bridge.session.surface import Ending, PageQuestion, SurfaceResponse
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.opencode.surface import QuestionsApi
 from abp_bridge.surfaces.page import html, visits

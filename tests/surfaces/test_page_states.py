@@ -24,10 +24,10 @@ from support.http_server import Reply, Request, serving
 from support.paths import ROOT
 from support.programs import Programs
 
-from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
-from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.surface import PageLink, SurfaceResponse
 from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
 Json = Any

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.bridge.approval import make_question
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.model_approval import make_approval, make_edit, make_review
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.approval import make_question
 from abp_bridge.surfaces.page import buttons, controls
 from abp_bridge.surfaces.page.words import ENGLISH, LANGUAGES, choose, words_of
 

@@ -36,19 +36,19 @@ from support.programs import Programs
 from support.screen import Screen, Tty
 from support.visitor import Browser as Visitor
 
-from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.event import AttemptEvent, InputRequestEvent
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.extras import install_command
-from abp_bridge.interfaces.surface import (
+from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.surface import (
     PageLink,
     PageQuestion,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.protocols.abp import decode_question
 from abp_bridge.surfaces.notify import Channels, Notifier, show_on_desktop
 from abp_bridge.surfaces.page import browser as commands
 from abp_bridge.surfaces.page import peer, visits

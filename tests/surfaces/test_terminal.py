@@ -38,8 +38,8 @@ from support.screen import (
 
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.surface import Terminal
 
 Json = Any

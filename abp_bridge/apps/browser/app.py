@@ -42,15 +42,15 @@ from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import (
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.data import authorize
+from abp_bridge.session.app import (
     DOWNLOAD_LIMIT,
     MAX_DOWNLOAD,
     AppError,
     AppListener,
     only_error,
 )
-from abp_bridge.protocols import abp
-from abp_bridge.protocols.abp.data import authorize
 from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)

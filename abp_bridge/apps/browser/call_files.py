@@ -9,7 +9,7 @@ import anyio
 
 from abp_bridge.core.capability import AppFile
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import DOWNLOAD_LIMIT
+from abp_bridge.session.app import DOWNLOAD_LIMIT
 
 MAX_CALL_FILES = 10  # that a page may give during one call: more is no result
 STAYED = "nowhere"  # as the page did not let itself be left

@@ -23,8 +23,8 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import AppError
 from abp_bridge.rpc.temporary import make_folder, remove_folder
+from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings, SettingsError, read_settings
 
 GRACE = 0.6  # seconds to close in, before what is left is killed

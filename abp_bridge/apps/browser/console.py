@@ -27,7 +27,7 @@ from abp_bridge.core.notice import Notice, NoticeKind, describe
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import parts
-from abp_bridge.interfaces.app import AppListener
+from abp_bridge.session.app import AppListener
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.notice import NoticeKind
 from abp_bridge.core.sanitize import message
-from abp_bridge.interfaces.app import AppListener
+from abp_bridge.session.app import AppListener
 
 DISMISS_LIMIT = 0.4  # seconds for the browser to close a dialog
 

@@ -23,7 +23,7 @@ from abp_bridge.core import json_text
 from abp_bridge.core.capability import AppInfo
 from abp_bridge.core.json_value import as_object, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import AppError, QuestionListener
+from abp_bridge.session.app import AppError, QuestionListener
 from abp_bridge.settings import Settings
 
 PAGE = "abp-app.html"  # what ABP's documents call it

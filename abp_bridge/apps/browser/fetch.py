@@ -22,7 +22,7 @@ import httpcore2
 from abp_bridge import VERSION
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import Absence, AppError, find_absence
+from abp_bridge.session.app import Absence, AppError, find_absence
 
 MAX_REDIRECTS = 5
 MAX_URL = 8_000  # characters of an address: what servers take

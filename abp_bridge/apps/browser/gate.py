@@ -20,7 +20,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, SocketAttribute, Socket
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from abp_bridge.apps.browser.fetch import CONNECT_LIMIT, Guard, reachable
-from abp_bridge.interfaces.app import Absence, AppError
+from abp_bridge.session.app import Absence, AppError
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import struct
 
 from abp_bridge.apps.browser.fetch import Guard, get
 from abp_bridge.core.magic import sniff
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.session.app import AppError
 
 MAX_ICON_BYTES = 65_536  # bytes; ABP has 192 x 192 pixels
 MAX_ICON_PIXELS = 1_024  # pixels, either way: what unpacks to more is a burden

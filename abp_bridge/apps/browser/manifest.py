@@ -20,8 +20,8 @@ from abp_bridge.core.charset import find_codec
 from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import Absence, AppError
 from abp_bridge.protocols import abp
+from abp_bridge.session.app import Absence, AppError
 
 HEAD_LIMIT = 50_000  # characters of a page, in which its manifest's link must be
 MANIFEST_LIMIT = 1_000_000  # bytes of a manifest

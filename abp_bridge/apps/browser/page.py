@@ -45,8 +45,8 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.app import AppError, AppListener, find_absence
 from abp_bridge.protocols import abp
+from abp_bridge.session.app import AppError, AppListener, find_absence
 from abp_bridge.settings.targets import is_nearby
 
 SCRIPT = Path(__file__).with_name("inject.js")

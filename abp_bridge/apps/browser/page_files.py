@@ -25,8 +25,8 @@ from abp_bridge.core.capability import AppFile
 from abp_bridge.core.file import guess_type
 from abp_bridge.core.json_value import JsonValue, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import MAX_DOWNLOAD, AppListener
 from abp_bridge.protocols.abp.data import UNKNOWN
+from abp_bridge.session.app import MAX_DOWNLOAD, AppListener
 
 DOWNLOAD_GRACE = 0.5  # seconds from a request's end to the download that it is
 DOWNLOAD_END = 2.0  # seconds to give one up, and to take its file away

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import JsonObject, as_object
-from abp_bridge.interfaces.app import AppError
 from abp_bridge.rpc.file_lock import lock
 from abp_bridge.rpc.private_files import PlaceError, private_folder, write_private
+from abp_bridge.session.app import AppError
 
 MARK = "abp-bridge.lock"  # in each folder of ours; locked, and with who uses it, while one does
 _BROWSERS_OWN = ("Local State", "First Run", "Default", "Preferences", "Cookies")

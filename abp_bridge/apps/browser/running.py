@@ -33,7 +33,7 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.core.sanitize import escape, label
-from abp_bridge.interfaces.app import AppError, QuestionListener
+from abp_bridge.session.app import AppError, QuestionListener
 from abp_bridge.settings import Settings
 
 LOOK_LIMIT = 5.0  # seconds for a browser to list its tabs

@@ -23,7 +23,7 @@ from playwright.async_api import Error as PlaywrightError
 from abp_bridge.apps.browser.chromium import BrowserError, error_summary, run_chromium, run_profile
 from abp_bridge.apps.browser.page import Tab
 from abp_bridge.apps.browser.profile import use_profile
-from abp_bridge.interfaces.app import QuestionListener
+from abp_bridge.session.app import QuestionListener
 from abp_bridge.settings import Settings
 
 CLOSE_LIMIT = 0.4  # seconds for one page to close, where its browser stays

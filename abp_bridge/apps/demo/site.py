@@ -14,7 +14,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.core.capability import AppInfo
-from abp_bridge.interfaces.app import AppError, AppListener, only_error
+from abp_bridge.session.app import AppError, AppListener, only_error
 from abp_bridge.settings import Settings
 
 _HERE = Path(__file__).parent

@@ -30,7 +30,6 @@ from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import AppListener, only_error
 from abp_bridge.protocols.schema_fields import decode_fields
 from abp_bridge.protocols.webmcp.hand import (
     end_hand,
@@ -47,6 +46,7 @@ from abp_bridge.protocols.webmcp.results import (
 )
 from abp_bridge.protocols.webmcp.secrets import clean_question, clean_value
 from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
+from abp_bridge.session.app import AppListener, only_error
 
 MOMENT = 0.02  # seconds
 QUIET_LIMIT = 3.0  # seconds for an answer that probably never comes

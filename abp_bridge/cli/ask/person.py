@@ -12,8 +12,6 @@ from dataclasses import replace
 import anyio
 from anyio.abc import TaskGroup
 
-from abp_bridge.bridge.elicitor import Elicitor
-from abp_bridge.bridge.files import FileAccess
 from abp_bridge.cli.compose import make_providers, terminal
 from abp_bridge.cli.event_log import log_event
 from abp_bridge.core.event import Observer, SessionEvent, no_observer
@@ -24,8 +22,10 @@ from abp_bridge.core.question import Answer, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import WAYS, Advice, Options, Way
-from abp_bridge.interfaces.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.log import print_message
+from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.files import FileAccess
+from abp_bridge.session.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.inbox.register import Register
 from abp_bridge.surfaces.page.surface import LazyPageServer

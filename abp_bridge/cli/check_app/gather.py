@@ -19,10 +19,10 @@ from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.app import Absence, App, AppError, only_error
 from abp_bridge.protocols.abp.agent import encode_result
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.rpc.tap import observe_stream
+from abp_bridge.session.app import Absence, App, AppError, only_error
 from abp_bridge.settings import Settings
 
 WEBMCP = "WebMCP"  # what such a page has for a version

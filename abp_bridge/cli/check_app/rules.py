@@ -28,9 +28,9 @@ from abp_bridge.core.question import MISSING, Missing, Outcome
 from abp_bridge.core.question import Kind as QuestionKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import Absence
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.abp.members import find_misspelt, find_near
+from abp_bridge.session.app import Absence
 
 
 def is_object(value: JsonValue) -> TypeGuard[JsonObject]:

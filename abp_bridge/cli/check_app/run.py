@@ -22,7 +22,7 @@ from abp_bridge.core.command_line import show_target
 from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import Json, JsonObject, as_count, as_object, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings, variables_of_others
 from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, read_answers

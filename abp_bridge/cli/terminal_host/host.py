@@ -49,8 +49,8 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
-from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.protocols.schema_fields import decode_field
+from abp_bridge.session.surface import SurfaceResponse
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from abp_bridge.core.counted import count_of, plural
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.session.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.answers_file import AnswersFile, Entry
 
 NO_ENTRY = "no entry answers it"

@@ -20,21 +20,21 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import WAYS, describe_unasked
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.hosts.profiles import profile
-from abp_bridge.interfaces.host import AppCapability, Call, Host, SessionApi, SessionError
-from abp_bridge.interfaces.surface import (
-    HostDisconnectedError,
-    HostTimeoutError,
-    PageLink,
-    SurfaceResponse,
-    SurfaceUnsupportedError,
-)
 from abp_bridge.protocols.abp import PREFIX, PROGRESS, agent
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
 from abp_bridge.protocols.host_words import MAX_HOST_WORDS
 from abp_bridge.protocols.mcp.model_messages import encode_address
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
+from abp_bridge.session.host import AppCapability, Call, Host, SessionApi, SessionError
+from abp_bridge.session.profiles import profile
+from abp_bridge.session.surface import (
+    HostDisconnectedError,
+    HostTimeoutError,
+    PageLink,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 
 _CHANGED = PREFIX + NoticeKind.CAPABILITIES_CHANGED.value
 

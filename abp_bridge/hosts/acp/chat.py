@@ -14,9 +14,9 @@ import anyio
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.question import Field, Outcome, Question, validate_answer
 from abp_bridge.hosts.acp.turns import Turns
-from abp_bridge.interfaces.surface import SurfaceResponse, median
 from abp_bridge.protocols.acp.chat import ChatReply, Meaning, encode_question, find_ambiguity
 from abp_bridge.rpc.arrival import now
+from abp_bridge.session.surface import SurfaceResponse, median
 
 MAX_REPLIES = 10  # to one field: a program that prompts by itself never ends by itself
 

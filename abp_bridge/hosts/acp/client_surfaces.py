@@ -21,8 +21,13 @@ from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.chat import Chat
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.hosts.elicited import decode_elicited, find_machine, make_page_id
-from abp_bridge.hosts.profiles import profile
-from abp_bridge.interfaces.surface import (
+from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.host_words import MAX_HOST_WORDS
+from abp_bridge.rpc.arrival import now
+from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
+from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
+from abp_bridge.session.profiles import profile
+from abp_bridge.session.surface import (
     HostDisconnectedError,
     Page,
     PageLink,
@@ -32,11 +37,6 @@ from abp_bridge.interfaces.surface import (
     find_answerer,
     median,
 )
-from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.host_words import MAX_HOST_WORDS
-from abp_bridge.rpc.arrival import now
-from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
-from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
 # What a question's card says when it has ended.
 _ENDINGS: dict[Outcome | None, str] = {

@@ -22,7 +22,12 @@ from abp_bridge.core.sanitize import MESSAGE_LIMIT, label
 from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
-from abp_bridge.interfaces.host import (
+from abp_bridge.protocols.acp import chat
+from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.mcp.results import encode_result
+from abp_bridge.protocols.mcp.tools import tool_name
+from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.session.host import (
     AppCapability,
     Call,
     CallOutcome,
@@ -30,17 +35,12 @@ from abp_bridge.interfaces.host import (
     SessionApi,
     SessionError,
 )
-from abp_bridge.interfaces.surface import (
+from abp_bridge.session.surface import (
     Page,
     PageLink,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.protocols.acp import chat
-from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.mcp.results import encode_result
-from abp_bridge.protocols.mcp.tools import tool_name
-from abp_bridge.rpc.connection import JsonRpcConnection
 
 MAX_OPERATIONS = 1_000  # running ones with a card: more no chat shows
 TURN = "turn"  # a session has one at a time

@@ -10,8 +10,8 @@ from typing import TypeVar
 import anyio
 
 from abp_bridge.core.question import Outcome
-from abp_bridge.interfaces.surface import HostDisconnectedError, SurfaceUnsupportedError
 from abp_bridge.rpc.protocol import Id
+from abp_bridge.session.surface import HostDisconnectedError, SurfaceUnsupportedError
 
 T = TypeVar("T")
 

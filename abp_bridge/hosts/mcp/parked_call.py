@@ -17,10 +17,10 @@ import anyio
 import anyio.lowlevel
 
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.interfaces.surface import RouteChangedError
 from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
 from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
 from abp_bridge.rpc.connection import Reply
+from abp_bridge.session.surface import RouteChangedError
 
 if TYPE_CHECKING:
     from abp_bridge.core.notice import Progress

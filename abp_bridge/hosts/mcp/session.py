@@ -22,13 +22,13 @@ from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tool_definitions import WAIT
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.hosts.mcp.tools import McpTools, UnknownToolError, profile_of
-from abp_bridge.interfaces.host import Host, SessionApi, SessionError, state_uri
-from abp_bridge.interfaces.surface import Page
 from abp_bridge.protocols.mcp.modern import RESOURCE_NOT_FOUND, decode_retry
 from abp_bridge.protocols.mcp.results import encode_log, encode_progress, separate_texts
 from abp_bridge.protocols.mcp.versions import V2025_03_26
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import INVALID_PARAMS
+from abp_bridge.session.host import Host, SessionApi, SessionError, state_uri
+from abp_bridge.session.surface import Page
 
 MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 

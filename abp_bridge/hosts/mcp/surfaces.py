@@ -25,15 +25,6 @@ from abp_bridge.errors import AbpBridgeError
 from abp_bridge.hosts.elicited import decode_elicited, make_page_id
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.parked_call import FindParked, ParkedCall, find_none
-from abp_bridge.hosts.profiles import Profile, profile
-from abp_bridge.interfaces.surface import (
-    HostDisconnectedError,
-    Page,
-    PageLink,
-    PageQuestion,
-    SurfaceResponse,
-    SurfaceUnsupportedError,
-)
 from abp_bridge.protocols.mcp import elicitation, model_messages, sampling
 from abp_bridge.protocols.mcp.client import (
     HostCapabilities,
@@ -48,6 +39,15 @@ from abp_bridge.protocols.mcp.elicitation import (
 from abp_bridge.protocols.mcp.versions import V2025_11_25
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError, Reply
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
+from abp_bridge.session.profiles import Profile, profile
+from abp_bridge.session.surface import (
+    HostDisconnectedError,
+    Page,
+    PageLink,
+    PageQuestion,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 
 # The capability that shows what goes to a surface.
 FORM, URL, ROOTS = "form", "url", "roots"

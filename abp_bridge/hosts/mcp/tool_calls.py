@@ -31,8 +31,6 @@ from abp_bridge.hosts.mcp.request_state import (
     digest,
 )
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
-from abp_bridge.interfaces.host import CallOutcome, SessionError
-from abp_bridge.interfaces.surface import HostTimeoutError
 from abp_bridge.protocols.mcp.modern import (
     INVALID_PARAMS,
     MAX_ROUNDS,
@@ -42,6 +40,8 @@ from abp_bridge.protocols.mcp.modern import (
 from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.errors import RpcError
+from abp_bridge.session.host import CallOutcome, SessionError
+from abp_bridge.session.surface import HostTimeoutError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -14,8 +14,8 @@ from abp_bridge.core.json_value import JsonObject
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, CONNECT, OWN_TOOLS, RENDER
 
 if TYPE_CHECKING:
-    from abp_bridge.interfaces.host import AppCapability, ExpectedApps
     from abp_bridge.protocols.mcp.structured import Promise
+    from abp_bridge.session.host import AppCapability, ExpectedApps
 
 Key = tuple[str, str]  # the target of an app, and the name of a capability
 OWN = {str(tool["name"]): tool for tool in (*OWN_TOOLS, ANSWER, RENDER)}

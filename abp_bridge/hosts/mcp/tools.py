@@ -17,11 +17,11 @@ from abp_bridge.hosts.mcp.tool_calls import ToolCalls, encode_outcome
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, KINDS
 from abp_bridge.hosts.mcp.tool_list import OWN, ToolList
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
-from abp_bridge.hosts.profiles import Profile, profile
-from abp_bridge.interfaces.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
 from abp_bridge.protocols.mcp.model_messages import decode_answered
 from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.protocols.mcp.tools import ROOM, describe_capabilities, describe_capability
+from abp_bridge.session.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
+from abp_bridge.session.profiles import Profile, profile
 
 _EACH_A_TOOL = "Its capabilities, each also a tool of its own:"
 _BY_CALL = "Its capabilities, to be called by abp_call (this host does not list tools again):"

@@ -38,8 +38,8 @@ from abp_bridge.rpc.protocol import (
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.interfaces.host import HostSurfaces
     from abp_bridge.proxies.acp.sessions import SessionTable
+    from abp_bridge.session.host import HostSurfaces
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from abp_bridge.core.question import Question
 from abp_bridge.core.surface import TRAITS
 from abp_bridge.core.ways import Advice
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
-from abp_bridge.interfaces.host import Host
-from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
 from abp_bridge.proxies.elicitor import ElicitorApi
+from abp_bridge.session.host import Host
+from abp_bridge.session.surface import PageLink, SurfaceResponse
 
 
 @dataclass(slots=True)

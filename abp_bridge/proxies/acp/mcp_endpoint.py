@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.hosts.mcp.session import McpSession
-    from abp_bridge.interfaces.host import Host, SessionApi
     from abp_bridge.proxies.acp.client_session import ClientSession
+    from abp_bridge.session.host import Host, SessionApi
 
 logger = logging.getLogger(__name__)
 

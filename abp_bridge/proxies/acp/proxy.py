@@ -23,9 +23,9 @@ from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
 if TYPE_CHECKING:
-    from abp_bridge.interfaces.host import HostSurfaces
-    from abp_bridge.interfaces.surface import Page
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
+    from abp_bridge.session.host import HostSurfaces
+    from abp_bridge.session.surface import Page
 
 
 async def run_proxy(

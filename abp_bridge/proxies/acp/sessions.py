@@ -12,8 +12,8 @@ from abp_bridge.proxies.acp.client_session import ClientSession
 from abp_bridge.rpc.protocol import Id, is_id
 
 if TYPE_CHECKING:
-    from abp_bridge.interfaces.surface import Page
     from abp_bridge.rpc.connection import JsonRpcConnection
+    from abp_bridge.session.surface import Page
 
 
 class SessionTable:

@@ -67,7 +67,7 @@ class Approval:
         """Whether a person comes before a call of `tool`."""
         if not self._chosen:
             return False
-        from abp_bridge.bridge import approval  # loaded where it is needed only
+        from abp_bridge.session import approval  # loaded where it is needed only
 
         if self._doubt is None:
             self._doubt = _NOT_LISTED if approval.strange_names(self._chosen, ()) else ""
@@ -79,7 +79,7 @@ class Approval:
         """
         if not self._chosen:
             return
-        from abp_bridge.bridge import approval
+        from abp_bridge.session import approval
 
         capabilities = [_capability(tool) for tool in tools]
         before, self._doubt = (
@@ -111,7 +111,7 @@ class Approval:
             on_allowed: Makes the call.
             on_refused: Is told why it is not made, in words for the model.
         """
-        from abp_bridge.bridge import approval
+        from abp_bridge.session import approval
 
         self._serial += 1
         question = approval.make_question(

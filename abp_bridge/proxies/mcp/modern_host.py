@@ -24,8 +24,6 @@ from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS, Subscriptions
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
-from abp_bridge.interfaces.host import SessionError
-from abp_bridge.interfaces.surface import HostTimeoutError, RouteChangedError
 from abp_bridge.protocols.mcp import translation
 from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import encode_url
@@ -54,6 +52,8 @@ from abp_bridge.rpc.protocol import (
     Notification,
     Request,
 )
+from abp_bridge.session.host import SessionError
+from abp_bridge.session.surface import HostTimeoutError, RouteChangedError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

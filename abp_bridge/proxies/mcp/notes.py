@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.schema import json_equal
-from abp_bridge.hosts.profiles import Profile
 from abp_bridge.protocols.mcp.structured import MEMBER, has_room, wants_room
 from abp_bridge.proxies import byte_edit
+from abp_bridge.session.profiles import Profile
 
 _STRUCTURED = ("result", "structuredContent")
 _ROOM: JsonObject = {"type": "object", "description": "What abp-bridge says beside the result."}

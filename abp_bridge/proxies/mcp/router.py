@@ -47,7 +47,6 @@ from abp_bridge.rpc.protocol import (
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.connection import McpConnection
-    from abp_bridge.hosts.profiles import Profile
     from abp_bridge.proxies.mcp.approval import Approval
     from abp_bridge.proxies.mcp.calls import Calls, OpenCall
     from abp_bridge.proxies.mcp.keepalive import KeepaliveElicitor
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.mcp.url_elicitations import UrlElicitations
     from abp_bridge.proxies.multiplex import InjectedConnection
     from abp_bridge.rpc.connection import JsonRpcConnection
+    from abp_bridge.session.profiles import Profile
 
 logger = logging.getLogger(__name__)
 
@@ -343,7 +343,7 @@ class Router:
         return add_notes(line, response, call.notes, self._profile(), schema)
 
     def _profile(self) -> Profile:
-        from abp_bridge.hosts.profiles import profile  # once needed
+        from abp_bridge.session.profiles import profile  # once needed
 
         client = self._host.client
         return profile(client.info.get("name"), client.capabilities)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from abp_bridge.core.matrix import QuestionShape, SurfaceVariant, find_cell
 from abp_bridge.core.surface import Surface
-from abp_bridge.hosts.profiles import PROFILES, Profile
+from abp_bridge.session.profiles import PROFILES, Profile
 from abp_bridge.setup.doctor.environment import greeting
 from abp_bridge.setup.doctor.facts import Entry, HostFacts
 from abp_bridge.setup.doctor.finding import Finding, Verdict

@@ -15,12 +15,12 @@ from abp_bridge import VERSION
 from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import only_error
 from abp_bridge.protocols.mcp import modern
 from abp_bridge.protocols.mcp.versions import V2026_07_28
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, JsonRpcProtocol, Notification, Request
 from abp_bridge.rpc.subprocess import Child, spawn
+from abp_bridge.session.app import only_error
 from abp_bridge.setup.doctor.environment import environment, greeting, patience
 from abp_bridge.setup.doctor.facts import Entry
 from abp_bridge.setup.doctor.finding import Finding, Verdict

@@ -26,15 +26,15 @@ from abp_bridge.core.event import (
 from abp_bridge.core.json_value import JsonObject, as_text
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.person_time import PersonTime, person_time
 from abp_bridge.rpc.arrival import now
+from abp_bridge.session.person_time import PersonTime, person_time
 from abp_bridge.surfaces.page.surface import ask_by_link
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.core.question import Question
-    from abp_bridge.interfaces.surface import PageQuestion, PageServer
+    from abp_bridge.session.surface import PageQuestion, PageServer
     from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 
 

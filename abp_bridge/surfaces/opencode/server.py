@@ -28,14 +28,14 @@ from abp_bridge.core import json_text
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.surface import (
+from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
+from abp_bridge.rpc.arrival import earliest_arrival
+from abp_bridge.session.surface import (
     Ending,
     PageQuestion,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
-from abp_bridge.rpc.arrival import earliest_arrival
 from abp_bridge.surfaces import http
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import FieldType, Question
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.surface import (
+from abp_bridge.session.surface import (
     Page,
     QuestionsEndpoint,
     SurfaceResponse,

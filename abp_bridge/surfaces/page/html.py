@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Permission, Question
-from abp_bridge.interfaces.surface import Ending
+from abp_bridge.session.surface import Ending
 from abp_bridge.surfaces.page import buttons, controls
 from abp_bridge.surfaces.page.controls import Filled, Wrong
 from abp_bridge.surfaces.page.web import Templates

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from abp_bridge.interfaces.surface import Ending
+from abp_bridge.session.surface import Ending
 
 MAX_ENDED = 200  # questions that are over, of which the page can still say how
 MAX_TOKEN = 64  # characters; ours have 43

@@ -27,7 +27,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.interfaces.surface import Ending, SurfaceResponse
+from abp_bridge.session.surface import Ending, SurfaceResponse
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.page import controls, html
 from abp_bridge.surfaces.page.buttons import confirms

@@ -19,7 +19,7 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.surface import (
+from abp_bridge.session.surface import (
     Ending,
     Page,
     PageLink,
@@ -31,7 +31,7 @@ from abp_bridge.interfaces.surface import (
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.interfaces.surface import QuestionDisplay
+    from abp_bridge.session.surface import QuestionDisplay
     from abp_bridge.surfaces.opencode.server import QuestionsServer
     from abp_bridge.surfaces.page.site import PageSite
 

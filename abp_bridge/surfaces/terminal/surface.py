@@ -32,7 +32,7 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.session.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal import rendering
 from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice, alone_at
 from abp_bridge.surfaces.terminal.files import FileInputError, load

@@ -23,7 +23,7 @@ from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import as_object
 from abp_bridge.core.notice import NoticeKind
 from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Outcome, Question
-from abp_bridge.interfaces.app import AppError
+from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 
 Json = Any

@@ -13,9 +13,9 @@ import pytest
 from support.harness import RawHost
 from support.puppets import puppets, scripted
 
-from abp_bridge.bridge.call import MAX_SUMMARY_LINES
-from abp_bridge.bridge.connection import MAX_STATE_FIELDS
 from abp_bridge.rpc.connection import MAX_NOTIFICATIONS
+from abp_bridge.session.call import MAX_SUMMARY_LINES
+from abp_bridge.session.connection import MAX_STATE_FIELDS
 
 Json = Any
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from abp_bridge.core.json_value import as_number, as_object, as_texts
 from abp_bridge.core.sanitize import label
-from abp_bridge.hosts.profiles import PROFILES
+from abp_bridge.session.profiles import PROFILES
 from abp_bridge.settings import misspelt
 from abp_bridge.setup.doctor.facts import Entry, HostFacts, is_our_word, mentions_us
 from abp_bridge.setup.entries import wrapped_command

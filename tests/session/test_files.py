@@ -18,15 +18,15 @@ import pytest
 from support.acp_harness import client, labels, pressing
 from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, accept, hosted, refuse
 
-from abp_bridge.bridge import files
-from abp_bridge.bridge.elicitor import Elicitor
-from abp_bridge.bridge.files import FileAccess
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session import files
+from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.files import FileAccess
+from abp_bridge.session.surface import SurfaceResponse
 
 Json = Any
 

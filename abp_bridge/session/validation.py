@@ -37,8 +37,8 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.core.surface import TRAITS, Surface
-from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, find_answerer, median
 from abp_bridge.rpc.arrival import now
+from abp_bridge.session.surface import InputProvider, SurfaceResponse, find_answerer, median
 
 MAX_REPEATS = 2  # times that an answer which does not fit is asked for again
 

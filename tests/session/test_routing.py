@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from abp_bridge.bridge.routing import Routing
 from abp_bridge.core.matrix import Attempt, SurfaceVariant, narrow
 from abp_bridge.core.question import (
     Answer,
@@ -18,7 +17,8 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import Advice, Way
-from abp_bridge.interfaces.surface import HostUnattendedError, SurfaceUnsupportedError
+from abp_bridge.session.routing import Routing
+from abp_bridge.session.surface import HostUnattendedError, SurfaceUnsupportedError
 
 FORM = SurfaceVariant(Surface.MCP_FORM, "2025-11-25")
 LINK = SurfaceVariant(Surface.MCP_URL)

@@ -16,7 +16,6 @@ from typing import Protocol
 import anyio
 from anyio.abc import TaskStatus
 
-from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import AppInfo, Capability
 from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
 from abp_bridge.core.json_value import JsonValue, as_text
@@ -24,10 +23,11 @@ from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import describe_bug
-from abp_bridge.interfaces.app import App
-from abp_bridge.interfaces.host import Host, state_uri
 from abp_bridge.protocols import abp
 from abp_bridge.rpc.arrival import now
+from abp_bridge.session.app import App
+from abp_bridge.session.call import Call
+from abp_bridge.session.host import Host, state_uri
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ import anyio
 import pytest
 from simulation.virtual_loop import VirtualLoop
 
-from abp_bridge.bridge.call import Call
-from abp_bridge.bridge.result_store import KeptResult
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.rpc.arrival import now
+from abp_bridge.session.call import Call
+from abp_bridge.session.result_store import KeptResult
 
 Json = Any
 

@@ -15,7 +15,6 @@ from support.harness import PATIENCE
 from support.paths import DOCS
 
 from abp_bridge.apps.targets import make_app
-from abp_bridge.bridge import Bridge
 from abp_bridge.core.event import (
     AttemptEvent,
     InputRequestEvent,
@@ -27,7 +26,8 @@ from abp_bridge.core.event import (
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
+from abp_bridge.session.bridge import Bridge
+from abp_bridge.session.surface import PageLink, SurfaceResponse
 from abp_bridge.settings import Settings
 
 DOCS = DOCS / "embedding.md"

@@ -13,10 +13,6 @@ from dataclasses import replace
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.bridge.files import READ_LIMIT, FileAccess
-from abp_bridge.bridge.providers import advise
-from abp_bridge.bridge.routing import Routing
-from abp_bridge.bridge.validation import AnswerAttribution, ask_on
 from abp_bridge.core.event import (
     AttemptEvent,
     InputRequestEvent,
@@ -38,8 +34,12 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.person_time import Awaited, PersonTime, awaited, person_time, wait_for
-from abp_bridge.interfaces.surface import (
+from abp_bridge.rpc.arrival import now
+from abp_bridge.session.files import READ_LIMIT, FileAccess
+from abp_bridge.session.person_time import Awaited, PersonTime, awaited, person_time, wait_for
+from abp_bridge.session.providers import advise
+from abp_bridge.session.routing import Routing
+from abp_bridge.session.surface import (
     HostDisconnectedError,
     HostTimeoutError,
     InputProvider,
@@ -47,7 +47,7 @@ from abp_bridge.interfaces.surface import (
     SurfaceFailedError,
     SurfaceUnsupportedError,
 )
-from abp_bridge.rpc.arrival import now
+from abp_bridge.session.validation import AnswerAttribution, ask_on
 
 logger = logging.getLogger(__name__)
 

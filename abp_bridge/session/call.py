@@ -11,15 +11,15 @@ from typing import Protocol
 
 import anyio
 
-from abp_bridge.bridge.call_clock import CallClock
-from abp_bridge.bridge.result_store import KeptResult
 from abp_bridge.core.capability import CallResult, failed
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.core.ways import UnaskedQuestion
 from abp_bridge.errors import describe_bug
-from abp_bridge.interfaces.host import CallOutcome
+from abp_bridge.session.call_clock import CallClock
+from abp_bridge.session.host import CallOutcome
+from abp_bridge.session.result_store import KeptResult
 
 logger = logging.getLogger(__name__)
 

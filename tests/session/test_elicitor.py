@@ -10,7 +10,6 @@ import anyio
 import pytest
 from support.harness import PATIENCE
 
-from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.event import InputResolvedEvent, Observer, SessionEvent, no_observer
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import SurfaceVariant
@@ -25,15 +24,16 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.person_time import person_time, wait_for
-from abp_bridge.interfaces.surface import (
+from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.person_time import person_time, wait_for
+from abp_bridge.session.surface import (
     HostDisconnectedError,
     HostTimeoutError,
     RouteChangedError,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.protocols.abp import decode_question
 
 Json = Any
 

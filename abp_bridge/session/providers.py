@@ -15,7 +15,7 @@ from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import HOST, ORDER, Surface
 from abp_bridge.core.ways import Advice
-from abp_bridge.interfaces.surface import (
+from abp_bridge.session.surface import (
     Advising,
     InputProvider,
     Locatable,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from abp_bridge.core.command_line import show_target
-from abp_bridge.interfaces.host import AppCapability, ExpectedApps
 from abp_bridge.protocols.offer import Offer
+from abp_bridge.session.host import AppCapability, ExpectedApps
 
 
 class KnownOffers(Protocol):

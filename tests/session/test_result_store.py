@@ -16,14 +16,14 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from abp_bridge.bridge import result_store, saved_index
-from abp_bridge.bridge.result_store import HEAVY, MAX_TAKEN, ResultStore
-from abp_bridge.bridge.saved_index import KEPT_DAYS, NAME, SavedIndex
 from abp_bridge.core.capability import AppFile, CallResult, Failure
 from abp_bridge.core.json_value import JsonObject, as_list, as_object
-from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
 from abp_bridge.rpc.file_lock import lock
+from abp_bridge.session import result_store, saved_index
+from abp_bridge.session.app import AppError
+from abp_bridge.session.result_store import HEAVY, MAX_TAKEN, ResultStore
+from abp_bridge.session.saved_index import KEPT_DAYS, NAME, SavedIndex
 
 Json = Any
 

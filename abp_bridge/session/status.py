@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from abp_bridge.bridge.providers import Providers
 from abp_bridge.core import matrix
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.ledger import Ledger
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.session.providers import Providers
 
 
 def describe_surfaces(providers: Providers) -> list[JsonValue]:

@@ -20,16 +20,16 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import anyio
 import anyio.to_thread
 
-from abp_bridge.bridge.saved_index import SavedIndex
 from abp_bridge.core import magic
 from abp_bridge.core.capability import AppFile, CallResult, SavedFile
 from abp_bridge.core.json_value import JsonObject, JsonValue, to_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.data import UNKNOWN, Extracted
 from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.temporary import make_folder, remove_folder
+from abp_bridge.session.app import AppError
+from abp_bridge.session.saved_index import SavedIndex
 
 INLINE_LIMIT = 50_000  # characters of JSON that a result may have before it goes to a file
 SHOWN_LIMIT = 256 * 1024  # bytes of a file that is shown with its result

@@ -15,7 +15,7 @@ from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.ways import UnaskedQuestion
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.surface import InputProvider, PageLink, SurfaceResponse
+from abp_bridge.session.surface import InputProvider, PageLink, SurfaceResponse
 
 
 class HostSurfaces(InputProvider, Protocol):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.hosts.profiles import CAREFUL, PROFILES, profile
+from abp_bridge.session.profiles import CAREFUL, PROFILES, profile
 
 Json = Any
 

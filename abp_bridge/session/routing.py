@@ -21,7 +21,7 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.surface import TRAITS, Surface
 from abp_bridge.core.ways import Advice, Options, find_ways
-from abp_bridge.interfaces.surface import HostUnattendedError, SurfaceUnsupportedError
+from abp_bridge.session.surface import HostUnattendedError, SurfaceUnsupportedError
 
 _TOO_LONG = "it cannot be shown whole here, and nobody says yes to what they do not see"
 

@@ -12,7 +12,6 @@ import pytest
 from support.acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
 from support.harness import PATIENCE
 
-from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.event import (
     AttemptEvent,
     ChoiceEvent,
@@ -28,6 +27,7 @@ from abp_bridge.protocols.acp.v1 import encode_cancel
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol, Notification, Request
 from abp_bridge.rpc.streams import StreamReader, StreamWriter
+from abp_bridge.session.elicitor import Elicitor
 
 Json = Any
 

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from abp_bridge.bridge import Bridge
-from abp_bridge.bridge.providers import Providers
 from abp_bridge.core.capability import AppInfo, CapabilityList
 from abp_bridge.core.surface import Surface
-from abp_bridge.interfaces.host import SessionError
+from abp_bridge.session.bridge import Bridge
+from abp_bridge.session.host import SessionError
+from abp_bridge.session.providers import Providers
 from abp_bridge.settings import Settings
 
 Json = Any

@@ -9,11 +9,11 @@ import anyio
 import pytest
 from support.harness import PATIENCE
 
-from abp_bridge.bridge.call import Call
-from abp_bridge.bridge.connection import AppConnection
-from abp_bridge.bridge.result_store import KeptResult
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.session.call import Call
+from abp_bridge.session.connection import AppConnection
+from abp_bridge.session.result_store import KeptResult
 
 Json = Any
 

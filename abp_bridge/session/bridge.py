@@ -15,15 +15,6 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from abp_bridge.bridge import approval
-from abp_bridge.bridge.call import Call
-from abp_bridge.bridge.connection import AppConnection
-from abp_bridge.bridge.elicitor import Elicitor
-from abp_bridge.bridge.files import FileAccess
-from abp_bridge.bridge.own_question import OwnQuestion
-from abp_bridge.bridge.providers import Providers
-from abp_bridge.bridge.result_store import KeptResult, ResultStore
-from abp_bridge.bridge.status import describe_questions, describe_surfaces
 from abp_bridge.core.capability import (
     AppFile,
     CallResult,
@@ -41,8 +32,16 @@ from abp_bridge.core.question import Answer, Kind, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.secret_parts import HIDDEN
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.interfaces.app import App, AppError
-from abp_bridge.interfaces.host import (
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.offer import Offer
+from abp_bridge.rpc.workers import Workers
+from abp_bridge.session import approval
+from abp_bridge.session.app import App, AppError
+from abp_bridge.session.call import Call
+from abp_bridge.session.connection import AppConnection
+from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.files import FileAccess
+from abp_bridge.session.host import (
     AppCapability,
     CallOutcome,
     ExpectedApps,
@@ -51,10 +50,11 @@ from abp_bridge.interfaces.host import (
     SessionError,
     state_uri,
 )
-from abp_bridge.interfaces.known_offers import KnownOffers, expect_apps, make_offer
-from abp_bridge.protocols import abp
-from abp_bridge.protocols.offer import Offer
-from abp_bridge.rpc.workers import Workers
+from abp_bridge.session.known_offers import KnownOffers, expect_apps, make_offer
+from abp_bridge.session.own_question import OwnQuestion
+from abp_bridge.session.providers import Providers
+from abp_bridge.session.result_store import KeptResult, ResultStore
+from abp_bridge.session.status import describe_questions, describe_surfaces
 from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from abp_bridge.bridge.status import describe_questions
 from abp_bridge.core.ledger import Ledger, LedgerEvent
 from abp_bridge.core.model_approval import make_review
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.session.status import describe_questions
 
 
 def test_an_answer_that_its_person_keeps_back_stands_in_no_list() -> None:
