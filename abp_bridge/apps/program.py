@@ -19,8 +19,8 @@ from abp_bridge.core.capability import AppFile, CallResult, failed
 from abp_bridge.core.json_value import JsonObject, as_text, map_texts
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.secret_parts import hide
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.rpc.connection import (
     ByteReader,

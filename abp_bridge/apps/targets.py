@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from abp_bridge.core.command_line import find_target_secrets, show_target, show_unknown
+from abp_bridge.core.redact.command import find_target_secrets, show_target, show_unknown
 from abp_bridge.extras import install_command
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.session.app import App, AppError

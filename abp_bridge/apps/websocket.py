@@ -18,7 +18,7 @@ from websockets.http11 import Response
 from websockets.uri import WebSocketURI, parse_uri
 
 from abp_bridge.apps.abp import MAX_LINE
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.rpc.frames import ROOM, FrameReader, send_lines
 from abp_bridge.rpc.pipe import MemoryPipe

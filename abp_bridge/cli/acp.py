@@ -139,7 +139,7 @@ async def _carry(
 async def _refuse(client: tuple[ByteReader, ByteWriter], command: Sequence[str], why: str) -> None:
     """Answer what the client asks of an agent that is not there with an error."""
     from abp_bridge.cli.refusal import refuse
-    from abp_bridge.core.command_line import show_command
+    from abp_bridge.core.redact.command import show_command
 
     words = (
         f"abp-bridge acp: the agent ({show_command(command)}) cannot be started: {why}. Mend its"

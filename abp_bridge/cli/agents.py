@@ -25,8 +25,8 @@ from abp_bridge.core.agent_turn import (
     ChunkKind,
     ToolsNeededError,
 )
-from abp_bridge.core.command_line import show_model
 from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.redact.command import show_model
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.models.cli import CliAgent
 from abp_bridge.models.llm import ADDRESS, PROVIDERS, LlmAgent

@@ -196,7 +196,7 @@ class Composition:
         """Who asks the questions of a server in front of the host of `connection`, with one of its
         calls where `find_parked` knows one; `on_progress` is told how far a model is.
         """
-        from abp_bridge.core.revealed import Revealed
+        from abp_bridge.core.sanitize import Revealed
         from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 
         surfaces = McpSurfaces(connection, self.page, find_parked, revealed=Revealed())

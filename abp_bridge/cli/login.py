@@ -14,7 +14,7 @@ import anyio
 
 from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.runtime import SECONDS, complain, load_settings, run_until_signal
-from abp_bridge.core.command_line import UNSHOWN, show_target, target_word
+from abp_bridge.core.redact.command import UNSHOWN, show_target, target_word
 from abp_bridge.extras import install_command
 from abp_bridge.log import print_message
 from abp_bridge.session.app import AppError

@@ -323,7 +323,7 @@ def _describe_unknown(
     """
     options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     if not options:
-        from abp_bridge.core.command_line import show_unknown
+        from abp_bridge.core.redact.command import show_unknown
 
         meant = describe_more(unknown)
         return f"{show_unknown(unknown[0])!r} is one word too many{f': {meant}' if meant else ''}"

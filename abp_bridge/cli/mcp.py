@@ -202,7 +202,7 @@ class _Proxy:
             )
 
     def _describe(self) -> str:
-        from abp_bridge.core.command_line import show_command  # for its table of secrets' names
+        from abp_bridge.core.redact.command import show_command  # for its table of secrets' names
 
         url = str(self.settings.server_url)
         return show_command(self.command) if self.command else _name_of(url)

@@ -55,7 +55,7 @@ DESCRIPTION = (
 
 def describe_more(words: Sequence[str]) -> str:
     """What may be meant by words that no option takes."""
-    from abp_bridge.core.command_line import show_target
+    from abp_bridge.core.redact.command import show_target
 
     return "" if find_target_problem(words[0]) else f"is --app {show_target(words[0])} meant?"
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import MAX_MESSAGE
+from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.sanitize import escape, reveal
-from abp_bridge.core.secret_names import holds_secret
 
 LONG_VALUE = 400  # characters of one parameter, which stands below the others then
 _HIDDEN = "(not shown: its name is a secret's)"

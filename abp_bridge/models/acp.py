@@ -28,8 +28,8 @@ from abp_bridge.core.agent_turn import (
     Image,
     images_of,
 )
-from abp_bridge.core.command_line import show_command
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
+from abp_bridge.core.redact.command import show_command
 from abp_bridge.core.sanitize import SCRIPTS, label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.models.local import LocalAgent

@@ -13,8 +13,8 @@ import httpx2
 
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
 from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.secret_parts import hide
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.models.transcript import Transcript
 from abp_bridge.protocols.event_stream import EventStream

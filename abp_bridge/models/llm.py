@@ -24,8 +24,8 @@ from abp_bridge.core.agent_turn import (
     AgentResponse,
     ModelSettings,
 )
+from abp_bridge.core.redact.command import find_address_secrets, find_keys, hide_keys
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.secret_parts import find_address_secrets, find_keys, hide_keys
 from abp_bridge.extras import install_command
 from abp_bridge.models.session import Agent, Session
 from abp_bridge.protocols.agent_streams import ApiStream

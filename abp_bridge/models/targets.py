@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
-from abp_bridge.core.command_line import clean_target, show_model, show_unknown
 from abp_bridge.core.model_budget import PRICED_IN, TOKENS, Budget
+from abp_bridge.core.redact.command import clean_target, show_model, show_unknown
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
 from abp_bridge.rpc.tap import Tap, unobserved_stream

@@ -21,8 +21,8 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.core.normal_schema import without_null
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing, carries
+from abp_bridge.core.redact.names import gist, is_secret
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
-from abp_bridge.core.secret_names import gist, is_secret
 from abp_bridge.errors import RemoteProtocolError
 
 # What is asked where the answer is an object without members: nothing but to go on.
@@ -262,7 +262,7 @@ _TYPED = set(FieldType) - {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICE
 def mark_secrets(
     fields: tuple[Field, ...], around: Sequence[Schema], prompt: str, *, overrules: bool = True
 ) -> tuple[Field, ...]:
-    """The fields with those marked that ask for a secret, as `core.secret_names` decides.
+    """The fields with those marked that ask for a secret, as `core.redact.names` decides.
 
     Where only the prompt speaks of one ("Your API key, please"), it may be meant for any field that
     can be typed: all of them are secrets then.

@@ -17,7 +17,7 @@ from typing import TypeGuard
 
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
-from abp_bridge.core.revealed import Revealed
+from abp_bridge.core.sanitize import Revealed
 from abp_bridge.errors import LocalProtocolError
 
 Id = str | int | float

@@ -69,7 +69,7 @@ class Child:
         """The last lines of its stderr, without what is secret in its command, each cut at 1,000
         characters.
         """
-        from abp_bridge.core.secret_parts import find_secrets, hide
+        from abp_bridge.core.redact.command import find_secrets, hide
 
         secrets = find_secrets(self._command)
         lines = [line.decode(errors="replace").strip() for line in self._said]
@@ -142,7 +142,7 @@ async def spawn(
 
 
 def _missing_program(program: str) -> OSError:
-    from abp_bridge.core.command_line import clean_target
+    from abp_bridge.core.redact.command import clean_target
 
     name = clean_target(program)
     if os.path.dirname(program) and os.path.isfile(program):

@@ -22,15 +22,14 @@ from abp_bridge.core.capability import (
     SavedFile,
     describe_place,
 )
-from abp_bridge.core.command_line import show_target
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import QuestionShape, find_cell
 from abp_bridge.core.near_names import nearest_first
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Kind, Question
+from abp_bridge.core.redact.command import HIDDEN, show_target
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.secret_parts import HIDDEN
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.offer import Offer

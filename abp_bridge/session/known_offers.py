@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.redact.command import show_target
 from abp_bridge.protocols.offer import Offer
 from abp_bridge.session.host import AppCapability, ExpectedApps
 

@@ -120,6 +120,6 @@ def read_list(separators: str) -> Callable[[str], tuple[str, ...]]:
 
 def quote(text: str) -> str:
     """What was given, as an error quotes it."""
-    from abp_bridge.core.command_line import show_unknown
+    from abp_bridge.core.redact.command import show_unknown
 
     return repr(show_unknown(text))

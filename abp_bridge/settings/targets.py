@@ -93,7 +93,7 @@ def describe_wrong_target(target: str) -> str:
     """What `target`, the name of no app, has to be, and what may be meant."""
     import shlex
 
-    from abp_bridge.core.command_line import clean_target
+    from abp_bridge.core.redact.command import clean_target
 
     name = clean_target(target[:200])
     host = _HOST.fullmatch(name)
@@ -140,7 +140,7 @@ def find_target_problem(target: str) -> str:
         try:
             split_command(target)
         except ValueError as problem:
-            from abp_bridge.core.command_line import show_target
+            from abp_bridge.core.redact.command import show_target
 
             return f"{show_target(target)!r}: {problem}"
     return ""

@@ -23,7 +23,6 @@ from functools import partial
 
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
-from abp_bridge.core.command_line import find_target_secrets, show_model, show_target
 from abp_bridge.core.event import (
     AttemptEvent,
     ChoiceEvent,
@@ -36,9 +35,10 @@ from abp_bridge.core.event import (
 )
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
-from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.notice import describe
-from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.core.redact.command import find_target_secrets, show_model, show_target
+from abp_bridge.core.redact.names import holds_secret
+from abp_bridge.core.redact.texts import SECRET
 from abp_bridge.rpc.file_lock import lock
 from abp_bridge.rpc.tap import Tap, observe_stream
 from abp_bridge.settings import TABLE, Settings, to_environment, usual_settings

@@ -15,8 +15,8 @@ from abp_bridge.apps.browser.console import (
     Console,
     show_place,
 )
-from abp_bridge.core.known_texts import PIECE
 from abp_bridge.core.notice import Notice, describe
+from abp_bridge.core.redact.texts import PIECE
 
 Json = Any
 

@@ -19,7 +19,7 @@ from abp_bridge.apps.browser import fetch as fetching
 from abp_bridge.apps.browser.fetch import Guard, is_public, site, split
 from abp_bridge.apps.browser.manifest import Manifest, discover
 from abp_bridge.apps.targets import make_app
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.redact.command import show_target
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from support.json_strategies import json_values
 
 from abp_bridge.core.json_value import JsonValue, member_names, walk
-from abp_bridge.core.revealed import MAX_NAME, MAX_NAMES, Revealed
+from abp_bridge.core.sanitize import MAX_NAME, MAX_NAMES, Revealed
 
 HIDDEN = "pay\u202elater"
 SHOWN = "pay\\u202elater"

@@ -38,8 +38,8 @@ from abp_bridge.apps.browser.page import (
 )
 from abp_bridge.apps.browser.tabs import EmptyTabs, RunBrowser, Tabs, browser_errors
 from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList, failed
-from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp

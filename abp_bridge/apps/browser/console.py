@@ -22,9 +22,9 @@ from abp_bridge.core.json_value import (
     leaves,
     member_names,
 )
-from abp_bridge.core.known_texts import PIECE, SECRET, KnownTexts
 from abp_bridge.core.notice import Notice, NoticeKind, describe
 from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.redact.texts import PIECE, SECRET, KnownTexts
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import parts
 from abp_bridge.session.app import AppListener

@@ -20,7 +20,7 @@ import anyio
 import httpcore2
 
 from abp_bridge import VERSION
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.session.app import Absence, AppError, find_absence
 

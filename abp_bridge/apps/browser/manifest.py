@@ -17,8 +17,8 @@ from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get, join
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability, CapabilityList
 from abp_bridge.core.charset import find_codec
-from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols import abp
 from abp_bridge.session.app import Absence, AppError

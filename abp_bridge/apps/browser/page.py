@@ -40,9 +40,9 @@ from abp_bridge.apps.browser.page_files import PageFiles
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
-from abp_bridge.core.command_line import show_target
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.notice import Notice, NoticeKind
+from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols import abp

@@ -25,9 +25,9 @@ from abp_bridge.apps.webmcp.tool_session import (
 )
 from abp_bridge.core.capability import CallResult, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves
-from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.redact.texts import SECRET
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import decode_fields

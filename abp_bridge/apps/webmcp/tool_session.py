@@ -24,7 +24,7 @@ from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage
 from abp_bridge.apps.webmcp.frames import FrameSessions, has_page
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
-from abp_bridge.core.known_texts import KnownTexts
+from abp_bridge.core.redact.texts import KnownTexts
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.webmcp.tools import Key, Tool, decode_keys, decode_tools

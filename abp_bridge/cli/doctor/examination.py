@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.cli.doctor.view import lines, members, progress, summary
 from abp_bridge.cli.output import print_text
-from abp_bridge.core.command_line import show_target
+from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.settings.targets import is_extension
 from abp_bridge.setup.doctor.environment import environment

@@ -22,8 +22,8 @@ from abp_bridge.cli.install.place import find_place
 from abp_bridge.cli.install.proposal import Proposal, carry_out
 from abp_bridge.cli.output import stdout_encoding
 from abp_bridge.cli.runtime import argument_type, complain
+from abp_bridge.core.redact.command import HIDDEN
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.secret_parts import HIDDEN
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import print_message
 from abp_bridge.settings import SettingsError, misspelt, read_values

@@ -12,10 +12,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from abp_bridge.core.command_line import clean_target, show_command
 from abp_bridge.core.json_value import JsonValue, as_list, as_texts, leaves
-from abp_bridge.core.secret_names import holds_secret
-from abp_bridge.core.secret_parts import HIDDEN, MIN_SECRET, describe, names_secret, read_named
+from abp_bridge.core.redact.command import (
+    HIDDEN,
+    MIN_SECRET,
+    clean_target,
+    describe,
+    names_secret,
+    read_named,
+    show_command,
+)
+from abp_bridge.core.redact.names import holds_secret
 
 _HOLDERS = ("env", "envs", "environment", "headers")
 _COMMANDS = ("command", "cmd")

@@ -36,7 +36,6 @@ from abp_bridge.cli.terminal_host.host import (
 )
 from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.cli.terminal_host.view import PERSON, Offer
-from abp_bridge.core.command_line import UNSHOWN, target_word
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
 from abp_bridge.core.question import (
     Choice,
@@ -47,6 +46,7 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
+from abp_bridge.core.redact.command import UNSHOWN, target_word
 from abp_bridge.core.sanitize import message
 from abp_bridge.core.surface import HOST, Surface
 from abp_bridge.errors import RemoteProtocolError

@@ -17,8 +17,7 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.core.revealed import Revealed
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.sanitize import Revealed, label
 from abp_bridge.core.surface import Surface
 from abp_bridge.core.ways import WAYS, Advice
 from abp_bridge.errors import AbpBridgeError

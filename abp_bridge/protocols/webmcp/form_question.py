@@ -20,7 +20,7 @@ from abp_bridge.core.json_value import (
     as_text,
 )
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
-from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.protocols.schema_fields import MAX_FIELDS, MAX_WHOLE, decode_field
 from abp_bridge.protocols.webmcp.form import (
     CHOSEN,

@@ -15,8 +15,8 @@ from abp_bridge.core.json_value import (
     member_names,
     to_text,
 )
-from abp_bridge.core.known_texts import SECRET
 from abp_bridge.core.question import MISSING, Field, Question
+from abp_bridge.core.redact.texts import SECRET
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.webmcp.form import Control, Form
 from abp_bridge.protocols.webmcp.tools import Tool

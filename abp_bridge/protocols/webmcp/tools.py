@@ -20,8 +20,8 @@ from abp_bridge.core.json_value import (
     as_text,
     as_texts,
 )
+from abp_bridge.core.redact.names import declared_secret
 from abp_bridge.core.schema import parts
-from abp_bridge.core.secret_names import declared_secret
 from abp_bridge.protocols.abp import decode_capabilities
 
 Key = tuple[str, str]  # the frame's id, and the tool's name: two frames may share one

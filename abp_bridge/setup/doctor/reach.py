@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from abp_bridge.core.command_line import UNSHOWN, show_target, target_word
+from abp_bridge.core.redact.command import UNSHOWN, show_target, target_word
 from abp_bridge.core.sanitize import label
 from abp_bridge.settings.targets import split_command
 from abp_bridge.setup.doctor.finding import Finding, Verdict

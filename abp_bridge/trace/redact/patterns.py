@@ -2,7 +2,7 @@
 look. Pure.
 
 Two tables: `VALUES`, heads with a `name` in them and the value that follows, and `TOKENS`, with
-what stays of each. Which names tell, `core.secret_names` knows.
+what stays of each. Which names tell, `core.redact.names` knows.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_plus
 
-from abp_bridge.core.known_texts import SECRET
-from abp_bridge.core.secret_names import asks_for_secret, holds_secret
+from abp_bridge.core.redact.names import asks_for_secret, holds_secret
+from abp_bridge.core.redact.texts import SECRET
 
 _QUOTED = r"(?P<open>\\*+[\"'`])%s*?(?<!\\)(?P=open)"  # of the letters that may stand in it
 _WORDS = r"(?:[^\W\d_]\w{0,30}[ ]){0,2}"

@@ -16,8 +16,8 @@ from hashlib import sha256
 from itertools import chain, pairwise
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves, member_names
-from abp_bridge.core.known_texts import SECRET, KnownTexts
-from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.core.redact.names import holds_secret
+from abp_bridge.core.redact.texts import SECRET, KnownTexts
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.trace.redact import structure
 from abp_bridge.trace.redact.paths import path_replacer

@@ -1,7 +1,7 @@
 """Where in a message secrets stand: what the structure of a value says, and the names in it; and
 which words a message needs to be one. Pure.
 
-It knows no secret itself; which names tell of one, `core.secret_names` knows.
+It knows no secret itself; which names tell of one, `core.redact.names` knows.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from itertools import count
 
 from abp_bridge.core.json_text import DECODER, is_deeper
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.known_texts import SECRET
+from abp_bridge.core.redact.names import holds_secret
+from abp_bridge.core.redact.texts import SECRET
 from abp_bridge.core.schema import KEYWORDS, parts
-from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.protocols.methods import METHODS
 
 MAX_LEVELS = 100  # levels of JSON inside of text: no app nests more, and each is walked

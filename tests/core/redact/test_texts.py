@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.known_texts import BATCH, LAYERS, SECRET, KnownTexts
+from abp_bridge.core.redact.texts import BATCH, LAYERS, SECRET, KnownTexts
 
 Spell = Callable[[str], str]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.schema import Schema
-from abp_bridge.core.secret_names import (
+from abp_bridge.core.redact.names import (
     MAX_BORDER,
     asks_for_secret,
     declared_secret,
@@ -13,6 +12,7 @@ from abp_bridge.core.secret_names import (
     holds_secret,
     is_secret,
 )
+from abp_bridge.core.schema import Schema
 
 HOLDING = (
     *(

@@ -1,0 +1,388 @@
+"""What in a command or an address is a secret, however its program says it again."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abp_bridge.core.redact.command import (
+    HIDDEN,
+    clean_target,
+    describe,
+    find_secrets,
+    find_target_secrets,
+    hide,
+    hide_keys,
+    read_address,
+    show_command,
+    show_model,
+    show_target,
+    show_unknown,
+    target_word,
+)
+
+KEY = "a1b2c3d4e5f6a7b8c9"
+
+# a command -> what its program may say of it -> what is quoted of that
+SAID_AGAIN = [
+    ("server --api-key hunter2", "bad key hunter2", f"bad key {HIDDEN}"),
+    ("server --api-key=hunter2", "HUNTER2?", f"{HIDDEN}?"),
+    ("API_KEY=hunter2 server", "key=hunter2", f"key={HIDDEN}"),
+    ("remote --header 'Authorization: Bearer tok-hunter2'",
+     '{"Authorization": "Bearer tok-hunter2"} tok-hunter2',
+     f'{{"Authorization": "{HIDDEN}"}} {HIDDEN}'),
+    ("server --authorization Bearer hunter2", "no hunter2", f"no {HIDDEN}"),
+    ("server postgres://me:hunter2pw@db/x", "me, hunter2pw", f"me, {HIDDEN}"),
+    ("server postgres://hunter2@db/x", "no user hunter2", f"no user {HIDDEN}"),
+    ("server --db=postgres://me:hunt%20er@db/x", "hunt er", HIDDEN),
+    ("server --url=https://h/x?key=hunter2key", "GET https://h/x?key=hunter2key",
+     f"GET https://h/x{HIDDEN}"),
+    ("server https://h/x?page=about", "the page about x?page=about", f"the page about x{HIDDEN}"),
+    ("server https://h/x?sealed&id=123456", "sealed 123456", "sealed 123456"),
+    (f"server https://h/s/{KEY}/mcp", f"GET /s/{KEY}/mcp 404", f"GET /s/{HIDDEN}/mcp 404"),
+    ("server https://h/s/%61%31b2c3d4e5f6a7b8c9/mcp", f"/s/{KEY}/", f"/s/{HIDDEN}/"),
+    ("server https://h/x;token=hunter2/y", "hunter2", HIDDEN),
+    ("server me:hunter2@host", "password hunter2", f"password {HIDDEN}"),
+    ("curl -u me:hunter2 host", "me hunter2", f"me {HIDDEN}"),
+    ("curl -u 1000:1000 host", "1000:1000", "1000:1000"),
+    ("sh -c 'run --token hunter2'", "no hunter2", f"no {HIDDEN}"),
+    ("""server '{"apiKey":"hunter2"}'""", "hunter2", HIDDEN),
+    ("server 'host=h;password=hunter2'", "hunter2 at h", f"{HIDDEN} at h"),
+    ("server --set=auth.token=hunter2", "hunter2", HIDDEN),
+    ("server --dsn postgres://me:hunter2pw@db", "hunter2pw", HIDDEN),
+    ("curl -u me:hunter2 host", "Basic bWU6aHVudGVyMg==", f"Basic bWU6{HIDDEN}=="),
+    ("curl --user=me:hunter2 host", "me hunter2", f"me {HIDDEN}"),
+    ("curl -ume:hunter2 host", "me hunter2", f"me {HIDDEN}"),
+    ("curl -U me:hunter2 host", "me hunter2", f"me {HIDDEN}"),
+    ("curl --proxy-user me:hunter2 host", "me hunter2", f"me {HIDDEN}"),
+    ("docker run -u1000:1000 host", "1000 1000", "1000 1000"),
+    ("server me:hunt/er:2@host", "hunt/er:2", HIDDEN),
+    ("docker run img:latest@sha256:abc", "the latest", "the latest"),
+    ("server localhost:3000/@vite/x", "3000/", "3000/"),
+    ("""server '{"apiKey": "hunter2"}'""", "hunter2", HIDDEN),
+    ("""server '{"url":"https://me:hunter2@h/"}'""", "hunter2", HIDDEN),
+    ("server --url=https://me:pass@h/x?key=hunter2key", "hunter2key pass", f"{HIDDEN} {HIDDEN}"),
+    ("server --header 'Cookie: sid=hunter2; a=b'", "sid is hunter2", f"sid is {HIDDEN}"),
+    ("server 'user: me, password: hunter2'", "hunter2", HIDDEN),
+    ("server --use-token false", "it is false", "it is false"),
+    ("server --title 'My App'", "My App", "My App"),
+    ("server 'http://h/?version=2025-06-18&transport=streamable-http&at=127.0.0.1:3000'",
+     "2025-06-18 streamable-http 127.0.0.1:3000", "2025-06-18 streamable-http 127.0.0.1:3000"),
+    ("uvx --from git+https://github.com/o/r@main s", "github.com/o/r", "github.com/o/r"),
+    ("node c:/Users/me/server.js", "c:/Users/me/server.js", "c:/Users/me/server.js"),
+    ("server --password=https://h/x?key=hunter2", "hunter2", HIDDEN),
+    ("server https://me:12/hunter2@h.example/x", "12/hunter2", HIDDEN),
+    ("remote --header Authorization: Bearer hunter2", "hunter2", HIDDEN),
+    ("server 'a\u00a0b'", "a\u00a0b", "a\u00a0b"),
+    ("""sh -c "it's run --token hunter2\"""", "hunter2", HIDDEN),
+    (f"server {'=a' * 3000}", "=a=a", "=a=a"),
+    (f"server --k{'=b' * 11}", "b", "b"),
+    ("server --pin 12", "12", "12"),
+    ("/bin/server /a/folder -v", "server: /a/folder", "server: /a/folder"),
+    (f"server {'k' * 20}/{'k' * 20}", f"{'k' * 20}/{'k' * 20}", HIDDEN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "said", "quoted"), SAID_AGAIN)
+def test_what_a_program_says_again_is_quoted_without_secrets(
+    command: str, said: str, quoted: str
+) -> None:
+    assert hide(said, find_secrets(shlex.split(command))) == quoted
+
+
+def test_where_there_is_no_secret_nothing_is_hidden() -> None:
+    assert hide("as it is", ()) == "as it is"
+
+
+# a target -> what of it its app may say again
+TARGETS = {
+    f"mcp+https://mcp.example/s/{KEY}/mcp": [KEY],
+    "mcp:server --token hunter2": ["hunter2"],
+    "mcp:/bin/server --token hunter2": ["hunter2"],
+    "stdio:server --token hunter2": ["hunter2"],
+    "openai:gpt-5": [],
+    f"https://mcp.example/v1#{KEY}": [KEY],
+    f"sk-{KEY}": [f"sk-{KEY}"],
+    "http://user:hunt/er2@example.org/x": ["hunt/er2"],
+    "http:/user:hunter2@example.org": ["hunter2"],
+    "https://h.example/o/r@main": [],
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_secrets_of_a_target_are_those_that_are_not_shown(target: str) -> None:
+    assert find_target_secrets(target) == TARGETS[target]
+    assert not [each for each in TARGETS[target] if each in show_target(target)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemini-3-pro-2026-01-01",
+        "claude-sonnet-4-5-20250929",
+        "Qwen3-Coder-480B-A35B-Instruct-GGUF",
+        "DeepSeek-R1-Distill-Qwen-32B",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "internationalization18",
+        "customer360analyticsmcp",
+        "a-page-of-many-words-without-an-end",
+    ],
+)
+def test_what_people_and_programs_call_things_is_no_key(name: str) -> None:
+    assert hide_keys(name) == name
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"sk-proj-{KEY}",
+        "AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4",
+        "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
+        "AKIAIOSFODNN7EXAMPLE",
+        "deadbeefdeadbeef1234",
+    ],
+)
+def test_what_looks_like_a_key_is_one(key: str) -> None:
+    assert hide_keys(f"v1/{key}/x") == f"v1/{HIDDEN}/x"
+
+
+def test_an_address_is_read_in_its_parts() -> None:
+    address = read_address("https://me:pw@[::1]:80/a/@b?c#d")
+    assert address == ("https://", "me:pw", "[::1]:80", "/a/@b", "?c#d")
+    assert read_address("https://m/e:p@h/a#d") == ("https://", "m/e:p", "h", "/a", "#d")
+    assert read_address("server") is None
+
+
+SECRETS = st.from_regex(r"[a-z]{3,6}[0-9]{2,4}[A-Z]{2,4}", fullmatch=True)
+PLACES = [
+    "server --password {}",
+    "curl --user=me:{} host",
+    "server --token={}",
+    "server -H 'X-Api-Key: {}'",
+    "server --header='Authorization: Bearer {}'",
+    "env SECRET={} server",
+    "server https://me:{}@h.example/x",
+    "server 'https://h.example/x?token={}&a=b'",
+    "server --url=wss://h.example/x?key={}",
+    "server me:{}@h.example",
+    "sh -c 'server --password {}'",
+    "server user=me;password={}",
+]
+
+
+@given(st.sampled_from(PLACES), SECRETS)
+def test_a_secret_is_neither_shown_nor_quoted(place: str, secret: str) -> None:
+    command = shlex.split(place.format(secret))
+    assert secret not in show_command(command)
+    assert secret not in hide(f"it was {secret}, {secret.upper()}", find_secrets(command))
+
+
+@given(
+    st.text()
+    | st.lists(st.sampled_from(["a", "=", ":", "-u", "@", "//", " ", "'", "\\"])).map("".join)
+)
+def test_whatever_was_written_can_be_shown_and_searched(text: str) -> None:
+    for each in (text, f"mcp:x {text}", f"https://{text}"):
+        shown = f"{show_target(each)}{show_unknown(each)}{hide_keys(each)}"
+        assert len(hide(shown, find_target_secrets(each))) <= len(shown) + 1
+
+
+@pytest.mark.parametrize(
+    "long",
+    ["http://h.example/" + "a_" * 100_000, "x a" + "=a" * 100_000, "a:" + "b" * 200_000 + "@h"],
+    ids=["an address", "names", "a user"],
+)
+def test_what_is_too_long_to_be_searched_is_hidden_whole(long: str) -> None:
+    assert HIDDEN in show_unknown(long)
+    assert HIDDEN in show_unknown(long[:5_000])
+    assert len(show_target(long)) < 2_500
+    assert find_target_secrets(long)
+
+
+def test_what_has_no_secret_has_none() -> None:
+    command = ["server", "https://h.example/", "--file=a.json", "plain", "~/folder"]
+    assert [word.secrets for word in describe(command)] == [()] * 5
+
+
+# --- as it may be shown ---
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (
+            ["npx", "-y", "mongodb-mcp-server@3", "--connectionString", "mongodb://u:p@h/db?k=1"],
+            f"npx -y mongodb-mcp-server@3 --connectionString {HIDDEN}",
+        ),
+        (["docker", "run", "-i", "--rm", "mcp/postgres"], "docker run -i --rm mcp/postgres"),
+        (["docker", "run", "-e", "TOKEN=x", "image"], f"docker run -e TOKEN={HIDDEN} image"),
+        (["/usr/bin/uvx", "awslabs.aws-api-mcp-server"], "uvx awslabs.aws-api-mcp-server"),
+        (["npx", "@scope/server", "/home/me/data/"], "npx @scope/server data"),
+        (["python", "-u", "-m", "server", "--token", "x"], f"python -u -m server --token {HIDDEN}"),
+        (["python", "server.py", "--password=x"], f"python server.py --password={HIDDEN}"),
+        (["env", "A=b", "sk-a1b2c3d4e5f6a7b8c9", "x"], f"env A=b {HIDDEN} x"),
+        (["sh", "-c", "cd /x && run --key x"], f"sh -c {HIDDEN}"),
+        (
+            ["remote", "--header", "Authorization: Bearer x"],
+            f"remote --header Authorization:{HIDDEN}",
+        ),
+        (["server", "me:hunter2@db"], f"server {HIDDEN}"),
+        (["server", "http://[x"], "server http://[x"),
+        (["run", "--env=API_KEY=x", "image"], f"run --env=API_KEY={HIDDEN} image"),
+        (["remote", "--url=https://h.example/a?key=x"], "remote --url=https://h.example"),
+        (["server", "--set=auth.token=x"], f"server --set=auth.token={HIDDEN}"),
+        (["server", '{"apiKey":"x"}'], f"server {HIDDEN}"),
+        (["server", "host=h;password=x"], f"server host={HIDDEN}"),
+        (["curl", "-u", "me:x"], f"curl -u {HIDDEN}"),
+        (["docker", "run", "-u", "1000:1000", "image"], "docker run -u 1000:1000 image"),
+        (["server", "--authorization", "Bearer", "x"], f"server --authorization {HIDDEN} {HIDDEN}"),
+        (
+            ["uvx", "--from", "git+https://github.com/o/r@main", "server"],
+            "uvx --from git+https://github.com server",
+        ),
+        (["node", "c:/Users/me/server.js"], "node c:/Users/me/server.js"),
+        (["server", "sqlite:///home/me/x.db"], "server sqlite://"),
+        (
+            ["npx", "@scope/server@latest", "me@host:folder"],
+            "npx @scope/server@latest me@host:folder",
+        ),
+        (["uvx", "customer360analyticsmcp"], "uvx customer360analyticsmcp"),
+        (["remote", "https://me:x@mcp.example/key?k=1"], "remote https://mcp.example"),
+        (["uv"], "uv"),
+        (["/tmp/abp-bridge"], "abp-bridge"),
+        (["python", f"/{'folder/' * 20}server.py"], "python server.py"),
+        (["server", "/a/sk0a1b2c3d4e5f6a7b8c9/b"], f"server {HIDDEN}"),
+        (["server", f"{'k' * 20}/{'k' * 20}"], f"server {HIDDEN}"),
+    ],
+)
+def test_a_command_is_shown_without_what_may_be_secret(command: list[str], shown: str) -> None:
+    assert show_command(command) == shown
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (
+            ["docker", "run", "-i", "--rm", *["-v", "some-volume"] * 9, "mcp/postgres", "db"],
+            f"docker run -i --rm{' -v some-volume' * 3} {HIDDEN} mcp/postgres db",
+        ),
+        (
+            ["docker", "run", "-i", "ghcr.io/o/server:1", *["--flag", "its-value"] * 9],
+            f"docker run -i ghcr.io/o/server:1{' --flag its-value' * 2} --flag {HIDDEN}",
+        ),
+        (
+            ["uvx", "--from", "package", "server", *["--option", "/a/folder"] * 9],
+            f"uvx --from package server{' --option folder' * 3} {HIDDEN}",
+        ),
+    ],
+)
+def test_of_a_long_command_what_it_runs_is_shown(command: list[str], shown: str) -> None:
+    assert show_command(command) == shown
+
+
+def test_of_a_command_of_long_words_the_first_two_are_shown() -> None:
+    shown = show_command(["program", "long-" * 18, "more-" * 18])
+    assert shown == f"program {'long-' * 8} {HIDDEN} [50 more characters not shown] {HIDDEN}"
+
+
+SHOWN_TARGETS = {
+    "https://me:pass@example.org/app?key=s3cret": "https://example.org/app",
+    "https://example.org/app": "https://example.org/app",
+    "stdio:/usr/bin/python3 /srv/app.py --token s3cret": "stdio:python3 app.py",
+    "STDIO:/srv/printer --token s3cret": "stdio:printer",
+    "stdio:printer --token s3cret": "stdio:printer",
+    "mcp:/usr/bin/npx -y server --token s3cret": "mcp:npx -y server --token \u2026",
+    "acp:goose acp": "acp:goose acp",
+    "acp:goose 'acp --token s3cret": "acp:goose",
+    "mcp:": "mcp:",
+    "mcp:https://me:pass@mcp.example/s3cret?key=s3cret": "mcp:https://mcp.example",
+    "mcp:API_KEY=s3cret npx server": "mcp:API_KEY=\u2026 npx server",
+    "stdio:https://app.example/run?key=s3cret": "stdio:app.example",
+    "stdio:API_KEY=s3cret printer": "stdio:API_KEY=\u2026",
+    "http://127.0.0.1:1/#access_token=hunter2": "http://127.0.0.1:1/",
+    "http://user:hunt/er2@example.org/x": "http://example.org/x",
+    "http://user:hunter2@[::1": "http://[::1",
+    "mcp+http://user:hunter2@[::1": "mcp+http://[::1",
+    "ws://user:hunt#er2@example.org": "ws://example.org",
+    "http://localhost:3000/@vite/x?key=hunter2": "http://localhost:3000/@vite/x",
+    "http://user:hunter2/@example.org/x": "http://example.org/x",
+    "http://me@[::1]:3000/a": "http://[::1]:3000/a",
+    "https://mcp.example/s/a1b2c3d4e5f6a7b8c9/mcp": "https://mcp.example/s/\u2026/mcp",
+    "https://mcp.example/s;token=s3cret/token=s3cret": (
+        "https://mcp.example/s;token=\u2026/token=\u2026"
+    ),
+    "https://app.example/internationalization18/x": "https://app.example/internationalization18/x",
+    "https://a1b2c3d4e5f6a7b8c9.example/550e8400-e29b-41d4-a716-446655440000/v1": (
+        "https://a1b2c3d4e5f6a7b8c9.example/550e8400-e29b-41d4-a716-446655440000/v1"
+    ),
+}
+
+
+@pytest.mark.parametrize(("target", "shown"), SHOWN_TARGETS.items())
+def test_a_target_is_shown_without_what_may_be_secret(target: str, shown: str) -> None:
+    assert show_target(target) == shown
+
+
+WORDS = {
+    "stdio:python app.py": "'stdio:python app.py'",
+    "https://example.org/app": "https://example.org/app",
+    "https://example.org/app?view=abp": "TARGET",
+    "stdio:python app.py --mode abp": "TARGET",
+    "stdio:/usr/bin/python app.py": "TARGET",
+    "mcp:npx server /data": "TARGET",
+    "mcp:npx server --token s3cret": "TARGET",
+}
+
+
+@pytest.mark.parametrize(("target", "word"), WORDS.items())
+def test_a_command_to_run_has_a_target_that_is_whole_or_a_word_for_it(
+    target: str, word: str
+) -> None:
+    assert target_word(target) == word
+
+
+# what is no target -> as an error quotes it, and as a suggestion goes on with it
+UNKNOWN = {
+    "htps://user:hunter2@example.com/x": ("htps://example.com/x",) * 2,
+    " http:/user:hunter2@example.com": ("http:/example.com",) * 2,
+    "http//user:hunter2@example.com/?key=hunter2": ("http//example.com/",) * 2,
+    "user:hunter2@example.com/x": (f"user:{HIDDEN}", "example.com/x"),
+    "stdi:o python --password hunter2": (
+        f"stdi:{HIDDEN}",
+        f"stdi:o python --password {HIDDEN}",
+    ),
+    "opnai:hunter2": (f"opnai:{HIDDEN}", "opnai:hunter2"),
+    "PASSWORD=hunter2 python app.py": (f"PASSWORD={HIDDEN} python app.py",) * 2,
+    "python 'app.py --password hunter2": ("python",) * 2,
+    "localhost:3000/a.html": ("localhost:3000/a.html",) * 2,
+    "./srv/app.py": ("./srv/app.py",) * 2,
+    "": ("", ""),
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_what_is_no_target_is_quoted_without_what_may_be_secret(text: str) -> None:
+    assert (show_unknown(text), clean_target(text)) == UNKNOWN[text]
+
+
+def test_a_model_at_an_address_is_shown_with_its_name() -> None:
+    assert show_model("http://127.0.0.1:1/v1#llama") == "http://127.0.0.1:1/v1#llama"
+    assert show_model("acp:agent --token hunter2") == f"acp:agent --token {HIDDEN}"
+    assert show_model("acp:/opt/bin/agent") == "acp:agent"
+    assert show_model("openai:gpt-5") == "openai:gpt-5"
+    assert show_model("google:models/gemini-3-pro-2026-01-01") == (
+        "google:models/gemini-3-pro-2026-01-01"
+    )
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-proj-a1b2c3d4e5f6a7b8c9", "AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4"]
+)
+def test_a_key_that_is_written_for_a_models_name_is_hidden(key: str) -> None:
+    assert show_model(f"openai:{key}") == f"openai:{HIDDEN}"
+    assert show_model(f"http://127.0.0.1:1/v1#{key}") == f"http://127.0.0.1:1/v1#{HIDDEN}"
+    assert find_target_secrets(f"openai:{key}") == [key]
