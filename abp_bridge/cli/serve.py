@@ -196,9 +196,7 @@ class ProtocolDetector:
         from abp_bridge.protocols.acp import v1 as acp
 
         self._encode_cancel = acp.encode_cancel
-        return AcpServer(
-            self.connection, self._acp_session, self._tasks, draft=self._settings.acp_draft
-        )
+        return AcpServer(self.connection, self._acp_session, self._tasks)
 
     def _acp_session(self, id: str, client: Mapping[str, JsonValue]) -> AcpSession:
         from abp_bridge.hosts.acp.session import AcpSession

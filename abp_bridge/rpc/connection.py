@@ -421,10 +421,6 @@ class JsonRpcConnection:
         """
         self._enqueue(self._new_key("response"), self._protocol.forward_error(id, error))
 
-    def translate(self, outward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]]) -> None:
-        """From now on each message of ours goes out as `outward` makes it."""
-        self._protocol.outward = outward
-
     def accept_batches(self, accepted: bool) -> None:
         """Whether the other side may send several messages as one from now on."""
         self._protocol.batches = accepted

@@ -57,7 +57,6 @@ class Settings:
     call_timeout: float = 60.0
     question_timeout: float = 600.0
     mcp_modern: bool = True
-    acp_draft: bool = False
     acp_chat: bool = True
     park_timeout: float = 600.0
     host_tool_timeout: float | None = None

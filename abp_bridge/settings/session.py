@@ -34,11 +34,6 @@ ROWS: Mapping[str, Setting] = {
         replayable="plain",
         help="`false`: MCP hosts that look for 2026-07-28 find the handshake instead",
     ),
-    "acp_draft": _switch(
-        variable="ABP_ACP_DRAFT",
-        replayable="plain",
-        help="`true`: an ACP client that asks `serve` for version 2, a draft, gets it",
-    ),
     "acp_chat": _switch(
         variable="ABP_ACP_CHAT",
         replayable="plain",

@@ -29,7 +29,6 @@ from abp_bridge.protocols.abp.agent_questions import decode_response, encode_req
 from abp_bridge.protocols.abp.envelope import AgentEnvelope, from_envelope, is_envelope
 from abp_bridge.protocols.acp import agent, chat, model, permission
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.acp import v2 as acp2
 from abp_bridge.protocols.cli_agents import DIALECTS, CliTurn
 from abp_bridge.protocols.mcp import (
     elicitation,
@@ -216,7 +215,6 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     of_object(turn),
     of_object(model_turn),
     of_object(leave),
-    of_object(acp2.decode_client),
     of_object(model_messages.decode_answered),
     modern.decode_envelope,
     of_object(modern.decode_retry),

@@ -15,7 +15,6 @@ import anyio
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.acp import v2
 from abp_bridge.rpc.errors import RpcError, respond_internal_error
 from abp_bridge.rpc.protocol import (
     INVALID_PARAMS,
@@ -64,7 +63,6 @@ class AcpServer:
         connection: Where the client is answered.
         make_session: Makes a session: (its id, the parameters of the client's `initialize`) -> it.
         tasks: Where prompts run.
-        draft: Speak version 2 to a client that asks for it.
     """
 
     def __init__(
@@ -72,14 +70,10 @@ class AcpServer:
         connection: JsonRpcConnection,
         make_session: Callable[[str, JsonObject], AcpSession],
         tasks: TaskGroup,
-        *,
-        draft: bool = False,
     ) -> None:
         self._connection = connection
         self._make_session = make_session
         self._tasks = tasks
-        self._draft = draft
-        self._second = False  # version 2 was agreed on
         self._client: JsonObject = {}
         self._resumes = False  # it has asked for a session of before
         self._sessions: dict[str, AcpSession] = {}
@@ -110,12 +104,6 @@ class AcpServer:
             respond_internal_error(self._connection, message.id, message.method)
 
     def _initialize(self, params: JsonObject) -> JsonObject:
-        asked = params.get("protocolVersion")
-        if self._draft and isinstance(asked, int) and asked >= v2.VERSION:
-            self._second = True
-            self._client = v2.decode_client(params)
-            self._connection.translate(v2.Outward())
-            return v2.encode_opened(_INFO)
         self._client = params
         return {
             "protocolVersion": acp.VERSION,
@@ -139,8 +127,6 @@ class AcpServer:
         session.cwd = cwd
         if self._resumes:
             session.on_return()
-        if self._second:
-            session.observe_asking(lambda asking: session.update(v2.encode_state(asking=asking)))
         return {"sessionId": id, "modes": _MODES}
 
     def _resume(self, params: JsonObject) -> JsonObject:
@@ -211,10 +197,6 @@ class AcpServer:
         if not isinstance(params.get("prompt"), list):
             raise RpcError(INVALID_PARAMS, "a prompt is a list of content blocks")
         self._running[id] = self._prompting[session.id] = turn = _Turn(session)
-        if self._second:
-            self._connection.respond(id, v2.encode_taken(f"abp-heard-{id}"))
-            session.update(v2.encode_prompt(f"abp-heard-{id}", params["prompt"]))
-            session.update(v2.encode_state())
         self._tasks.start_soon(self._run, id, params["prompt"], turn)
 
     async def _run(self, id: Id, prompt: JsonValue, turn: _Turn) -> None:
@@ -225,15 +207,10 @@ class AcpServer:
                 stop = "end_turn"
             except Exception:  # a bug of ours, logged below: the turn ends all the same
                 stop = "error"
-                respond_internal_error(
-                    self._connection, None if self._second else id, "session/prompt"
-                )
-        if self._running.get(id) is turn:  # draft 2 answers at once: the id may be another's by now
-            del self._running[id]
+                respond_internal_error(self._connection, id, "session/prompt")
+        del self._running[id]
         del self._prompting[turn.session.id]
-        if self._second:
-            turn.session.update(v2.encode_state(stop))
-        elif self._connection.is_open(id):
+        if self._connection.is_open(id):
             ended = {"stopReason": stop}
             self._connection.respond(id, ended, on_sent=turn.session.on_turn_sent)
         turn.ended.set()

@@ -234,10 +234,6 @@ class AcpSession:
             self._running.call.cancel("the client cancelled the turn")
         self._surfaces.turns.cancel()
 
-    def observe_asking(self, observe: Callable[[bool], None]) -> None:
-        """Have `observe` told when a turn begins to wait for its person, and when it goes on."""
-        self._surfaces.turns.on_asking = observe
-
     def on_turn_sent(self, when: float) -> None:
         """The last byte of a turn's end has left, `when` (seconds of the loop's clock)."""
         self._surfaces.chat.on_shown(when)

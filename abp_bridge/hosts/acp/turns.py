@@ -19,15 +19,9 @@ OUTSIDE = "no prompt is running, and clients do not answer questions outside of 
 
 
 class Turns:
-    """Told when prompts begin, are cancelled and end.
-
-    Attributes:
-        on_asking: Is told when the client begins to show something, and when it shows nothing any
-            more.
-    """
+    """Told when prompts begin, are cancelled and end."""
 
     def __init__(self) -> None:
-        self.on_asking: Callable[[bool], None] = lambda asking: None
         self._prompts: set[Id] = set()
         self._cancelled: HostDisconnectedError | None = None
         self._asking: dict[
@@ -136,7 +130,5 @@ class Turns:
             self._count_shown(-1)
 
     def _count_shown(self, more: int) -> None:
-        before, self._shown = self._shown, self._shown + more
+        self._shown += more
         self._tell_change()
-        if bool(before) != bool(self._shown):
-            self.on_asking(bool(self._shown))

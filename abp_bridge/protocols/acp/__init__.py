@@ -1,1 +1,1 @@
-"""ACP: version 1, and what the draft of version 2 changes."""
+"""Codecs of ACP, version 1."""
