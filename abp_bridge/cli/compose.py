@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
-from abp_bridge.settings.readers import OFF
+from abp_bridge.settings.values import OFF
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -26,7 +26,7 @@ from abp_bridge.cli.runtime import (
     give_up,
 )
 from abp_bridge.core.near_names import nearest
-from abp_bridge.settings import TABLE
+from abp_bridge.settings import TABLE, describe_removed
 
 if TYPE_CHECKING:
     import argparse
@@ -153,6 +153,9 @@ def _main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str], whole: bool) -> int:
     """Run the command that `words` name, with a stdout that is `whole`. Raises UsageExit."""
+    for word in words[: words.index("--") if "--" in words else None]:
+        if removed := describe_removed(word.partition("=")[0]):
+            give_up(removed)
     if wrong := _describe_no_command(words):
         give_up(f"{_ended(wrong)} 'abp-bridge --help' says more")
     parser = make_parser(words)

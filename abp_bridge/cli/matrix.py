@@ -35,7 +35,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import HOST, ORDER, TRAITS, Surface
 from abp_bridge.protocols.pairs import QUESTIONS, find_pair
 from abp_bridge.session.profiles import PROFILES, Profile
-from abp_bridge.settings.asking import ROWS, SET_UP_BY, SURFACES
+from abp_bridge.settings import SET_UP_BY, SURFACES, TABLE
 
 if TYPE_CHECKING:
     import argparse
@@ -326,7 +326,7 @@ def _ways() -> Iterator[str]:
     yield "Where you have set them up:"
     room = max(map(len, SURFACES))
     for surface, name in SURFACES.items():
-        words = f"{surface:<{room}}  {SET_UP_BY[surface]}: {ROWS[name].help}"
+        words = f"{surface:<{room}}  {SET_UP_BY[surface]}: {TABLE[name].help}"
         further = " " * (4 + room)
         yield from textwrap.wrap(words, 100, initial_indent="  ", subsequent_indent=further)
     yield ""

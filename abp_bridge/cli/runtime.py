@@ -16,13 +16,13 @@ from abp_bridge.core.sanitize import reveal
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.settings import (
     TABLE,
+    Setting,
     Settings,
     read_settings,
     read_values,
     warn_of_misspelt,
 )
-from abp_bridge.settings.readers import read_duration
-from abp_bridge.settings.row import Setting
+from abp_bridge.settings.values import read_duration
 
 if TYPE_CHECKING:
     import argparse

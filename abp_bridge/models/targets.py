@@ -14,6 +14,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.session.agent import AgentProtocol
+from abp_bridge.settings import describe_removed
 
 MODELS = (
     "cli:NAME, acp:COMMAND, openai:NAME, anthropic:NAME, google:NAME, or an address and the"
@@ -94,6 +95,8 @@ def _cli(name: str, folder: str, tap: Tap) -> AgentProtocol:
     from abp_bridge.protocols.cli_agents import DIALECTS
 
     if name not in DIALECTS:
+        if removed := describe_removed(f"cli:{name}"):
+            raise AgentError(AgentErrorCode.NOT_AVAILABLE, removed)
         named = label(show_unknown(" ".join(name.split()[:1])), 40)
         words = f"there is no agent cli:{named}: write cli: and one of {', '.join(DIALECTS)}"
         raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)

@@ -16,7 +16,7 @@ from abp_bridge.protocols.acp.v1 import prompt_text
 from abp_bridge.replay.placeholders import parts
 from abp_bridge.replay.stand_in import program_name
 from abp_bridge.settings import TABLE
-from abp_bridge.settings.row import Replayable, Setting
+from abp_bridge.settings.table import Replayable, Setting
 from abp_bridge.trace.format import AGENT, BEHIND, HOST, MODEL, PERSON, SERVER, Head, Recording
 
 COMMANDS = ("serve", *BEHIND)

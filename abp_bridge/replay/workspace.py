@@ -32,7 +32,7 @@ from abp_bridge.replay.policy import (
     parties,
 )
 from abp_bridge.replay.terminal_driver import Terminal
-from abp_bridge.settings.readers import OFF
+from abp_bridge.settings.values import OFF
 from abp_bridge.trace.format import MODEL, Recording
 from abp_bridge.trace.redact.paths import path_replacer
 

@@ -1,8 +1,6 @@
-"""What a person can set: flags first, then `ABP_*` in the environment, then the defaults. The table
-of it is made of those in the modules here, by what they are about.
+"""Read the settings: flags first, then `ABP_*` in the environment, then the defaults of the table.
 
-The options of the commands, the reader of the environment, the table in docs/settings.md and what a
-replay may set are made from it. Read once, at the start; nothing here opens or starts anything.
+Read once, at the start; nothing here opens or starts anything.
 """
 
 from __future__ import annotations
@@ -10,22 +8,44 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from abp_bridge.core.near_names import MISSPELT, nearest
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.settings import apps, asking, logs, session
-from abp_bridge.settings.checks import CHECKS
-from abp_bridge.settings.readers import quote
-from abp_bridge.settings.row import Setting
+from abp_bridge.settings.table import (
+    REMOVED,
+    SET_UP_BY,
+    SURFACES,
+    TABLE,
+    Setting,
+    Settings,
+    describe_removed,
+)
+from abp_bridge.settings.values import quote
+
+__all__ = [
+    "REMOVED",
+    "SET_UP_BY",
+    "SURFACES",
+    "TABLE",
+    "Setting",
+    "Settings",
+    "SettingsError",
+    "describe_removed",
+    "misspelt",
+    "read_settings",
+    "read_values",
+    "to_environment",
+    "usual_settings",
+    "variables_of_others",
+    "warn_of_misspelt",
+]
 
 logger = logging.getLogger(__name__)
 
-# Read by others than this table: by the relay of the ACP proxy, by the reference bridge only, by
-# whoever asks a model at an address, and by the inbox and whom it finds.
+# Variables that are read elsewhere: by the relay of the ACP proxy, the reference bridge, the models
+# at an address, and the inbox.
 _ELSEWHERE = (
     *("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT", "ABP_MODEL_KEY"),
     *("ABP_RUNTIME_DIR", "ABP_STATE_DIR"),
@@ -36,99 +56,32 @@ class SettingsError(AbpBridgeError):
     """A setting that cannot be used; the message says which and what would be right."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What was set. Times are in seconds; a tuple is empty and a text None where nothing was set.
-
-    What each field is for, its row in the table says: `TABLE[name].help`.
-    """
-
-    apps: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()
-    frames: tuple[str, ...] = ()
-    output_dir: str | None = None
-    tool_cache: str | None = None
-    headless: bool = True
-    chrome: str | None = None
-    chrome_sandbox: bool = True
-    profile: str | None = None
-    browser_url: str | None = None
-    browser_timeout: float = 30.0
-    call_timeout: float = 60.0
-    question_timeout: float = 600.0
-    mcp_modern: bool = True
-    acp_chat: bool = True
-    park_timeout: float = 600.0
-    host_tool_timeout: float | None = None
-    min_human_latency: float = 0.4
-    page: str = "off"
-    page_port: int = 0
-    notify: bool = False
-    notify_urls: tuple[str, ...] = ()
-    notify_text: bool = False
-    tty: str | None = None
-    answers: str | None = None
-    questions_api: int | None = None
-    questions_password: str | None = None
-    confirm: tuple[str, ...] = ()
-    ask_via_model: bool = False
-    sampling: str | None = None
-    sampling_budget: str | None = None
-    ask_on: tuple[str, ...] = ()
-    roots: tuple[str, ...] = ()
-    without_person: bool = False
-    audit: str | None = None
-    era: str | None = None
-    server_url: str | None = None
-    server_token: str | None = None
-    listen: int | None = None
-    listen_origins: tuple[str, ...] = ()
-    record: str | None = None
-    log_level: str = "warning"
-    log_file: str | None = None
-
-    @property
-    def set_up(self) -> Collection[str]:
-        """The surfaces beside the host's own that the person set up."""
-        usual = Settings()
-        return [
-            surface
-            for surface, name in asking.SURFACES.items()
-            if getattr(self, name) != getattr(usual, name)
-        ]
-
-
-_ROWS = {**apps.ROWS, **asking.ROWS, **session.ROWS, **logs.ROWS}
-# The rows by the names of their fields.
-TABLE: Mapping[str, Setting] = MappingProxyType(
-    {each.name: _ROWS[each.name] for each in dataclasses.fields(Settings)}
-)
-
-
 def read_settings(
     environ: Mapping[str, str] = os.environ, usual: Settings | None = None, **flags: object
 ) -> Settings:
-    """Settings from `environ`, overruled by the `flags` that are not None.
+    """Return the settings from `environ`, overruled by the `flags` that are not None.
 
     Args:
         environ: The environment.
-        usual: What holds where nothing is given, where that is not the defaults.
+        usual: The defaults, if not those of the table.
         flags: Values by the names of the fields of `Settings`.
 
     Raises:
         SettingsError: One cannot be used.
     """
+    for name, value in environ.items():
+        if value and (removed := describe_removed(name)):
+            raise SettingsError(removed)
     settings = dataclasses.replace(usual or Settings(), **read_values(environ, flags))
-    for check in CHECKS:
-        for problem in check(settings):
-            raise SettingsError(problem)
+    for problem in _find_problems(settings):
+        raise SettingsError(problem)
     return settings
 
 
 def read_values(
     environ: Mapping[str, str], flags: Mapping[str, object], only: Iterable[str] = TABLE
 ) -> dict[str, Any]:
-    """The values that are given, of the fields that `only` names, unchecked beside each other.
+    """Return the given values of the fields that `only` names, not checked against each other.
 
     Raises:
         SettingsError: A variable cannot be read.
@@ -151,7 +104,7 @@ def _expand_home(paths: str | Iterable[str]) -> str | tuple[str, ...]:
 
 
 def _read_variable(environ: Mapping[str, str], row: Setting) -> Any:
-    if not (text := environ.get(row.variable, "")):  # hosts give one so that was not filled in
+    if not (text := environ.get(row.variable, "")):  # hosts set some that the user left empty
         return None
     try:
         return row.parse(text, "ms")
@@ -160,15 +113,45 @@ def _read_variable(environ: Mapping[str, str], row: Setting) -> Any:
         raise SettingsError(f"{row.variable}{given} cannot be used: {problem}") from None
 
 
+def _find_problems(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the settings, alone or beside each other."""
+    usual = Settings()
+    for name, row in TABLE.items():
+        value = getattr(settings, name)
+        if value == getattr(usual, name):
+            continue
+        if row.check is not None:
+            yield from (f"{row.flag} {problem}" for problem in map(row.check, value) if problem)
+        if row.needs is not None and getattr(settings, row.needs[0]) in (None, ""):
+            yield f"{row.flag} {row.needs[1]}"
+        if row.excludes is not None and getattr(settings, row.excludes[0]) is not None:
+            yield f"{row.flag} {row.excludes[1]}"
+    if settings.ask_on:
+        yield from _find_order_problems(settings)
+
+
+def _find_order_problems(settings: Settings) -> Iterator[str]:
+    from abp_bridge.core.surface import ORDER, missing_surface
+
+    missing = missing_surface(settings.ask_on, settings.set_up)
+    if missing is not None and missing not in SET_UP_BY:
+        near = nearest(missing, ORDER)
+        meant = f" (is {near} meant?)" if near else ""
+        yield f"--ask-on: {quote(missing)} is no surface{meant}; there are {', '.join(ORDER)}"
+    elif missing is not None:
+        yield f"--ask-on: {missing} is not set up: give {SET_UP_BY[missing]} too"
+
+
 def variables_of_others(command: str) -> tuple[str, ...]:
-    """The variables whose options this command does not have: what they say is not for it."""
+    """Return the variables whose options this command does not have: it ignores them."""
     rows = (row for row in TABLE.values() if row.flag and command not in row.commands)
     return tuple(row.variable for row in rows if row.variable)
 
 
 def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The names that are no settings, but nearly: (the name, the setting that is meant: a variable,
-    or an option that has none).
+    """Yield the names that are nearly settings: (name, the setting that may be meant).
+
+    The setting is a variable, or an option that has none.
     """
     known = [each.variable for each in TABLE.values() if each.variable]
     by_flag = {
@@ -179,7 +162,7 @@ def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
     strange = [
         name
         for name in environ
-        if name.upper().startswith("ABP") and name not in (*known, *_ELSEWHERE)
+        if name.upper().startswith("ABP") and name not in (*known, *_ELSEWHERE, *REMOVED)
     ]
     for name in strange:
         if meant := nearest(name.upper(), [*known, *by_flag], MISSPELT):
@@ -193,13 +176,14 @@ def warn_of_misspelt(environ: Iterable[str]) -> None:
 
 
 def usual_settings(command: str) -> Settings:
-    """What holds where nothing is given: `mcp` opens its page, so that one word is enough."""
+    """Return the defaults of a command: `mcp` opens its page, so that one word is enough."""
     return Settings(page="open") if command == "mcp" else Settings()
 
 
 def to_environment(settings: Settings, usual: Settings | None = None) -> dict[str, str]:
-    """Settings that are not the `usual` ones, as environment variables: what somebody else needs to
-    have a session go the same way.
+    """Return the settings that are not the `usual` ones as environment variables.
+
+    With these another process has the same session; private settings are left out.
     """
     usual = usual or Settings()
     return {

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from abp_bridge.cli.main import COMMANDS, main, make_parser
-from abp_bridge.settings.asking import SET_UP_BY
+from abp_bridge.settings.table import SET_UP_BY
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 from support.harness import run
 
+from abp_bridge.protocols.cli_agents import DIALECTS
 from abp_bridge.settings import (
+    REMOVED,
     TABLE,
     Settings,
     SettingsError,
+    describe_removed,
     misspelt,
     read_settings,
     to_environment,
 )
-from abp_bridge.settings.readers import read_duration
+from abp_bridge.settings.values import read_duration
 
 TIMES = {"30s": 30.0, "500ms": 0.5, "2min": 120.0, "1h": 3600.0, " 1.5 s ": 1.5, "0": 0.0}
 
@@ -270,3 +273,43 @@ def test_what_a_command_has_no_option_for_does_not_stop_it(
 def test_a_surface_that_is_not_set_up_is_named_with_the_commands_that_set_it_up() -> None:
     with pytest.raises(SettingsError, match=r"give --ask-via-model \(of serve, acp\) too"):
         read_settings({}, ask_on=("model-relay",))
+
+
+FLAGS = [name for name in REMOVED if name.startswith("--") and describe_removed(name)]
+VARIABLES = [name for name in REMOVED if name.startswith("ABP_") and describe_removed(name)]
+MODELS = [name for name in REMOVED if name.startswith("cli:") and name[4:] not in DIALECTS]
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("words", [["serve"], ["mcp"], ["try", "demo"], []])
+def test_removed_flag_is_named_with_what_replaces_it(words: list[str], flag: str) -> None:
+    ended = run(*words, f"{flag}=x", "--", "true")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == f"abp-bridge: {flag} was removed.\n{REMOVED[flag]}.\n"
+    assert flag not in {row.flag for row in TABLE.values()}
+
+
+def test_removed_flag_of_another_program_passes() -> None:
+    ended = run("acp", "--", "true", *FLAGS)
+    assert "was removed" not in ended.stderr
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_removed_variable_is_named_with_what_replaces_it(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SettingsError, match=f"{variable} was removed"):
+        read_settings({variable: "x"})
+    assert read_settings({variable: ""}) == Settings()
+    assert list(misspelt([variable])) == []
+    monkeypatch.setenv(variable, "x")
+    ended = run("serve")
+    assert ended.returncode == 2
+    assert ended.stderr == f"abp-bridge: {variable} was removed.\n{REMOVED[variable]}.\n"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_removed_model_is_named_with_what_replaces_it(model: str) -> None:
+    said = f"abp-bridge: {model} was removed.\n{REMOVED[model]}.\n"
+    ended = run("serve", "--sampling", model)
+    assert (ended.returncode, ended.stderr) == (2, said)

@@ -19,7 +19,7 @@ from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.sanitize import label
 from abp_bridge.settings import TABLE
-from abp_bridge.settings.row import Setting
+from abp_bridge.settings.table import Setting
 from abp_bridge.settings.targets import BUILT_IN, is_extension
 from abp_bridge.setup import change
 from abp_bridge.setup.entries import (

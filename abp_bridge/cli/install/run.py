@@ -26,7 +26,7 @@ from abp_bridge.core.redact.command import HIDDEN
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import print_message
-from abp_bridge.settings import SettingsError, misspelt, read_values
+from abp_bridge.settings import SettingsError, describe_removed, misspelt, read_values
 from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.setup.errors import SetupError
 from abp_bridge.setup.hosts import NAME
@@ -199,6 +199,8 @@ def _check(options: argparse.Namespace) -> None:
 
 def _check_settings(env: Mapping[str, str]) -> None:
     """Raises SetupError for a setting that the bridge would not start with, or not know."""
+    for removed in filter(None, map(describe_removed, env)):
+        raise SetupError(f"--env {removed}")
     for name, meant in misspelt(env):
         raise SetupError(f"--env {name} is no setting: is {meant} meant?")
     try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from abp_bridge.core.json_value import as_number, as_object, as_texts
 from abp_bridge.core.sanitize import label
 from abp_bridge.session.profiles import PROFILES
-from abp_bridge.settings import misspelt
+from abp_bridge.settings import describe_removed, misspelt
 from abp_bridge.setup.doctor.facts import Entry, HostFacts, is_our_word, mentions_us
 from abp_bridge.setup.entries import wrapped_command
 from abp_bridge.setup.formats.text import find as find_value
@@ -395,8 +395,10 @@ def silent_agent(facts: HostFacts) -> Iterator[str]:
 
 
 def misspelt_settings(facts: HostFacts) -> Iterator[str]:
-    """Settings of ours that are none."""
+    """Misspelt settings, and removed ones, with which the bridge does not start."""
     for entry in facts.entries:
+        for removed in filter(None, map(describe_removed, entry.env)):
+            yield f"{entry.shown} sets {' '.join(removed.splitlines())}"
         for name, meant in misspelt(entry.env):
             yield f"{entry.shown} sets {label(name)}, which is no setting: is {meant} meant?"
 

@@ -1,14 +1,23 @@
-"""The text of a setting -> its value, or a ValueError that says what would be right."""
+"""Read the text of a setting, and check its value.
+
+Readers return the value of a text, or raise ValueError with what would be right. Checks return what
+is wrong with one value of a setting, to be said after its flag; "" if nothing is.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Literal
 
+from abp_bridge.core.near_names import MISSPELT, nearest
+
 MAX_SECONDS = 86_400.0  # seconds, a day: the longest time that can be set
 OFF = "off"
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+_CONFIRM_WORDS = ("destructive", "all")  # of --confirm, beside the names of capabilities
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d+)?")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -57,12 +66,12 @@ def read_listen(text: str) -> int:
 def read_choice(*choices: str) -> Callable[[str], str]:
     """What reads one of these words, in capitals too."""
 
-    def read(text: str) -> str:
+    def read_word(text: str) -> str:
         if text.lower() not in choices:
             raise ValueError(f"it must be {', '.join(choices[:-1])} or {choices[-1]}")
         return text.lower()
 
-    return read
+    return read_word
 
 
 def read_url(text: str) -> str:
@@ -123,3 +132,57 @@ def quote(text: str) -> str:
     from abp_bridge.core.redact.command import show_unknown
 
     return repr(show_unknown(text))
+
+
+def check_private_host(host: str) -> str:
+    """Check a value of `--allow`."""
+    if "/" in host or "*" in host:
+        return (
+            f"{quote(host)} is no host: it must be a name or an address, with a port if only that"
+            " is allowed (localhost:3000)"
+        )
+    return ""
+
+
+def check_frame_origin(origin: str) -> str:
+    """Check a value of `--frames`."""
+    if origin.startswith("http") and _ORIGIN.fullmatch(origin):
+        return ""
+    return (
+        f"{quote(origin)} is no origin: it must be as browsers write it, such as"
+        " https://pay.example"
+    )
+
+
+def check_origin(origin: str) -> str:
+    """Check a value of `--listen-origin`."""
+    if _ORIGIN.fullmatch(origin):
+        return ""
+    return (
+        f"{quote(origin)} is no origin: it must be as browsers write it, such as"
+        " https://agent.example or http://localhost:3000"
+    )
+
+
+def check_confirm(name: str) -> str:
+    """Check a value of `--confirm`: a misspelt word would confirm nothing."""
+    if name in _CONFIRM_WORDS:
+        return ""
+    if not re.fullmatch(r"[^\s,;]+", name):
+        return (
+            f"{name!r} is no name: it must be destructive, all or one capability's; give it again"
+            " for another"
+        )
+    if meant := nearest(name.lower(), _CONFIRM_WORDS, MISSPELT):
+        return (
+            f"{name!r}: is {meant} meant? A capability of that name is given by its tool's,"
+            f" abp_{name}"
+        )
+    return ""
+
+
+def check_folder(path: str) -> str:
+    """Check a value of `--root`."""
+    if os.path.isdir(path):
+        return ""
+    return f"{path!r} is no folder: it must be one whose files apps may be given"
