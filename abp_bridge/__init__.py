@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # checkers take it for True; `typing` itself is not loade
 
 if TYPE_CHECKING:
     from abp_bridge.apps.targets import make_app
+    from abp_bridge.core.answer import Answer
     from abp_bridge.core.event import (
         AttemptEvent,
         ChoiceEvent,
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
         StepEvent,
     )
     from abp_bridge.core.matrix import SurfaceVariant
-    from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+    from abp_bridge.core.outcome import AnsweredBy, Outcome
+    from abp_bridge.core.question import Question
     from abp_bridge.core.surface import Surface
     from abp_bridge.errors import AbpBridgeError, LocalProtocolError, RemoteProtocolError
     from abp_bridge.session.app import App, AppError
@@ -50,7 +52,9 @@ _NAMES = {
         "StepEvent",
     ),
     "core.matrix": ("Surface", "SurfaceVariant"),
-    "core.question": ("Answer", "AnsweredBy", "Outcome", "Question"),
+    "core.answer": ("Answer",),
+    "core.outcome": ("AnsweredBy", "Outcome"),
+    "core.question": ("Question",),
     "errors": ("AbpBridgeError", "LocalProtocolError", "RemoteProtocolError"),
     "session.app": ("App", "AppError"),
     "session.host": ("Host", "SessionError"),

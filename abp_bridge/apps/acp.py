@@ -19,8 +19,8 @@ import anyio.lowlevel
 
 from abp_bridge.apps.program import END_LIMIT, START_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
+from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
-from abp_bridge.core.notice import Progress
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.acp import agent, permission
 from abp_bridge.protocols.mcp import server

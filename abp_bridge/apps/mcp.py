@@ -20,7 +20,7 @@ import anyio.lowlevel
 from abp_bridge.apps.program import CANCEL, MAX_OPEN, START_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.question import AnsweredBy, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import PROGRESS, decode_progress

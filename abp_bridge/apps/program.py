@@ -15,10 +15,12 @@ import anyio
 import anyio.lowlevel
 
 from abp_bridge.apps.download import download
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppFile, CallResult, failed
+from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.json_value import JsonObject, as_text, map_texts
-from abp_bridge.core.notice import Notice, NoticeKind
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError

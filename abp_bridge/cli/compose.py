@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.apps.offer_cache import OfferCache
+    from abp_bridge.core.answer import Answer
     from abp_bridge.core.event import Observer, SessionEvent
-    from abp_bridge.core.question import Answer, Question
+    from abp_bridge.core.question import Question
     from abp_bridge.core.surface import Surface
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.hosts.mcp.parked_call import FindParked

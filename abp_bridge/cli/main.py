@@ -25,7 +25,7 @@ from abp_bridge.cli.runtime import (
     discard_stdout,
     give_up,
 )
-from abp_bridge.core.near_names import nearest
+from abp_bridge.core.words import nearest
 from abp_bridge.settings import TABLE, describe_removed
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from abp_bridge.core.matrix import (
     find_cell,
     since,
 )
-from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import HOST, ORDER, TRAITS, Surface
+from abp_bridge.core.words import SIMILAR, nearest
 from abp_bridge.protocols.pairs import QUESTIONS, find_pair
 from abp_bridge.session.profiles import PROFILES, Profile
 from abp_bridge.settings import SET_UP_BY, SURFACES, TABLE

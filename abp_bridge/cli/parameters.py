@@ -6,13 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, to_text
-from abp_bridge.core.near_names import SIMILAR, nearest
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    parse_json,
+    to_text,
+)
 from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import check
+from abp_bridge.core.words import SIMILAR, nearest
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 
 _EXAMPLES: dict[str, str] = {
@@ -98,7 +105,7 @@ def read_parameters(
 
 def _read_object(text: str) -> dict[str, JsonValue]:
     try:
-        return dict(as_object(json_text.parse(text)))
+        return dict(as_object(parse_json(text)))
     except ValueError as problem:
         raise ParameterError(f"{label(text, 60)} is not valid JSON: {problem}") from None
 
@@ -147,7 +154,7 @@ def _read_value(name: str, text: str, kinds: Sequence[JsonValue]) -> JsonValue:
     if "string" in kinds:
         return text
     try:
-        return json_text.parse(text)
+        return parse_json(text)
     except ValueError:
         if not kinds:
             return text

@@ -12,8 +12,7 @@ from typing import Protocol, TypeVar
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, is_deeper, parse_json
 from abp_bridge.core.sanitize import label
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.pipe import write_all
@@ -84,7 +83,7 @@ class MessageReader:
         if not line.strip():
             return None
         try:
-            message = parse(line)
+            message = parse_json(line)
             if is_deeper(message, MAX_DEPTH):
                 raise ValueError("it is nested too deeply")
             if not isinstance(message, dict):

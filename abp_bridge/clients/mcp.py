@@ -38,8 +38,14 @@ from mcp.shared.inbound import (
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    parse_json,
+)
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.mcp.modern import VERSION
 from abp_bridge.protocols.mcp.server import UNREACHED
@@ -163,7 +169,7 @@ class _HttpClient(httpx2.AsyncClient):
         message: JsonObject = {}
         if request.method == "POST":
             with suppress(ValueError):
-                message = as_object(parse(await request.aread()))
+                message = as_object(parse_json(await request.aread()))
         tells, is_answer = _tells(message), bool(message) and "method" not in message
         retries = False
         try:
@@ -302,7 +308,7 @@ class _Lines:
     async def _send(self, line: bytes) -> None:
         message: JsonValue = None
         try:
-            message = parse(line)
+            message = parse_json(line)
             made = jsonrpc_message_adapter.validate_python(message, by_name=False)
             json.dumps(message, ensure_ascii=False).encode()  # half a character ends the transport
             sent = made.model_dump(by_alias=True, mode="json", exclude_unset=True)

@@ -30,8 +30,7 @@ from mcp.shared.auth import (
 )
 from pydantic import BaseModel, ValidationError
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_number, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_number, as_object, parse_json
 from abp_bridge.rpc.file_lock import lock, wait_for_lock
 
 logger = logging.getLogger(__name__)
@@ -178,7 +177,7 @@ async def _write(vault: _Vault, kept: JsonObject) -> bool:
 
 def _decode(text: str | None) -> JsonObject:
     try:
-        return as_object(parse(text or "{}"))
+        return as_object(parse_json(text or "{}"))
     except ValueError:
         return {}
 

@@ -12,8 +12,9 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from abp_bridge.core.answer import carries
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, as_object
-from abp_bridge.core.question import MISSING, Field, FieldType, Missing, Question, carries
+from abp_bridge.core.question import MISSING, Field, FieldType, Missing, Question
 from abp_bridge.core.schema import Schema
 
 MAX_ENTRIES = 100  # of a list without a limit: nobody gives more, and a policy never ends by itself

@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.errors import LocalProtocolError
 
 REMEMBERED = 64  # ended questions that `abp_status` can still show

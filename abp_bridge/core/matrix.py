@@ -9,12 +9,13 @@ refusal: the key is the version gate.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from abp_bridge.core.menu import MAX_RANGE, as_kept, obstacle, whole_numbers
+from abp_bridge.core.menu import as_kept, obstacle
+from abp_bridge.core.options import MAX_RANGE, whole_numbers
 from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
-from abp_bridge.core.surface import TRAITS, Surface
+from abp_bridge.core.surface import TRAITS, Options, Surface
 
 FEW = 4  # options; with more, a select is another shape of question
 
@@ -468,3 +469,12 @@ def refusals(question: Question, variants: Iterable[SurfaceVariant]) -> list[str
         for variant in variants
         if not can_ask(question, [variant])
     ]
+
+
+def find_ways(question: Question, there: Collection[Surface], options: Options) -> Options:
+    """Those of `options` by which `question` would be asked; what is `there` already is none."""
+    return {
+        surface: way
+        for surface, way in options.items()
+        if surface not in there and can_ask(question, [SurfaceVariant(surface)])
+    }

@@ -12,27 +12,17 @@ with ids that mean nothing elsewhere.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Collection, Container, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from abp_bridge.core import sanitize, schema
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, to_text
-from abp_bridge.core.question import (
-    BRIDGE,
-    MISSING,
-    Choice,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Question,
-    is_default,
-)
+from abp_bridge.core.options import YES_NO, is_default, whole_numbers, yes_or_no
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import BRIDGE, MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 
-MAX_RANGE = 20  # whole numbers that are still buttons
 TITLE_LIMIT = 300  # characters; some hosts show nothing but the title
 PART_LIMIT = 140  # of a title: the form's message, and what one field of it asks
 MIN_STEPS = 60  # a walk ends after this many steps and some per option, however buttons are pressed
@@ -443,30 +433,14 @@ _NAMES = {
     FieldType.FILE: "a file",
     FieldType.JSON: "nested data",
 }
-_YES_NO = (Choice(True, "true", "Yes"), Choice(False, "false", "No"))
 
 
 def _choices(asked: Field) -> Sequence[Choice]:
     if asked.type is FieldType.BOOLEAN:
-        return _YES_NO
+        return YES_NO
     if asked.type is FieldType.INTEGER:
         return [Choice(number, str(number), str(number)) for number in whole_numbers(asked) or ()]
     return asked.choices
-
-
-def whole_numbers(asked: Field) -> Sequence[int] | None:
-    """The whole numbers that a field accepts, when they are few."""
-    low, high = asked.schema.get("minimum"), asked.schema.get("maximum")
-    if (
-        asked.type is not FieldType.INTEGER
-        or not isinstance(low, int)
-        or not isinstance(high, int)
-        or not 0 <= high - low < MAX_RANGE
-    ):
-        return None
-    return [
-        number for number in range(low, high + 1) if schema.is_valid(number, asked.schema)
-    ] or None
 
 
 def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
@@ -508,44 +482,3 @@ def _wanted(asked: Field) -> str:
     description, and a word or two in the title.
     """
     return sanitize.label(": ".join(filter(None, (asked.label, asked.description))), PART_LIMIT)
-
-
-_FILLER = (
-    "are is do does did will would should shall can could may really sure the this that please"
-    " confirm you your i we it there"
-)
-_REFUSING = (
-    "no not never none nothing nobody neither nor cancel stop abort quit exit skip decline deny"
-    " reject refuse keep dismiss ignore leave back"
-)
-_NO_ACT = frozenset(f"{_FILLER} {_REFUSING}".split())
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-
-
-DISALLOW, ALLOW = "Do not allow", "Allow"
-DO_NOT, DO = "No, do not", "Yes, do it"
-
-
-def yes_or_no(question: Question) -> Sequence[Choice]:
-    """The two answers to a yes or no, in the words of its question; the safe one comes first where
-    the other cannot be undone.
-    """
-    yes, no = _YES_NO
-    if question.consents:
-        return Choice(False, no.key, DISALLOW), Choice(True, yes.key, ALLOW)
-    if question.kind is Kind.CONFIRM and question.destructive:
-        word = act(question.message)
-        refusal = DO_NOT if word else no.label
-        return Choice(False, no.key, refusal), Choice(True, yes.key, word or DO)
-    return yes, no
-
-
-def act(message: str) -> str:
-    """The word that names the act in "Delete all files?"; empty where the message does not begin
-    with the question, as "Ada asks: Delete them?", or its first word may be read as a no.
-    """
-    first, *others = _SENTENCE_END.split(message.strip(), maxsplit=1)
-    if not first or ":" in first or (others and not first.endswith("?")):
-        return ""
-    word = first.split(maxsplit=1)[0].removesuffix("?")
-    return word.capitalize() if word.isalpha() and word.lower() not in _NO_ACT else ""

@@ -7,18 +7,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from abp_bridge.core.question import (
-    Answer,
-    AnsweredBy,
-    Choice,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Permission,
-    Question,
-    quote,
-)
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Choice, Field, FieldType, Kind, Permission, Question, quote
 from abp_bridge.core.sanitize import label, message
 
 DECISION, ANSWER = "decision", "answer"

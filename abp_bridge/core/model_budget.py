@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from abp_bridge.core.agent_turn import AgentResponse, Cost
-from abp_bridge.core.counted import count_of
+from abp_bridge.core.words import count_of
 
 TOKENS = "tokens"
 PRICED_IN = "USD"  # by tables of prices and command lines; over ACP an agent names its own

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, as_texts
+from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, as_texts, is_deeper
 from abp_bridge.core.pattern import pattern_size
 from abp_bridge.core.schema import (
     ANNOTATIONS,

@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import JsonValue
+from abp_bridge.core.words import count_of
 
 LABEL_LIMIT = 200  # characters of one line: a name, a title, a problem
 MESSAGE_LIMIT = 4_000  # characters of a text of several lines: more pushes buttons off a screen

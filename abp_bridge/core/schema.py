@@ -12,11 +12,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
-from abp_bridge.core.counted import plural
-from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, is_deeper
 from abp_bridge.core.pattern import find_matcher
 from abp_bridge.core.text_format import FORMATS
+from abp_bridge.core.words import plural
 
 Schema = JsonObject
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import secrets
 
-from abp_bridge.core.question import AnsweredBy, Question
+from abp_bridge.core.outcome import AnsweredBy
+from abp_bridge.core.question import Question
 from abp_bridge.protocols.host_words import read_answered_by, read_host_words
 from abp_bridge.protocols.mcp.elicitation import OUTCOMES, Action, decode_reply
 from abp_bridge.rpc.connection import Reply

@@ -24,13 +24,15 @@ from abp_bridge.core.agent_turn import (
     ChunkKind,
     images_of,
 )
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import as_text, well_formed
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.model_approval import APPROVERS, Decision, Review
 from abp_bridge.core.model_budget import Budget, Spending, known_cost
-from abp_bridge.core.question import UNASKED, Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import UNASKED, Question
 from abp_bridge.core.redact.command import HIDDEN, show_model
 from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.sanitize import clean

@@ -8,8 +8,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 
 from abp_bridge.core.agent_turn import StreamPart
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.json_value import JsonObject, parse_json
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.event_stream import MAX_EVENT, EventStream
 from abp_bridge.protocols.json_lines import JsonLines
@@ -92,7 +91,7 @@ class ApiStream:
 
 def _message(text: bytes) -> StreamPart:
     try:
-        value = parse(text)
+        value = parse_json(text)
     except ValueError as problem:
         return _error(f"it is no JSON: {problem}")
     if not isinstance(value, dict):

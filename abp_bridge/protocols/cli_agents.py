@@ -30,7 +30,6 @@ from abp_bridge.core.agent_turn import (
     ToolsNeededError,
     Usage,
 )
-from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -39,6 +38,7 @@ from abp_bridge.core.json_value import (
     as_number,
     as_object,
     as_text,
+    parse_json,
 )
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
@@ -380,7 +380,7 @@ def _api_error(said: JsonValue) -> tuple[str, AgentErrorCode]:
         return as_text(said), AgentErrorCode.FAILED
     status, words = found[1], found[2]
     try:
-        error = as_object(as_object(parse(words)).get("error"))
+        error = as_object(as_object(parse_json(words)).get("error"))
     except ValueError:
         error = {}
     code = _by_status(int(status) if status else error.get("code"))

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import as_object, as_texts
+from abp_bridge.core.json_value import as_object, as_texts, parse_json
 
 _END = b"\n}\n"  # of a record: within one, each line is indented, and no text has a line's end
 
@@ -47,7 +46,7 @@ class Telemetry:
             if self.reasons.encode() not in text:
                 continue
             try:
-                record = as_object(parse(text + _END))
+                record = as_object(parse_json(text + _END))
             except ValueError:  # its beginning is cut off, or its program was ended
                 continue
             about = as_object(record.get("attributes"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
-from abp_bridge.core.question import AnsweredBy
+from abp_bridge.core.outcome import AnsweredBy
 from abp_bridge.core.sanitize import label
 
 MAX_HOST_WORDS = 300  # characters: a reason, not a log

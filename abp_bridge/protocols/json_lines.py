@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.json_value import JsonObject, parse_json
 from abp_bridge.errors import RemoteProtocolError
 
 MAX_LINE = 16 * 2**20  # bytes: answers with files in them come in one line
@@ -50,7 +49,7 @@ class JsonLines:
         line = bytes(self._rest)
         self._rest.clear()
         try:
-            message = parse(line)
+            message = parse_json(line)
         except ValueError:
             message = None
         if isinstance(message, dict):

@@ -6,7 +6,7 @@ Pure.
 
 from __future__ import annotations
 
-from abp_bridge.core.notice import NoticeKind
+from abp_bridge.core.event import NoticeKind
 from abp_bridge.core.question import Kind
 from abp_bridge.protocols.abp.notices import PREFIX, PROGRESS
 from abp_bridge.protocols.acp import v1 as acp

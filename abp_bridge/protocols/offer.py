@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonValue, as_object, as_text
+from abp_bridge.core.json_value import JsonValue, as_object, as_text, parse_json
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_capabilities
 
@@ -49,7 +48,7 @@ def decode_offer(text: bytes) -> Offer:
     if len(text) > MAX_SIZE:
         raise RemoteProtocolError(f"it has more than {MAX_SIZE} bytes")
     try:
-        whole = as_object(parse(text))
+        whole = as_object(parse_json(text))
     except ValueError as problem:
         raise RemoteProtocolError(str(problem)) from None
     entries = whole.get("capabilities")

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.answer import carries
 from abp_bridge.core.entries import MAX_ENTRIES, bounds, holds
 from abp_bridge.core.json_value import (
     JsonObject,
@@ -20,7 +21,7 @@ from abp_bridge.core.json_value import (
     to_text,
 )
 from abp_bridge.core.normal_schema import without_null
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing, carries
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
 from abp_bridge.core.redact.names import gist, is_secret
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError

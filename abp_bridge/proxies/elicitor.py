@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from abp_bridge.core.question import Answer, Question
+    from abp_bridge.core.answer import Answer
+    from abp_bridge.core.question import Question
 
 
 class ElicitorApi(Protocol):

@@ -15,8 +15,7 @@ from collections.abc import Callable
 
 import anyio
 
-from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deeper
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import (
     INVALID_REQUEST,

@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import accumulate
 
-from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, walk
 from abp_bridge.core.matrix import MATRIX
 from abp_bridge.core.surface import TRAITS, Surface
+from abp_bridge.core.words import count_of
 from abp_bridge.replay.placeholders import ANY, NUMBER, reword
 from abp_bridge.replay.shutdown import Key, key
 from abp_bridge.replay.stand_in import program_name

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import JsonValue, map_texts
+from abp_bridge.core.json_value import JsonValue, is_deeper, map_texts, parse_json
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.trace.format import MAX_MESSAGE_LEVELS, PERSON
 
@@ -82,7 +81,7 @@ class Inbox:
 
     def _put_line(self, party: str, line: bytes) -> None:
         try:
-            message = parse(line)
+            message = parse_json(line)
         except ValueError:
             self.put(party, "raw", self._replace_paths(line.decode(errors="replace")))
         else:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -26,6 +25,7 @@ from abp_bridge.core.json_value import (
     as_text,
 )
 from abp_bridge.core.schema import json_equal
+from abp_bridge.core.words import count_of
 from abp_bridge.replay.meaning import EXACT, Kind
 from abp_bridge.replay.placeholders import (
     ANY,

@@ -8,8 +8,7 @@ import http
 import json
 import socket
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonValue, as_integer, as_object, as_text
+from abp_bridge.core.json_value import JsonValue, as_integer, as_object, as_text, parse_json
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.replay.party_connection import PartyConnection
 from abp_bridge.rpc.streams import StreamReader, StreamWriter
@@ -76,7 +75,7 @@ def _read_head(head: bytes) -> tuple[str, int]:
 
 def _read_body(body: bytes) -> JsonValue:
     try:
-        return parse(body)
+        return parse_json(body)
     except ValueError:
         return body.decode(errors="replace")
 
@@ -84,7 +83,7 @@ def _read_body(body: bytes) -> JsonValue:
 def _encode_head(line: bytes) -> bytes:
     """`{"status": 200}` begins a stream of events; with a `body` it is the whole answer."""
     try:
-        about = as_object(parse(line))
+        about = as_object(parse_json(line))
     except ValueError:
         about = {}
     status = as_integer(about.get("status"))
@@ -104,7 +103,7 @@ def _encode_head(line: bytes) -> bytes:
 
 def _encode_event(line: bytes) -> bytes:
     try:
-        name = as_text(as_object(parse(line)).get("type"))
+        name = as_text(as_object(parse_json(line)).get("type"))
     except ValueError:
         name = ""
     named = f"event: {name}\n" if name.replace(".", "_").isidentifier() else ""

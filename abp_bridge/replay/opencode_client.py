@@ -11,8 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonValue, as_object
+from abp_bridge.core.json_value import JsonValue, as_object, parse_json
 
 MAX_MESSAGE = 2**20  # bytes of a response or of an event: no fixture holds more
 RESPONSE_TIMEOUT = 5.0  # seconds for the head of a response
@@ -56,11 +55,11 @@ class QuestionsClient:
             response = connection.getresponse()
             if response.headers.get_content_type() != "text/event-stream":
                 data = response.read(MAX_MESSAGE)
-                yield {"status": response.status, "body": parse(data)}, len(data)
+                yield {"status": response.status, "body": parse_json(data)}, len(data)
                 return
             stream.settimeout(EVENT_TIMEOUT)
             while line := response.readline(MAX_MESSAGE):
-                event = parse(line[6:]) if line.startswith(b"data: ") else None
+                event = parse_json(line[6:]) if line.startswith(b"data: ") else None
                 if event is not None and as_object(event).get("type") != _HEARTBEAT:
                     yield event, len(line)
 

@@ -19,7 +19,6 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from abp_bridge.core.json_text import parse
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -27,6 +26,7 @@ from abp_bridge.core.json_value import (
     as_object,
     as_text,
     as_texts,
+    parse_json,
 )
 from abp_bridge.replay import shutdown
 from abp_bridge.replay.expectations import Expectations
@@ -227,7 +227,7 @@ class Runner:
     def _check_harmless(self, entry: Entry, data: bytes) -> None:
         for line in data.split(b"\n"):
             with suppress(ValueError):
-                message = parse(line)
+                message = parse_json(line)
                 self._parties.agent_server.on_sent(message)
                 if connects_elsewhere(message):
                     raise ReplayMismatchError(

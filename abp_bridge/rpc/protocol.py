@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deeper, parse_json
 from abp_bridge.core.sanitize import Revealed
 from abp_bridge.errors import LocalProtocolError
 
@@ -237,7 +236,7 @@ class JsonRpcProtocol:
 
     def _read(self, line: bytes) -> list[IncomingMessage]:
         try:
-            message = parse(line)
+            message = parse_json(line)
         except ValueError as problem:
             reason = f"Parse error: {_first_line(problem)}"
             failed = self._fail(self._read_ends(line[:END], line[-END:]), reason)
@@ -309,7 +308,7 @@ class JsonRpcProtocol:
         message: dict[str, JsonValue] = {}
         for members in found:
             with contextlib.suppress(ValueError):
-                message |= as_object(parse(b"{" + members.strip(b" \t\r,") + b"}"))
+                message |= as_object(parse_json(b"{" + members.strip(b" \t\r,") + b"}"))
         return self.inward(message) if self.inward is not None and "id" in message else message
 
     def _sort(self, message: dict[str, JsonValue]) -> IncomingMessage:

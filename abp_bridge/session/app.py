@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList
+from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.notice import Notice, Progress
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import Question
 from abp_bridge.errors import AbpBridgeError, only_cause
 
 MAX_DOWNLOAD = 48 * 2**20  # bytes of a file that is fetched: as base64 a page's result may hold it

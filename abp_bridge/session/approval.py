@@ -10,22 +10,13 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from abp_bridge.core.capability import CallResult, Capability, failed
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.capability import CallResult, Capability, describe_parameters, failed
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.near_names import MISSPELT, nearest
-from abp_bridge.core.parameters import describe
-from abp_bridge.core.question import (
-    ANSWERERS,
-    Answer,
-    AnsweredBy,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Permission,
-    Question,
-)
+from abp_bridge.core.outcome import ANSWERERS, AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 from abp_bridge.core.sanitize import escape, label, message
+from abp_bridge.core.words import MISSPELT, nearest
 from abp_bridge.protocols.mcp.tools import tool_name
 
 ALL, DESTRUCTIVE = "all", "destructive"  # words beside the names of capabilities
@@ -84,7 +75,7 @@ def make_question(
     """
     wanted = capability.name if _PLAIN.fullmatch(capability.name) else _quote(capability.name)
     app = f"{_quote(name)} ({label(origin)})" if name else label(origin)
-    paragraphs = [f"May {wanted} of {app} be called?", describe(params)]
+    paragraphs = [f"May {wanted} of {app} be called?", describe_parameters(params)]
     if capability.description:
         paragraphs.append(f"The app says of it: {_cite(capability.description)}")
     whole = "\n\n".join(paragraphs)

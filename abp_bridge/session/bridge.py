@@ -15,6 +15,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import (
     AppFile,
     CallResult,
@@ -22,14 +23,13 @@ from abp_bridge.core.capability import (
     SavedFile,
     describe_place,
 )
-from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.event import Observer, Progress, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import QuestionShape, find_cell
-from abp_bridge.core.near_names import nearest_first
-from abp_bridge.core.notice import Progress
-from abp_bridge.core.question import Answer, Kind, Question
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.redact.command import HIDDEN, show_target
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import nearest_first
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.offer import Offer

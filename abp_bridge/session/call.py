@@ -11,11 +11,13 @@ from typing import Protocol
 
 import anyio
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult, failed
+from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
-from abp_bridge.core.question import Answer, Kind, Outcome, Question
-from abp_bridge.core.ways import UnaskedQuestion
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Kind, Question
+from abp_bridge.core.surface import UnaskedQuestion
 from abp_bridge.errors import describe_bug
 from abp_bridge.session.call_clock import CallClock
 from abp_bridge.session.host import CallOutcome
@@ -216,9 +218,9 @@ class Call:
         The others are counted: those that came first, of the same run or else of the longest.
         """
         if notice.kind is NoticeKind.CONSOLE:  # nothing that a call which succeeds is bothered with
-            self._console.append(describe(notice))
+            self._console.append(describe_notice(notice))
             return
-        line, subject = describe(notice), f"{notice.name} {notice.data.get('field')}"
+        line, subject = describe_notice(notice), f"{notice.name} {notice.data.get('field')}"
         _, count = self._notices.pop(line, ("", 0))
         if len(self._notices) >= MAX_SUMMARY_LINES:
             subjects = [about for about, _ in self._notices.values()]

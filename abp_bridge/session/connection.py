@@ -16,11 +16,20 @@ from typing import Protocol
 import anyio
 from anyio.abc import TaskStatus
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, Capability
-from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
+from abp_bridge.core.event import (
+    Notice,
+    NoticeEvent,
+    NoticeKind,
+    Observer,
+    Progress,
+    ProgressEvent,
+    describe_notice,
+)
 from abp_bridge.core.json_value import JsonValue, as_text
-from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import describe_bug
 from abp_bridge.protocols import abp
@@ -275,7 +284,7 @@ class AppConnection:
         self._counts[name] += 1
         self._last[name] = _shorten(notice.data)
         if notice.kind is NoticeKind.CONSOLE:
-            self._console.append(describe(notice))
+            self._console.append(describe_notice(notice))
         if (hook := _HOOKS.get(notice.kind)) is not None:
             hook(self, notice)
         started = notice.data.get("capability") if notice.kind is NoticeKind.STARTED else None

@@ -13,6 +13,7 @@ from dataclasses import replace
 import anyio
 import anyio.lowlevel
 
+from abp_bridge.core.answer import Answer, answer_errors
 from abp_bridge.core.event import (
     AttemptEvent,
     InputRequestEvent,
@@ -23,15 +24,8 @@ from abp_bridge.core.event import (
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.ledger import Entry, Ledger, LedgerEvent
 from abp_bridge.core.matrix import Attempt, narrow
-from abp_bridge.core.question import (
-    MISSING,
-    Answer,
-    AnsweredBy,
-    Kind,
-    Outcome,
-    Question,
-    answer_errors,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import MISSING, Kind, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.rpc.arrival import now

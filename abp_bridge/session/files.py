@@ -18,7 +18,9 @@ from urllib.parse import unquote, urlsplit
 import anyio
 
 from abp_bridge.core import file
-from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Outcome, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.core.sanitize import escape, label
 from abp_bridge.errors import AbpBridgeError
 

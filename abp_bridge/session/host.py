@@ -10,10 +10,10 @@ from typing import Protocol
 from urllib.parse import quote
 
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.core.ways import UnaskedQuestion
+from abp_bridge.core.surface import UnaskedQuestion
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.session.surface import InputProvider, PageLink, SurfaceResponse
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import anyio.lowlevel
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.question import MISSING, Answer, Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import MISSING, Question
 from abp_bridge.protocols import abp
 from abp_bridge.session.call import Call
 

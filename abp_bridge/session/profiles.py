@@ -15,8 +15,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
 from abp_bridge.core.matrix import MATRIX, SurfaceVariant, can_ask
 from abp_bridge.core.question import Question
 from abp_bridge.core.schema import json_equal
-from abp_bridge.core.surface import Surface
-from abp_bridge.core.ways import BESIDE, WAYS, Advice, Options, Way
+from abp_bridge.core.surface import BESIDE, WAYS, Advice, Options, Surface, Way
 
 
 @dataclass(frozen=True, slots=True)

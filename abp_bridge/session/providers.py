@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
-from abp_bridge.core.surface import HOST, ORDER, Surface
-from abp_bridge.core.ways import Advice
+from abp_bridge.core.surface import HOST, ORDER, Advice, Surface
 from abp_bridge.session.surface import (
     Advising,
     InputProvider,

@@ -20,8 +20,8 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import anyio
 import anyio.to_thread
 
-from abp_bridge.core import magic
 from abp_bridge.core.capability import AppFile, CallResult, SavedFile
+from abp_bridge.core.file import sniff
 from abp_bridge.core.json_value import JsonObject, JsonValue, to_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols import abp
@@ -177,7 +177,7 @@ class ResultStore:
 
     async def _keep_beside(self, app: str, files: list[SavedFile], file: AppFile) -> str:
         """Save what an app gave beside its data, and say so in a line."""
-        kind = file.mime_type or magic.sniff(file.content) or UNKNOWN
+        kind = file.mime_type or sniff(file.content) or UNKNOWN
         item = await self._save_blob(app, files, abp.Blob(file.content, kind, file.name))
         where = (
             f"saved to {item['savedTo']}" if "savedTo" in item else f"not saved: {item['notSaved']}"

@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from abp_bridge.core.matrix import NOBODY, Attempt, SurfaceVariant, candidate_attempts, refusals
-from abp_bridge.core.question import (
-    MAX_MESSAGE,
-    UNASKED,
-    Answer,
-    AnsweredBy,
-    Kind,
-    Outcome,
-    Permission,
-    Question,
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.matrix import (
+    NOBODY,
+    Attempt,
+    SurfaceVariant,
+    candidate_attempts,
+    find_ways,
+    refusals,
 )
-from abp_bridge.core.surface import TRAITS, Surface
-from abp_bridge.core.ways import Advice, Options, find_ways
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import MAX_MESSAGE, UNASKED, Kind, Permission, Question
+from abp_bridge.core.surface import TRAITS, Advice, Options, Surface
 from abp_bridge.session.surface import HostUnattendedError, SurfaceUnsupportedError
 
 _TOO_LONG = "it cannot be shown whole here, and nobody says yes to what they do not see"

@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from abp_bridge.core import json_text
-from abp_bridge.core.json_value import as_object, as_text
+from abp_bridge.core.json_value import as_object, as_text, parse_json
 from abp_bridge.rpc.file_lock import lock
 
 logger = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ class SavedIndex:
     def _age_out(self, line: str, limit: float) -> bool:
         """Whether the line is done with: its file is old, and now gone, or not ours any more."""
         try:
-            noted = as_object(json_text.parse(line))
+            noted = as_object(parse_json(line))
         except ValueError:
             return True
         saved, name = noted.get("saved"), as_text(noted.get("path"))

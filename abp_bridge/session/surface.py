@@ -14,8 +14,9 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import AnsweredBy, Outcome, Question
-from abp_bridge.core.ways import Advice
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
+from abp_bridge.core.surface import Advice
 from abp_bridge.errors import AbpBridgeError
 
 

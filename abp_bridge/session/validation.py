@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from abp_bridge.core import schema
+from abp_bridge.core.answer import Answer, answer_errors, field_errors, validate_answer
 from abp_bridge.core.entries import walk
 from abp_bridge.core.event import Observer
 from abp_bridge.core.evidence import (
@@ -24,18 +25,8 @@ from abp_bridge.core.evidence import (
 )
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import Attempt, SurfaceVariant, asks_by_entries
-from abp_bridge.core.question import (
-    MISSING,
-    Answer,
-    AnsweredBy,
-    Kind,
-    Outcome,
-    Question,
-    answer_errors,
-    describe_refusal,
-    field_errors,
-    validate_answer,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_refusal
+from abp_bridge.core.question import MISSING, Kind, Question
 from abp_bridge.core.surface import TRAITS, Surface
 from abp_bridge.rpc.arrival import now
 from abp_bridge.session.surface import InputProvider, SurfaceResponse, find_answerer, median

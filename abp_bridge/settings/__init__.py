@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from abp_bridge.core.near_names import MISSPELT, nearest
+from abp_bridge.core.words import MISSPELT, nearest
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.settings.table import (
     REMOVED,

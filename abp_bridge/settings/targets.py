@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from abp_bridge.core.near_names import nearest
+from abp_bridge.core.words import nearest
 from abp_bridge.settings.values import quote
 
 # What the name of an app begins with, by its kind, and how that is said to people.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from abp_bridge.core.near_names import MISSPELT, nearest
+from abp_bridge.core.words import MISSPELT, nearest
 
 MAX_SECONDS = 86_400.0  # seconds, a day: the longest time that can be set
 OFF = "off"

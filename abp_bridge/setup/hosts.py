@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.near_names import nearest
+from abp_bridge.core.words import nearest
 
 # `commented`: JSON with comments, but no comma before a closing bracket
 FormatName = Literal["json", "commented", "jsonc", "toml", "yaml"]

@@ -17,20 +17,13 @@ from typing import Any, NoReturn
 import anyio
 import anyio.to_thread
 
-from abp_bridge.core import file, json_text, menu
+from abp_bridge.core import file, options
+from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_number
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_number, parse_json
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import (
-    MISSING,
-    AnsweredBy,
-    FieldType,
-    Kind,
-    Missing,
-    Outcome,
-    Question,
-    validate_answer,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import MISSING, FieldType, Kind, Missing, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import AbpBridgeError
@@ -143,7 +136,7 @@ class Entry:
 
 
 def _read_consent(question: Question, content: JsonObject) -> JsonObject:
-    """A true or false for a yes or no that the bridge asked in words (`menu.yes_or_no`), as its
+    """A true or false for a yes or no that the bridge asked in words (`options.yes_or_no`), as its
     choice in these words; empty where it is no such pair.
     """
     if len(question.fields) != 1 or len(question.fields[0].choices) != 2:
@@ -151,7 +144,7 @@ def _read_consent(question: Question, content: JsonObject) -> JsonObject:
     [field] = question.fields
     safe, other = field.choices
     given = content.get(field.name)
-    pairs = ((menu.DISALLOW, menu.ALLOW), ("No", menu.DO), (menu.DO_NOT, other.label))
+    pairs = ((options.DISALLOW, options.ALLOW), ("No", options.DO), (options.DO_NOT, other.label))
     if not isinstance(given, bool) or (safe.label, other.label) not in pairs:
         return {}
     return {field.name: (other if given else safe).value}
@@ -288,7 +281,7 @@ def read_answers(path: str) -> list[Entry]:
     if len(data) > MAX_FILE:
         raise AnswersError(f"{where} is larger than {MAX_FILE} bytes.")
     try:
-        listed = json_text.parse(data)
+        listed = parse_json(data)
     except ValueError as problem:
         raise AnswersError(f"{where} is not JSON: {label(problem)}. It must be {SHAPE}.") from None
     if not isinstance(listed, list):

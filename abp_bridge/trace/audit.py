@@ -13,16 +13,17 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.answer_digest import KEY_LENGTH, digest
+from abp_bridge.core.answer import DIGEST_KEY_LENGTH, answer_digest
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, Observer, SessionEvent
-from abp_bridge.core.question import Outcome
+from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.mcp.server_elicitation import server_outcome
 
 if TYPE_CHECKING:
+    from abp_bridge.core.answer import Answer
     from abp_bridge.core.json_value import JsonObject
-    from abp_bridge.core.question import Answer, Question
+    from abp_bridge.core.question import Question
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class AuditLog:
         }
         if outcome is not Outcome.ACCEPTED or question.secret:
             return described
-        return {**described, "answer": digest(self._key, answer.content)}
+        return {**described, "answer": answer_digest(self._key, answer.content)}
 
 
 def _open(path: str, flags: int) -> int:
@@ -127,7 +128,7 @@ def _read_key(path: str) -> bytes:
     made = f"{path}.{os.getpid()}"
     descriptor = _open(made, os.O_EXCL)
     try:
-        os.write(descriptor, os.urandom(KEY_LENGTH).hex().encode() + b"\n")
+        os.write(descriptor, os.urandom(DIGEST_KEY_LENGTH).hex().encode() + b"\n")
         os.link(made, path)
     except FileExistsError:
         pass
@@ -136,6 +137,6 @@ def _read_key(path: str) -> bytes:
         os.unlink(made)
     with open(path, encoding="ascii") as file:
         key = bytes.fromhex(file.read().strip())
-    if len(key) != KEY_LENGTH:
-        raise ValueError(f"the key in {path} has not {KEY_LENGTH} bytes")
+    if len(key) != DIGEST_KEY_LENGTH:
+        raise ValueError(f"the key in {path} has not {DIGEST_KEY_LENGTH} bytes")
     return key

@@ -14,8 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_integer, as_number
+from abp_bridge.core.json_value import (
+    Json,
+    JsonObject,
+    JsonValue,
+    as_integer,
+    as_number,
+    is_deeper,
+    parse_json,
+)
 from abp_bridge.core.matrix import QuestionShape
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import AbpBridgeError
@@ -143,7 +150,7 @@ def read(text: str) -> list[Recording]:
         if not line.strip():
             continue
         try:
-            value = parse(line)
+            value = parse_json(line)
         except ValueError as problem:
             if number == len(lines) and found:
                 unfinished = True  # the disk was full, or the bridge is still writing

@@ -18,10 +18,12 @@ from abp_bridge.apps.abp import AbpApp
 from abp_bridge.apps.acp import AcpApp
 from abp_bridge.apps.mcp import McpApp
 from abp_bridge.apps.targets import make_app
+from abp_bridge.core.answer import Answer, read_boolean
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, CapabilityList
+from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, map_texts
-from abp_bridge.core.notice import Notice, Progress
-from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import encode_request
 from abp_bridge.protocols.abp.envelope import to_envelope

@@ -32,10 +32,9 @@ from abp_bridge.core.event import (
     ProgressEvent,
     SessionEvent,
     StepEvent,
+    describe_notice,
 )
-from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
-from abp_bridge.core.notice import describe
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deeper, parse_json
 from abp_bridge.core.redact.command import find_target_secrets, show_model, show_target
 from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.redact.texts import SECRET
@@ -167,7 +166,7 @@ class Recorder:
         if not line or not line.strip() or self._ended:
             return
         try:
-            message = parse(line) if size == len(line) else None
+            message = parse_json(line) if size == len(line) else None
         except ValueError:
             message = None
         if message is not None and not is_deeper(message, MAX_MESSAGE_LEVELS):
@@ -359,7 +358,7 @@ def _members(event: SessionEvent) -> dict[str, JsonValue]:
                 "content": SECRET if question.secret and answer.content else dict(answer.content),
             }
         case NoticeEvent(notice=notice):
-            return {"app": event.app, "name": notice.name, "says": describe(notice)}
+            return {"app": event.app, "name": notice.name, "says": describe_notice(notice)}
         case ProgressEvent(progress=progress):
             said: JsonObject = {"total": progress.total, "says": progress.message}
             return {"app": event.app, "value": progress.value, **said}

@@ -10,9 +10,9 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, to_text
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import count_of
 from abp_bridge.trace.format import (
     BRIDGE,
     HOST,

@@ -43,8 +43,9 @@ from support.visitor import PASSWORD, give_password
 from abp_bridge.apps import acp as app_of_agents
 from abp_bridge.apps.targets import make_app
 from abp_bridge.clients import lines
-from abp_bridge.core.notice import Notice, Progress, describe
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.event import Notice, Progress, describe_notice
+from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 
@@ -601,7 +602,7 @@ class Listener:
         raise AssertionError(f"{question} was asked")
 
     def on_notice(self, notice: Notice) -> None:
-        self.told.append(describe(notice))
+        self.told.append(describe_notice(notice))
 
     def on_progress(self, progress: Progress) -> None:
         pass

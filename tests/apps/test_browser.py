@@ -36,9 +36,11 @@ from abp_bridge.apps.browser.app import GONE, BrowserApp
 from abp_bridge.apps.browser.fetch import Guard
 from abp_bridge.apps.browser.icon import fetch_icon
 from abp_bridge.apps.demo.site import DemoPage
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
-from abp_bridge.core.notice import Notice, NoticeKind
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.event import Notice, NoticeKind
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 

@@ -15,7 +15,7 @@ from abp_bridge.apps.browser.console import (
     Console,
     show_place,
 )
-from abp_bridge.core.notice import Notice, describe
+from abp_bridge.core.event import Notice, describe_notice
 from abp_bridge.core.redact.texts import PIECE
 
 Json = Any
@@ -28,10 +28,10 @@ def test_lines_that_there_is_no_room_for_are_counted_in_the_next() -> None:
     for number in range(int(BURST) + 3):
         console.write("error", str(number))
     assert len(told) == BURST + 1
-    assert describe(told[-1]) == f"its page's console has a warning: {FULL}"
+    assert describe_notice(told[-1]) == f"its page's console has a warning: {FULL}"
     now[0] = 1 / RATE
     console.add({"level": "warning", "message": "at last", "lost": 4})
-    assert describe(told[-1]) == (
+    assert describe_notice(told[-1]) == (
         "its page's console has a warning: at last; 7 before it were not told"
     )
 
@@ -40,7 +40,7 @@ def test_what_is_no_line_is_told_as_one_without_words() -> None:
     told: list[Notice] = []
     console = Console(told.append, lambda: "", lambda: 0.0)
     console.add(["nonsense"])
-    assert describe(told[-1]) == "its page's console has an error:"
+    assert describe_notice(told[-1]) == "its page's console has an error:"
     assert console.said == " Its page's console has an error:."
 
 
@@ -53,7 +53,7 @@ def test_a_place_is_a_file_of_the_pages_own_or_an_address_without_its_query() ->
 
 def said_by(console: Console, told: list[Notice], words: str, **more: Json) -> str:
     console.add({"message": words, **more})
-    return describe(told[-1])
+    return describe_notice(told[-1])
 
 
 def test_where_a_line_was_cut_no_beginning_of_a_secret_stands() -> None:

@@ -19,8 +19,9 @@ from support.pages.server import Web, web
 from support.puppets import App, puppets
 
 from abp_bridge.apps.browser.app import BrowserApp
-from abp_bridge.core.notice import Notice, Progress
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.event import Notice, Progress
+from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 

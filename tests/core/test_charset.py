@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.charset import find_codec
+from abp_bridge.core.words import find_codec
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from abp_bridge.core.evidence import (
     needs_proof,
     reading_time,
 )
-from abp_bridge.core.question import AnsweredBy, Choice, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
 
 Json = Any
 PERSON, POLICY, UNKNOWN = AnsweredBy.PERSON, AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN

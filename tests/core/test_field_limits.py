@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.field_limits import field_limits
+from abp_bridge.core.options import field_limits
 from abp_bridge.core.question import Field, FieldType
 
 Json = Any

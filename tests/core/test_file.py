@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from abp_bridge.core import file
+from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.file import File
-from abp_bridge.core.question import Field, FieldType, Kind, Question, validate_answer
+from abp_bridge.core.question import Field, FieldType, Kind, Question
 
 Json = Any
 

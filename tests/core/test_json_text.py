@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.json_strategies import json_values
 
-from abp_bridge.core.json_text import MAX_VALUES, is_deeper, parse
+from abp_bridge.core.json_value import MAX_VALUES, is_deeper, parse_json
 
 Json = Any
 
@@ -35,12 +35,12 @@ NOT_JSON: dict[str, str | bytes] = {
 @pytest.mark.parametrize("source", NOT_JSON.values(), ids=NOT_JSON)
 def test_what_is_not_json_is_a_value_error(source: str | bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
-        parse(source)
+        parse_json(source)
 
 
 def test_a_number_that_is_too_long_is_said_in_words_for_who_wrote_it() -> None:
     with pytest.raises(ValueError, match=r"^it has a whole number of more than 4300 digits$"):
-        parse("7" * 5_000)
+        parse_json("7" * 5_000)
 
 
 JSON: dict[str, tuple[str | bytes, Json]] = {
@@ -54,19 +54,19 @@ JSON: dict[str, tuple[str | bytes, Json]] = {
 
 @pytest.mark.parametrize(("source", "value"), JSON.values(), ids=JSON)
 def test_what_is_json_is_read(source: str | bytes, value: Json) -> None:
-    assert parse(source) == value
+    assert parse_json(source) == value
 
 
 @given(json_values)
 def test_what_was_written_is_read_again(value: Json) -> None:
-    assert parse(json.dumps(value)) == value
+    assert parse_json(json.dumps(value)) == value
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60))
 def test_any_text_is_a_value_or_a_value_error(source: str | bytes) -> None:
     with contextlib.suppress(ValueError):
-        value = parse(source)
-        assert parse(json.dumps(value, allow_nan=False)) == value
+        value = parse_json(source)
+        assert parse_json(json.dumps(value, allow_nan=False)) == value
 
 
 LEVELS: dict[str, tuple[Json, int]] = {
@@ -104,9 +104,9 @@ MANY = {
 @pytest.mark.parametrize("source", MANY.values(), ids=MANY)
 def test_more_values_than_are_read_in_half_a_second_are_refused(source: str) -> None:
     with pytest.raises(ValueError, match="more than 500000 values"):
-        parse(source)
+        parse_json(source)
 
 
 def test_commas_in_texts_are_no_values() -> None:
     words = ',"\\' * MAX_VALUES
-    assert parse(json.dumps([words])) == [words]
+    assert parse_json(json.dumps([words])) == [words]

@@ -7,8 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.ledger import REMEMBERED, TRANSITIONS, Ledger, LedgerEvent, State
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import LocalProtocolError
 
 

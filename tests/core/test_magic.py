@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from abp_bridge.core.magic import sniff
+from abp_bridge.core.file import sniff
 
 
 def _zipped(name: str, content: str) -> bytes:

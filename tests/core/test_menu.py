@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.matrix import SurfaceVariant, candidate_attempts, narrow
 from abp_bridge.core.menu import MIN_STEPS, Menu, MenuResult, Step, as_kept, obstacle
-from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question

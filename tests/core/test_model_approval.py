@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.evidence import needs_proof
 from abp_bridge.core.matrix import QuestionShape, SurfaceVariant, question_cell, shape
 from abp_bridge.core.model_approval import (
@@ -17,15 +18,8 @@ from abp_bridge.core.model_approval import (
     read_decision,
     read_review,
 )
-from abp_bridge.core.question import (
-    Answer,
-    AnsweredBy,
-    Kind,
-    Outcome,
-    Question,
-    message_of,
-    validate_answer,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question, message_of
 from abp_bridge.core.surface import Surface
 
 ASKED = Question("q", Kind.SAMPLING, "task", (), "https://app.example", calls=("c",), tools=("t",))

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.notice import (
+from abp_bridge.core.event import (
     LINE_LIMIT,
     STEP,
     Notice,
     NoticeKind,
     Progress,
-    describe,
+    describe_notice,
     next_progress,
 )
 
@@ -93,18 +93,20 @@ LINES: dict[str, tuple[NoticeKind, Mapping[str, Json], str | None, str]] = {
 def test_what_an_app_tells_is_a_line(
     event: NoticeKind, data: Mapping[str, Json], operation: str | None, line: str
 ) -> None:
-    assert describe(Notice(event, "notifications/own", data, operation)) == line
+    assert describe_notice(Notice(event, "notifications/own", data, operation)) == line
 
 
 def test_a_line_is_never_long_and_says_what_is_missing() -> None:
-    told = describe(
+    told = describe_notice(
         Notice(NoticeKind.STATE_CHANGED, "n", {"field": "f" * 999, "newValue": "x" * 10_000})
     )
     assert (
         told == f"{'f' * 300} … [699 more characters not shown] is now {'x' * 300} … [9700 more"
         " characters not shown]"
     )
-    many = describe(Notice(NoticeKind.CAPABILITIES_CHANGED, "n", {"added": ["name" * 10] * 1_000}))
+    many = describe_notice(
+        Notice(NoticeKind.CAPABILITIES_CHANGED, "n", {"added": ["name" * 10] * 1_000})
+    )
     assert len(many) < LINE_LIMIT + 50
     assert many.endswith(" more characters not shown]")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core import parameters
+from abp_bridge.core.capability import describe_parameters
 from abp_bridge.core.question import MAX_MESSAGE
 
 Json = Any
@@ -27,9 +27,9 @@ Json = Any
     ],
 )
 def test_each_parameter_stands_on_a_line_whole_without_secrets(params: Json, words: str) -> None:
-    assert parameters.describe(params) == words
+    assert describe_parameters(params) == words
 
 
 def test_no_more_is_said_than_anybody_could_be_shown() -> None:
     params = {f"p{number}": "x" * 60_000 for number in range(100)}
-    assert len(parameters.describe(params)) < 4 * MAX_MESSAGE
+    assert len(describe_parameters(params)) < 4 * MAX_MESSAGE

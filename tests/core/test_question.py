@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from abp_bridge.core.answer import read_value, validate_answer
 from abp_bridge.core.question import (
     MAX_TIME,
     Choice,
@@ -15,9 +16,7 @@ from abp_bridge.core.question import (
     FieldType,
     Kind,
     Question,
-    read,
     read_introduced,
-    validate_answer,
 )
 
 Json = Any
@@ -195,7 +194,7 @@ def test_a_label_that_two_options_share_names_neither() -> None:
         {"enum": ["a", "b"]},
         choices=(Choice("a", "a", "Same"), Choice("b", "b", "Same")),
     )
-    assert read(field, "Same") == "Same"
+    assert read_value(field, "Same") == "Same"
     assert validate_answer(asked(field), {"it": "Same"})[1] == [
         'it must be one of "a", "b", not "Same"'
     ]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
-from abp_bridge.core.surface import Surface
-from abp_bridge.core.ways import (
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.matrix import find_ways
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Question
+from abp_bridge.core.surface import (
     BESIDE,
     MAX_LISTED,
     WAYS,
+    Surface,
     UnaskedQuestion,
     describe_unasked,
-    find_ways,
 )
 
 

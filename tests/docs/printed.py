@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from abp_bridge.cli.main import COMMANDS
-from abp_bridge.core.ways import BESIDE, WAYS
+from abp_bridge.core.surface import BESIDE, WAYS
 from abp_bridge.session import result_store
 from abp_bridge.session.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD
 from abp_bridge.session.profiles import PROFILES

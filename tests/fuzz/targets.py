@@ -9,19 +9,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from abp_bridge.core import json_text
 from abp_bridge.core.agent_turn import AgentError
-from abp_bridge.core.json_value import JsonObject, as_list, as_object
+from abp_bridge.core.answer import Answer, validate_answer
+from abp_bridge.core.event import Notice, describe_notice
+from abp_bridge.core.json_value import JsonObject, as_list, as_object, parse_json
 from abp_bridge.core.menu import Menu
-from abp_bridge.core.notice import Notice, describe
-from abp_bridge.core.question import (
-    Answer,
-    AnsweredBy,
-    FieldType,
-    Outcome,
-    Question,
-    validate_answer,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import FieldType, Question
 from abp_bridge.errors import LocalProtocolError, RemoteProtocolError
 from abp_bridge.protocols import abp, opencode
 from abp_bridge.protocols.abp.agent import decode_agent, decode_call
@@ -118,7 +112,7 @@ def of_object(decode: Callable[[JsonObject], object]) -> Callable[[Json], object
 def changes(raw: Json) -> None:
     listed = as_list(raw)
     for member in server.KEYS:
-        describe(server.decode_change(member, listed, listed[1:]))
+        describe_notice(server.decode_change(member, listed, listed[1:]))
 
 
 def eras(message: JsonObject) -> None:
@@ -143,7 +137,7 @@ def turn(update: JsonObject) -> None:
     for kind in (update.get("sessionUpdate"), *agent.UPDATES):
         for told in played.add({**update, "sessionUpdate": kind}):
             if isinstance(told, Notice):
-                describe(told)
+                describe_notice(told)
     encode_result(played.result(update))
     encode_result(played.fail(0, "x", update))
     agent.decode_commands(agent.list_commands(update))
@@ -184,7 +178,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     offer,
     result,
     abp.decode_app_info,
-    lambda raw: describe(abp.decode_notice(raw)),
+    lambda raw: describe_notice(abp.decode_notice(raw)),
     abp.decode_progress,
     abp.decode_changes,
     lambda raw: from_envelope(raw) if is_envelope(raw) else None,
@@ -203,7 +197,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     server.decode_contents,
     server.decode_prompt,
     lambda raw: server.decode_error(0, str(raw), raw),
-    lambda raw: describe(server.decode_notice(str(raw), as_object(raw))),
+    lambda raw: describe_notice(server.decode_notice(str(raw), as_object(raw))),
     changes,
     sampling.decode_whole,
     lambda raw: model_request.decode_request(sampling.decode_sampling(raw, id="q", origin="o")),
@@ -228,7 +222,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
 
 def codecs(data: bytes) -> None:
     try:
-        raw = json_text.parse(data)
+        raw = parse_json(data)
     except ValueError:
         return
     message = raw if isinstance(raw, dict) else {}
@@ -285,6 +279,6 @@ def wire(data: bytes) -> None:
     for start in range(0, len(data), cut):
         for event in peer.receive(data[start : start + cut]):
             if isinstance(event, Request):
-                json_text.parse(peer.respond(event.id, event.params) or b"{}")
+                parse_json(peer.respond(event.id, event.params) or b"{}")
             elif isinstance(event, InvalidMessage) and event.reply:
-                json_text.parse(event.reply)
+                parse_json(event.reply)

@@ -26,9 +26,11 @@ from abp_bridge.core.agent_turn import (
     ModelSettings,
     Usage,
 )
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.model_budget import Budget
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface

@@ -12,16 +12,9 @@ import pytest
 from hypothesis import assume, given
 from support.question_strategies import Asked, fields, names
 
-from abp_bridge.core.question import (
-    Answer,
-    AnsweredBy,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Question,
-    validate_answer,
-)
+from abp_bridge.core.answer import Answer, validate_answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import AgentAnswer, decode_response, encode_request

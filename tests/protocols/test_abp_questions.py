@@ -10,18 +10,10 @@ from typing import Any
 
 import pytest
 
+from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.json_value import as_object
-from abp_bridge.core.question import (
-    MISSING,
-    Answer,
-    AnsweredBy,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Question,
-    validate_answer,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import (
     decode_question,

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
-from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Kind, Outcome
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import MISSING, Kind
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.acp import agent, permission
 
@@ -146,7 +148,7 @@ def test_a_tool_call_is_an_operation_from_its_start_to_its_end() -> None:
         call(update="tool_call_update", status="failed"),
     )
     started, first, second, ended, last = told
-    assert describe(started) == "started Read x"
+    assert describe_notice(started) == "started Read x"
     assert started.data == {
         "operationId": "t",
         "capability": "Read x",
@@ -199,7 +201,7 @@ def test_what_is_told_is_told_as_what_it_is_and_what_is_unknown_by_its_name(
     update: Json, says: str
 ) -> None:
     [told] = play(update)
-    assert describe(told) == says
+    assert describe_notice(told) == says
 
 
 def test_between_turns_nothing_that_is_said_is_lost() -> None:

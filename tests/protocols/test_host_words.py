@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.question import AnsweredBy
+from abp_bridge.core.outcome import AnsweredBy
 from abp_bridge.protocols.host_words import (
     MAX_HOST_WORDS,
     encode_account,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
-from abp_bridge.core.notice import Notice, NoticeKind, Progress
-from abp_bridge.core.ways import UnaskedQuestion
+from abp_bridge.core.event import Notice, NoticeKind, Progress
+from abp_bridge.core.surface import UnaskedQuestion
 from abp_bridge.protocols.mcp.results import (
     encode_log,
     encode_progress,

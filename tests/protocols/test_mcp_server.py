@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.notice import Notice, NoticeKind
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome
+from abp_bridge.core.event import Notice, NoticeKind
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp import elicitation, sampling, server
 from abp_bridge.protocols.mcp.results import encode_log

@@ -10,19 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.answer import Answer, validate_answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import (
     IRREVERSIBLE,
     MISSING,
     PRESUMED,
-    Answer,
-    AnsweredBy,
     Choice,
     Field,
     FieldType,
     Kind,
-    Outcome,
     Question,
-    validate_answer,
 )
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import Action, decode_reply, encode_form

@@ -15,8 +15,8 @@ from mcp_types import methods
 from support.json_strategies import broken_schemas, json_values
 
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
-from abp_bridge.core.near_names import nearest_first
 from abp_bridge.core.schema import MAX_CHECKS, MAX_LEVELS, is_undecided
+from abp_bridge.core.words import nearest_first
 from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.protocols.mcp.structured import (
     MEMBER,

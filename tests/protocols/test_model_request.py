@@ -16,7 +16,9 @@ from abp_bridge.core.agent_turn import (
     ModelSettings,
     Usage,
 )
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.mcp.elicitation import encode_sampling

@@ -11,17 +11,12 @@ from typing import Any
 import pytest
 from support.pair_answers import MEANT
 
+from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.matrix import MATRIX, Cell, Support, SurfaceVariant, candidate_attempts, narrow
-from abp_bridge.core.menu import Menu, MenuResult, yes_or_no
-from abp_bridge.core.question import (
-    Answer,
-    AnsweredBy,
-    FieldType,
-    Kind,
-    Outcome,
-    Question,
-    validate_answer,
-)
+from abp_bridge.core.menu import Menu, MenuResult
+from abp_bridge.core.options import yes_or_no
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import FieldType, Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request

@@ -24,10 +24,12 @@ from support.question_strategies import requests
 
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.agent_turn import AgentError
+from abp_bridge.core.answer import Answer, validate_answer
+from abp_bridge.core.event import Notice, describe_notice, next_progress
 from abp_bridge.core.json_value import as_list, as_object
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.notice import Notice, describe, next_progress
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
@@ -142,7 +144,7 @@ def _play_turn(raw: Json) -> object:
     for kind in (as_object(raw).get("sessionUpdate"), *agent.UPDATES):
         for told in turn.add({**as_object(raw), "sessionUpdate": kind}):
             if isinstance(told, Notice):
-                describe(told)
+                describe_notice(told)
     return encode_result(turn.result(as_object(raw)))
 
 
@@ -159,7 +161,7 @@ def _play_model(raw: Json) -> object:
 
 DECODERS: dict[str, Callable[[Json], object]] = {
     "decode_question": lambda raw: abp.decode_question(raw, id="q", origin="o"),
-    "decode_notice": lambda raw: describe(abp.decode_notice(raw)),
+    "decode_notice": lambda raw: describe_notice(abp.decode_notice(raw)),
     "decode_changes": abp.decode_changes,
     "decode_progress": lambda raw: [
         next_progress(progress, progress)
@@ -184,7 +186,7 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "a server's contents": lambda raw: encode_result(server.decode_contents(raw)),
     "a server's prompt": lambda raw: encode_result(server.decode_prompt(raw)),
     "a server's error": lambda raw: server.decode_error(0, "x", raw),
-    "a server's notice": lambda raw: describe(server.decode_notice("x", as_object(raw))),
+    "a server's notice": lambda raw: describe_notice(server.decode_notice("x", as_object(raw))),
     "a server's list": lambda raw: server.decode_change("tools", as_list(raw), as_list(raw)),
     "an agent": lambda raw: [
         agent.decode_info(as_object(raw)),

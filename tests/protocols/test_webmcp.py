@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.question import MISSING, Answer, AnsweredBy, FieldType, Kind, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import MISSING, FieldType, Kind
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import MAX_FIELDS
 from abp_bridge.protocols.webmcp import form as forms

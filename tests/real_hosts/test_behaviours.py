@@ -26,7 +26,7 @@ from support.puppets import scripted
 from support.visitor import type_on_the_page
 
 from abp_bridge import VERSION
-from abp_bridge.core.ways import WAYS
+from abp_bridge.core.surface import WAYS
 from abp_bridge.session.profiles import profile
 
 from . import results, rows, rows_more, rows_terminals

@@ -27,8 +27,9 @@ from support.harness import (
 from support.peer import PATIENCE
 from support.puppets import App, puppets, scripted
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.session.approval import make_question, needs_approval, refusal
 from abp_bridge.surfaces.terminal import rendering
 

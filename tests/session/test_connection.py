@@ -9,8 +9,10 @@ import anyio
 import pytest
 from support.harness import PATIENCE
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.session.call import Call
 from abp_bridge.session.connection import AppConnection
 from abp_bridge.session.result_store import KeptResult

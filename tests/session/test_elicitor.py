@@ -13,16 +13,8 @@ from support.harness import PATIENCE
 from abp_bridge.core.event import InputResolvedEvent, Observer, SessionEvent, no_observer
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import (
-    MAX_TIME,
-    MISSING,
-    AnsweredBy,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Question,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import MAX_TIME, MISSING, Field, FieldType, Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.elicitor import Elicitor

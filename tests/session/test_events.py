@@ -20,7 +20,8 @@ from abp_bridge.core.event import (
     SessionEvent,
     StepEvent,
 )
-from abp_bridge.core.question import AnsweredBy, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.acp.v1 import encode_cancel

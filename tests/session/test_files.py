@@ -20,7 +20,8 @@ from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, accept, hosted, 
 
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session import files

@@ -24,7 +24,8 @@ from abp_bridge.core.event import (
     SessionEvent,
 )
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.session.bridge import Bridge
 from abp_bridge.session.surface import PageLink, SurfaceResponse

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.matrix import Attempt, SurfaceVariant, narrow
-from abp_bridge.core.question import (
-    Answer,
-    AnsweredBy,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Permission,
-    Question,
-)
-from abp_bridge.core.surface import Surface
-from abp_bridge.core.ways import Advice, Way
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
+from abp_bridge.core.surface import Advice, Surface, Way
 from abp_bridge.session.routing import Routing
 from abp_bridge.session.surface import HostUnattendedError, SurfaceUnsupportedError
 

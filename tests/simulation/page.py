@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.session.surface import (
     Ending,
     PageQuestion,

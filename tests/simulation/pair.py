@@ -14,8 +14,9 @@ from typing import Any
 import anyio
 
 from abp_bridge.cli.serve import Hosts
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.event import AttemptEvent, InputRequestEvent, InputResolvedEvent
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import Question
 from abp_bridge.session.bridge import Bridge
 from abp_bridge.settings import read_settings
 

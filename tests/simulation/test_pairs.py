@@ -21,7 +21,8 @@ from support.pair_answers import CONTENT, MEANT
 from support.paths import TESTS
 
 from abp_bridge.core.matrix import Cell
-from abp_bridge.core.question import AnsweredBy, Kind, Question
+from abp_bridge.core.outcome import AnsweredBy
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, WEBMCP, find_pair
 

@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from abp_bridge.core.evidence import Verdict
-from abp_bridge.core.question import AnsweredBy, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.protocols.acp import chat

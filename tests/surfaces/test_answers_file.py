@@ -16,7 +16,7 @@ from support.acp_harness import client
 from support.harness import MODERN, PATIENCE, accept, environment, hosted
 from support.paths import DOCS
 
-from abp_bridge.core.question import Outcome
+from abp_bridge.core.outcome import Outcome
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.answers_file import AnswersFile, decode_entries

@@ -37,8 +37,10 @@ from support.programs import Desktop
 from support.visitor import Browser
 
 from abp_bridge.cli import inbox as cli_inbox
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.rpc.private_files import PlaceError, private_folder
 from abp_bridge.session.person_time import person_time
 from abp_bridge.surfaces.inbox import (

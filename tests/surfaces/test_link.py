@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from abp_bridge.core.question import Kind, Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.hosts.abp.session import AbpSession
 from abp_bridge.protocols.abp.agent import decode_agent
 from abp_bridge.rpc.connection import Reply

@@ -31,7 +31,8 @@ from support.visitor import Browser as Visitor
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.approval import make_question

@@ -24,7 +24,9 @@ from support.http_server import Reply, Request, serving
 from support.paths import ROOT
 from support.programs import Programs
 
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.surface import PageLink, SurfaceResponse

@@ -38,7 +38,8 @@ from support.visitor import Browser as Visitor
 
 from abp_bridge.core.event import AttemptEvent, InputRequestEvent
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.extras import install_command
 from abp_bridge.protocols.abp import decode_question

@@ -16,17 +16,10 @@ from support.harness import run
 from support.mcp_proxy import FORM, proxied
 from support.paths import PYTHON
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.event import InputResolvedEvent
-from abp_bridge.core.question import (
-    Answer,
-    AnsweredBy,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Permission,
-    Question,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 from abp_bridge.trace.audit import AuditLog
 
 Json = Any

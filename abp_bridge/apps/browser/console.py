@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 import anyio
 
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.event import Notice, NoticeKind, describe_notice
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -22,8 +24,7 @@ from abp_bridge.core.json_value import (
     leaves,
     member_names,
 )
-from abp_bridge.core.notice import Notice, NoticeKind, describe
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import Question
 from abp_bridge.core.redact.texts import PIECE, SECRET, KnownTexts
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import parts
@@ -109,7 +110,7 @@ class Console:
 
     def _report(self, data: JsonObject) -> None:
         notice = Notice(NoticeKind.CONSOLE, NAME, data)
-        self._last.append(describe(notice))
+        self._last.append(describe_notice(notice))
         logger.info("a page's console has one more line")  # its words may hold an answer
         self._tell(notice)
 

@@ -22,8 +22,8 @@ from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page_files import PageFiles
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.elicitation import handle_elicitation
+from abp_bridge.core.event import NoticeKind
 from abp_bridge.core.json_value import JsonObject, as_object
-from abp_bridge.core.notice import NoticeKind
 from abp_bridge.core.sanitize import message
 from abp_bridge.session.app import AppListener
 

@@ -19,9 +19,8 @@ from abp_bridge.apps.browser.chromium import run_profile
 from abp_bridge.apps.browser.manifest import Manifest, NoManifestError
 from abp_bridge.apps.browser.page import AppPage, Tab
 from abp_bridge.apps.browser.tabs import browser_errors
-from abp_bridge.core import json_text
 from abp_bridge.core.capability import AppInfo
-from abp_bridge.core.json_value import as_object, as_text
+from abp_bridge.core.json_value import as_object, as_text, parse_json
 from abp_bridge.core.sanitize import label
 from abp_bridge.session.app import AppError, QuestionListener
 from abp_bridge.settings import Settings
@@ -92,7 +91,7 @@ class _ExtensionTabs:
 def _find_id(folder: Path) -> str:
     """The id that Chromium gives it: by the key in its manifest, else by its folder."""
     try:
-        manifest = as_object(json_text.parse((folder / "manifest.json").read_bytes()))
+        manifest = as_object(parse_json((folder / "manifest.json").read_bytes()))
         key = as_text(manifest.get("key"))
         known = base64.b64decode(key, validate=True) if key else os.fsencode(folder)
     except (OSError, ValueError, binascii.Error) as problem:

@@ -10,7 +10,7 @@ import base64
 import struct
 
 from abp_bridge.apps.browser.fetch import Guard, get
-from abp_bridge.core.magic import sniff
+from abp_bridge.core.file import sniff
 from abp_bridge.session.app import AppError
 
 MAX_ICON_BYTES = 65_536  # bytes; ABP has 192 x 192 pixels

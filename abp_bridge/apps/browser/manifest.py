@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 
 from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get, join
-from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability, CapabilityList
-from abp_bridge.core.charset import find_codec
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, parse_json
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import find_codec
 from abp_bridge.protocols import abp
 from abp_bridge.session.app import Absence, AppError
 
@@ -157,7 +156,7 @@ class _Head(HTMLParser):
 def _read(url: str, address: str, content: bytes) -> Manifest:
     """Raises ValueError with what is wrong with it."""
     try:
-        manifest = json_text.parse(content)
+        manifest = parse_json(content)
     except ValueError as problem:
         raise ValueError(f"is not valid JSON: {label(problem)}") from None
     if not isinstance(manifest, Mapping):

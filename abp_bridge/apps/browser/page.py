@@ -39,9 +39,15 @@ from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, site, split
 from abp_bridge.apps.browser.page_files import PageFiles
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
-from abp_bridge.core import json_text
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.notice import Notice, NoticeKind
+from abp_bridge.core.event import Notice, NoticeKind
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    parse_json,
+)
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
@@ -485,7 +491,7 @@ class AppPage:
         try:
             if not isinstance(text, str) or len(text) > MAX_MESSAGE:
                 raise ValueError("it is no text, or too long")
-            said = json_text.parse(text)
+            said = parse_json(text)
         except ValueError as problem:
             return _failure("INVALID_PARAMS", f"The request cannot be read: {problem}")
         if kind == "ask":
@@ -638,7 +644,7 @@ def _is_own_report(kind: JsonValue, text: JsonValue) -> bool:
     if kind != "tell" or not isinstance(text, str) or len(text) > MAX_MESSAGE:
         return False
     try:
-        said = as_list(json_text.parse(text))
+        said = as_list(parse_json(text))
     except ValueError:
         return False
     return bool(said) and all(isinstance(each, list) and each[:1] == ["console"] for each in said)
@@ -651,7 +657,7 @@ async def _close(page: Page) -> None:
 
 def _read(text: str) -> ScriptResult:
     try:
-        said = as_object(json_text.parse(text))
+        said = as_object(parse_json(text))
     except ValueError as problem:
         return _thrown(f"the page's answer cannot be read: {problem}")
     if not ("value" in said or "thrown" in said):

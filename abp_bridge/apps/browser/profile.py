@@ -14,8 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from abp_bridge.core import json_text
-from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.json_value import JsonObject, as_object, parse_json
 from abp_bridge.rpc.file_lock import lock
 from abp_bridge.rpc.private_files import PlaceError, private_folder, write_private
 from abp_bridge.session.app import AppError
@@ -153,7 +152,7 @@ def _keep_sessions(folder: Path) -> None:
 
 def _read_preferences(folder: Path) -> JsonObject:
     with contextlib.suppress(FileNotFoundError, ValueError):
-        return as_object(json_text.parse(_preferences(folder).read_bytes()))
+        return as_object(parse_json(_preferences(folder).read_bytes()))
     return {}
 
 

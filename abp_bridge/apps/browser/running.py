@@ -21,17 +21,9 @@ from abp_bridge.apps.browser.chromium import BrowserError, attach_chromium
 from abp_bridge.apps.browser.fetch import Guard, get, site
 from abp_bridge.apps.browser.page import Tab
 from abp_bridge.apps.browser.tabs import CLOSE_LIMIT, browser_errors
-from abp_bridge.core import json_text
-from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text
-from abp_bridge.core.question import (
-    AnsweredBy,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Permission,
-    Question,
-)
+from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, parse_json
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 from abp_bridge.core.sanitize import escape, label
 from abp_bridge.session.app import AppError, QuestionListener
 from abp_bridge.settings import Settings
@@ -162,7 +154,7 @@ async def _read(url: str, path: str) -> JsonValue:
                     content += data
                     if len(content) > MAX_LIST:
                         raise ValueError(f"its list has more than {MAX_LIST} bytes")
-        return json_text.parse(content)
+        return parse_json(content)
     except (AppError, ValueError) as problem:
         raise BrowserError(
             f"No running browser answers at {url} ({label(problem, 200)}). Start one with"

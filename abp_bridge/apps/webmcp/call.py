@@ -23,10 +23,12 @@ from abp_bridge.apps.webmcp.tool_session import (
     PageSilentError,
     ToolSession,
 )
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult, failed
+from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves
-from abp_bridge.core.notice import Progress
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.redact.texts import SECRET
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import RemoteProtocolError

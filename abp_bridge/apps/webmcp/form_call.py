@@ -25,7 +25,8 @@ from abp_bridge.apps.webmcp.tool_session import (
 )
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.question import Kind, Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from abp_bridge.apps.webmcp.page_form import WORLD
 from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
-from abp_bridge.core import json_text
-from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text, parse_json
 from abp_bridge.protocols.webmcp.hand import describe_frames
 
 SCRIPT = Path(__file__).with_name("obstacles.js")
@@ -51,7 +50,7 @@ class Obstacles:
             }
             frame = self._frame
             answer = await self._session.send("Runtime.callFunctionOn", given, frame=frame)
-            said = json_text.parse(as_text(answer["result"].get("value")))
+            said = parse_json(as_text(answer["result"].get("value")))
         except (CallRefusedError, ValueError):
             return ""
         found = list(map(as_object, as_list(said)))

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
-from abp_bridge.core import json_text
-from abp_bridge.core.json_value import JsonValue
+from abp_bridge.core.json_value import JsonValue, parse_json
 from abp_bridge.protocols.webmcp.form import Form, decode_page_form
 from abp_bridge.protocols.webmcp.secrets import mark_secrets
 from abp_bridge.protocols.webmcp.tools import Tool
@@ -105,7 +104,7 @@ class PageForm:
         if not isinstance(text, str) or len(text) > MAX_TEXT:
             raise CallRefusedError("the form cannot be read: it is too large")
         try:
-            form = mark_secrets(decode_page_form(json_text.parse(text)), self._session.hide)
+            form = mark_secrets(decode_page_form(parse_json(text)), self._session.hide)
         except ValueError as problem:
             raise CallRefusedError(f"the form cannot be read: {problem}") from None
         self.text = text

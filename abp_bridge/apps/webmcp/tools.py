@@ -17,8 +17,8 @@ from abp_bridge.apps.webmcp.page_form import PageForm
 from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
 from abp_bridge.apps.webmcp.written import WrittenTools
 from abp_bridge.core.capability import CallResult, Capability, CapabilityList, failed
+from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.webmcp.form import withheld_controls
 from abp_bridge.protocols.webmcp.results import unsent_result

@@ -14,8 +14,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.page import AppPage
-from abp_bridge.core import json_text
-from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.json_value import JsonObject, as_object, parse_json
 
 SCRIPT = Path(__file__).with_name("written.js")
 READ_LIMIT = 2.0  # seconds
@@ -54,6 +53,6 @@ def _decode(text: object) -> JsonObject:
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         return {"why": f"it is no text of at most {MAX_TEXT} characters"}
     try:
-        return as_object(json_text.parse(text))
+        return as_object(parse_json(text))
     except ValueError:
         return {"why": "it is no JSON"}

@@ -14,14 +14,21 @@ from anyio.abc import TaskGroup
 
 from abp_bridge.cli.compose import make_providers, terminal
 from abp_bridge.cli.event_log import log_event
-from abp_bridge.core.event import Observer, SessionEvent, no_observer
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.event import (
+    Notice,
+    Observer,
+    Progress,
+    SessionEvent,
+    describe_notice,
+    no_observer,
+)
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.notice import Notice, Progress, describe
-from abp_bridge.core.question import Answer, Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.surface import Surface
-from abp_bridge.core.ways import WAYS, Advice, Options, Way
+from abp_bridge.core.surface import WAYS, Advice, Options, Surface, Way
 from abp_bridge.log import print_message
 from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.files import FileAccess
@@ -146,7 +153,7 @@ class Person:
 
     def on_notice(self, notice: Notice) -> None:
         """Show it, in a line."""
-        self._say(describe(notice))
+        self._say(describe_notice(notice))
 
     def on_progress(self, progress: Progress) -> None:
         """Show it, in a line."""

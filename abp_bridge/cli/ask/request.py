@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from abp_bridge.core import json_text
-from abp_bridge.core.near_names import MISSPELT, nearest
+from abp_bridge.core.json_value import parse_json
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import MISSPELT, nearest
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.abp.members import find_misspelt, known_members
 
@@ -136,7 +136,7 @@ def _meant(what: str) -> str:
 
 def _parsed(data: str | bytes, what: str) -> dict[str, Any]:
     try:
-        parsed = json_text.parse(data)
+        parsed = parse_json(data)
     except ValueError as problem:
         raise UsageError(f"{what}: not JSON: {label(problem)}") from None
     if not isinstance(parsed, dict):

@@ -31,7 +31,9 @@ from abp_bridge.cli.runtime import (
     load_settings,
     run_until_signal,
 )
-from abp_bridge.core.question import Answer, FieldType, Outcome, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import FieldType, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question, encode_answer
 from abp_bridge.settings import Settings

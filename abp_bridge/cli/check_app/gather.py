@@ -13,10 +13,11 @@ from abp_bridge.apps.targets import make_app
 from abp_bridge.cli.check_app.rules import ABP, Asked, Facts, Kind, Step
 from abp_bridge.cli.parameters import read_call
 from abp_bridge.cli.terminal_host.script import Script
-from abp_bridge.core import json_text
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
-from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question, validate_answer
+from abp_bridge.core.answer import Answer, validate_answer
+from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, parse_json
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.abp.agent import encode_result
@@ -179,7 +180,7 @@ class FactCollector:
 
 def _message(line: bytes | None) -> JsonObject:
     try:
-        return as_object(json_text.parse(line or b"{}"))
+        return as_object(parse_json(line or b"{}"))
     except ValueError:
         return {}
 
@@ -224,7 +225,7 @@ class ScriptedListener:
     def on_notice(self, notice: Notice) -> None:
         """Keep the errors of the page's console (`AppListener.on_notice`)."""
         if notice.kind is NoticeKind.CONSOLE and notice.failed:
-            self._facts.console.append(describe(notice))
+            self._facts.console.append(describe_notice(notice))
 
     def on_progress(self, progress: Progress) -> None:
         """Nobody is told (`AppListener.on_progress`)."""

@@ -18,10 +18,10 @@ from abp_bridge.cli.output import print_json, print_text
 from abp_bridge.cli.parameters import CapabilityError, ParameterError
 from abp_bridge.cli.runtime import complain, load_settings, run_until_signal
 from abp_bridge.cli.terminal_host.script import Script
-from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import Json, JsonObject, as_count, as_object, as_text
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import count_of
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings, variables_of_others
 from abp_bridge.settings.targets import find_target_problem

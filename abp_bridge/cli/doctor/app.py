@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abp_bridge.cli.check_app.gather import gather
 from abp_bridge.cli.check_app.rules import Status, check_all
-from abp_bridge.core.counted import count_of
 from abp_bridge.core.redact.command import show_target
+from abp_bridge.core.words import count_of
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import SettingsError, read_settings
 from abp_bridge.setup.doctor.finding import Finding, Section, Verdict

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.cli.ask.person import OF_HOSTS, Person, choose_surfaces
 from abp_bridge.core.json_value import JsonObject, as_number, as_object, as_text
-from abp_bridge.core.question import AnsweredBy, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.settings import read_settings

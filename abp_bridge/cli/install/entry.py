@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from abp_bridge.cli.install.place import Place
 from abp_bridge.cli.install.proposal import Proposal
 from abp_bridge.core.json_value import JsonValue, as_object
-from abp_bridge.core.near_names import SIMILAR, nearest
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import SIMILAR, nearest
 from abp_bridge.settings import TABLE
 from abp_bridge.settings.table import Setting
 from abp_bridge.settings.targets import BUILT_IN, is_extension

@@ -35,18 +35,11 @@ from abp_bridge.cli.terminal_host.view import (
     TextView,
     View,
 )
+from abp_bridge.core.answer import validate_answer
+from abp_bridge.core.event import describe_notice
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.notice import describe
-from abp_bridge.core.question import (
-    AnsweredBy,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Question,
-    read_introduced,
-    validate_answer,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Question, read_introduced
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
 from abp_bridge.protocols.schema_fields import decode_field
@@ -548,7 +541,7 @@ class TerminalHost:
 
         data = params.data if isinstance(params.data, Mapping) else {"event": "log"}
         notice = decode_notice({"event": data.get("event"), "data": data.get("data")})
-        words, origin = label(describe(notice), 1_000), label(params.logger or "the bridge")
+        words, origin = label(describe_notice(notice), 1_000), label(params.logger or "the bridge")
         self.view.on_log(params.level, origin, words, dict(notice.data))
 
     async def _on_message(self, message: object) -> None:

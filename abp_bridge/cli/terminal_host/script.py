@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from abp_bridge.core.counted import count_of, plural
-from abp_bridge.core.question import AnsweredBy, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import count_of, plural
 from abp_bridge.session.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.answers_file import AnswersFile, Entry
 

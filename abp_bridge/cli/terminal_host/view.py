@@ -16,11 +16,19 @@ from typing import Any
 
 from abp_bridge.cli.output import shown_json
 from abp_bridge.cli.parameters import titled_values
-from abp_bridge.core import json_text
-from abp_bridge.core.counted import count_of
-from abp_bridge.core.json_value import Json, JsonObject, as_list, as_object, as_text, to_text
-from abp_bridge.core.question import MISSING, Field, Outcome, Question
+from abp_bridge.core.json_value import (
+    Json,
+    JsonObject,
+    as_list,
+    as_object,
+    as_text,
+    parse_json,
+    to_text,
+)
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import MISSING, Field, Question
 from abp_bridge.core.sanitize import label, message
+from abp_bridge.core.words import count_of
 from abp_bridge.surfaces.terminal.rendering import (
     Style,
     answer_line,
@@ -396,7 +404,7 @@ def parameter_lines(schema: JsonObject, asked: Sequence[str] = ()) -> Iterator[s
 
 def _parse(text: str) -> Json:
     try:
-        return json_text.parse(text)
+        return parse_json(text)
     except ValueError:
         return text
 

@@ -36,16 +36,10 @@ from abp_bridge.cli.terminal_host.host import (
 )
 from abp_bridge.cli.terminal_host.script import Script
 from abp_bridge.cli.terminal_host.view import PERSON, Offer
+from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
-from abp_bridge.core.question import (
-    Choice,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Question,
-    validate_answer,
-)
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.redact.command import UNSHOWN, target_word
 from abp_bridge.core.sanitize import message
 from abp_bridge.core.surface import HOST, Surface

@@ -11,14 +11,13 @@ import anyio
 
 from abp_bridge import VERSION
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.event import Notice, NoticeKind, Observer, Progress, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.notice import Notice, NoticeKind, Progress
-from abp_bridge.core.question import Kind, Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.surface import Surface
-from abp_bridge.core.ways import WAYS, describe_unasked
+from abp_bridge.core.surface import WAYS, Surface, describe_unasked
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import PREFIX, PROGRESS, agent
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request

@@ -11,8 +11,10 @@ from dataclasses import replace
 
 import anyio
 
+from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.core.question import Field, Outcome, Question, validate_answer
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Field, Question
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.protocols.acp.chat import ChatReply, Meaning, encode_question, find_ambiguity
 from abp_bridge.rpc.arrival import now

@@ -14,10 +14,10 @@ from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
-from abp_bridge.core.question import AnsweredBy, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.surface import Surface
-from abp_bridge.core.ways import Advice
+from abp_bridge.core.surface import Advice, Surface
 from abp_bridge.hosts.acp.chat import Chat
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.hosts.elicited import decode_elicited, find_machine, make_page_id

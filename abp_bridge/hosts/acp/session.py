@@ -11,16 +11,13 @@ from itertools import chain, count
 
 import anyio
 
-from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_texts
+from abp_bridge.core.event import Notice, NoticeKind, Observer, Progress, next_progress, no_observer
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_texts, parse_json
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import MESSAGE_LIMIT, label
-from abp_bridge.core.surface import Surface
-from abp_bridge.core.ways import Advice
+from abp_bridge.core.surface import Advice, Surface
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.protocols.acp import chat
 from abp_bridge.protocols.acp import v1 as acp
@@ -453,7 +450,7 @@ def _parameters(capability: Capability, text: str) -> JsonObject:
     if not text.startswith("{") and len(texts) == 1:
         return {texts[0]: text}
     try:
-        params = json_text.parse(text)
+        params = parse_json(text)
     except ValueError:
         params = None
     if not isinstance(params, dict):

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import anyio
 
-from abp_bridge.core.question import Outcome
+from abp_bridge.core.outcome import Outcome
 from abp_bridge.rpc.protocol import Id
 from abp_bridge.session.surface import HostDisconnectedError, SurfaceUnsupportedError
 

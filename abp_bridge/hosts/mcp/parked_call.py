@@ -23,7 +23,7 @@ from abp_bridge.rpc.connection import Reply
 from abp_bridge.session.surface import RouteChangedError
 
 if TYPE_CHECKING:
-    from abp_bridge.core.notice import Progress
+    from abp_bridge.core.event import Progress
     from abp_bridge.hosts.mcp.tool_request import ToolRequest
 
 # How a call ended, as the result of this request; raises RpcError for an error.

@@ -11,11 +11,11 @@ import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from abp_bridge.core.event import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.json_value import JsonObject, as_object
-from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
+from abp_bridge.core.matrix import find_ways
 from abp_bridge.core.question import Question
-from abp_bridge.core.surface import Surface
-from abp_bridge.core.ways import WAYS, Advice, find_ways
+from abp_bridge.core.surface import WAYS, Advice, Surface
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout

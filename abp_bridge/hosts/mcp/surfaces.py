@@ -16,10 +16,10 @@ import anyio
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import Revealed, label
-from abp_bridge.core.surface import Surface
-from abp_bridge.core.ways import WAYS, Advice
+from abp_bridge.core.surface import WAYS, Advice, Surface
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.hosts.elicited import decode_elicited, make_page_id
 from abp_bridge.hosts.mcp.connection import McpConnection

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import anyio
 import anyio.lowlevel
 
+from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
-from abp_bridge.core.ways import describe_unasked
+from abp_bridge.core.surface import describe_unasked
 from abp_bridge.hosts.mcp.parked_call import ParkableCall, ParkedCall, Pending
 from abp_bridge.hosts.mcp.request_state import (
     InvalidRequestStateError,

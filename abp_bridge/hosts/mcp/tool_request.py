@@ -14,7 +14,7 @@ from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
-    from abp_bridge.core.notice import Progress
+    from abp_bridge.core.event import Progress
     from abp_bridge.hosts.mcp.request_state import RequestState
     from abp_bridge.protocols.mcp.structured import Promise
     from abp_bridge.rpc.connection import OnSent

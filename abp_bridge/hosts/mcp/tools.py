@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from abp_bridge.core.capability import CallResult
+from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_text, as_texts
-from abp_bridge.core.near_names import nearest_first
-from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import nearest_first
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, encode_outcome
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, KINDS

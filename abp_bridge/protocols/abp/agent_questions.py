@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import (
     MISSING,
     SAYING_KINDS,
-    AnsweredBy,
     Field,
     FieldType,
     Kind,
-    Outcome,
     Question,
     message_of,
 )

@@ -16,8 +16,8 @@ from typing import cast
 from urllib.parse import quote, unquote
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.file import HEAD, sniff
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_object, as_text
-from abp_bridge.core.magic import HEAD, sniff
 
 UNKNOWN = "application/octet-stream"
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.-]+)*?)(;base64)?,", re.IGNORECASE)

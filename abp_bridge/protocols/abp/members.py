@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
-from abp_bridge.core.near_names import MISSPELT, nearest
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import MISSPELT, nearest
 
 _ANY = ("prompt", "message", "question", "title", "sensitive", "timeout", "operationId")
 _OWN = {

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.event import Notice, NoticeKind, Progress
 from abp_bridge.core.json_value import JsonValue, as_list, as_number, as_object, as_text
-from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.protocols.abp.envelope import payload_object
 
 PREFIX = "notifications/"

@@ -12,20 +12,11 @@ from dataclasses import replace
 from typing import NotRequired, TypedDict
 
 from abp_bridge.core import file, sanitize
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.normal_schema import normalize
-from abp_bridge.core.question import (
-    MISSING,
-    Answer,
-    AnsweredBy,
-    Field,
-    FieldType,
-    Kind,
-    Missing,
-    Outcome,
-    Question,
-    describe_refusal,
-)
+from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_refusal
+from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.schema import Schema
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp.calls import decode_seconds

@@ -21,8 +21,8 @@ from abp_bridge.core.capability import (
     Failure,
     failed,
 )
+from abp_bridge.core.event import Notice, NoticeKind, Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import MISSING, Missing
 from abp_bridge.protocols.abp import PREFIX, decode_capabilities
 from abp_bridge.protocols.mcp.server import decode_block, decode_error

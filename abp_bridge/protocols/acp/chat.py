@@ -13,17 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.field_limits import field_limits
 from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_texts, to_text
-from abp_bridge.core.question import (
-    MISSING,
-    Field,
-    FieldType,
-    Question,
-    is_default,
-    message_of,
-    quote,
-)
+from abp_bridge.core.options import field_limits, is_default
+from abp_bridge.core.question import MISSING, Field, FieldType, Question, message_of, quote
 from abp_bridge.core.sanitize import label, message
 
 NO_ANSWER = "no answer"  # in any case, alone in a prompt: some clients send no command of ours

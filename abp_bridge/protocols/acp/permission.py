@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.capability import describe_parameters
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, to_text
-from abp_bridge.core.parameters import describe
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.host_words import encode_account
 from abp_bridge.protocols.schema_fields import decode_field
@@ -86,7 +88,7 @@ def _describe_call(tool_call: JsonObject, title: str) -> list[str]:
     parts = [_show_content(as_object(each)) for each in as_list(tool_call.get("content"))]
     given = tool_call.get("rawInput")
     if given is not None:
-        parts.append(describe(given if isinstance(given, dict) else {"input": given}))
+        parts.append(describe_parameters(given if isinstance(given, dict) else {"input": given}))
     parts += [f"In {to_text(each.get('path'))}" for each in places]
     shown = (sanitize.reveal(each) for each in parts if each and each != title)
     return list(dict.fromkeys(shown))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import Capability, SavedFile
+from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -24,8 +25,8 @@ from abp_bridge.core.json_value import (
     as_text,
 )
 from abp_bridge.core.menu import Option, Step
-from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.schema import is_number
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp import elicitation as mcp
@@ -242,7 +243,7 @@ def encode_operation(card: str, notice: Notice) -> dict[str, JsonValue]:
     if notice.kind is NoticeKind.STARTED:
         title = sanitize.label(notice.data.get("capability", notice.operation))
         return {"sessionUpdate": "tool_call", **_tool_call(card, title, "in_progress")}
-    return encode_ended(card, [describe(notice)], [], failed=notice.failed)
+    return encode_ended(card, [describe_notice(notice)], [], failed=notice.failed)
 
 
 def encode_message(words: str) -> dict[str, JsonValue]:
@@ -255,7 +256,7 @@ def encode_notice(notice: Notice) -> dict[str, JsonValue]:
     return {
         "sessionUpdate": "notice",
         "severity": "error" if notice.failed else "info",
-        "title": sanitize.label(describe(notice)),
+        "title": sanitize.label(describe_notice(notice)),
     }
 
 

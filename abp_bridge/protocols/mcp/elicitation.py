@@ -16,6 +16,7 @@ from itertools import chain, repeat
 from urllib.parse import unquote
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.answer import read_boolean
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -25,7 +26,8 @@ from abp_bridge.core.json_value import (
     as_texts,
     to_text,
 )
-from abp_bridge.core.menu import yes_or_no
+from abp_bridge.core.options import yes_or_no
+from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -33,10 +35,8 @@ from abp_bridge.core.question import (
     FieldType,
     Kind,
     Missing,
-    Outcome,
     Question,
     message_of,
-    read_boolean,
 )
 from abp_bridge.core.schema import describe_limits, is_number, json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abp_bridge.core.capability import CallResult, Failure, SavedFile, describe_place
-from abp_bridge.core.charset import find_codec
+from abp_bridge.core.event import Notice, NoticeKind, Progress
 from abp_bridge.core.json_value import (
     Json,
     JsonObject,
@@ -19,8 +19,8 @@ from abp_bridge.core.json_value import (
     as_text,
     well_formed,
 )
-from abp_bridge.core.notice import Notice, NoticeKind, Progress
-from abp_bridge.core.ways import UnaskedQuestion, describe_unasked
+from abp_bridge.core.surface import UnaskedQuestion, describe_unasked
+from abp_bridge.core.words import find_codec
 from abp_bridge.protocols.mcp.structured import Promise, encode_note, encode_structured
 from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2025_03_26, V2025_06_18, V2026_07_28
 

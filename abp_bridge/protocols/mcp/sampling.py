@@ -8,8 +8,9 @@ what it answers goes back as it came.
 from __future__ import annotations
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, to_text
-from abp_bridge.core.question import Answer, Kind, Question
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.sampling_words import describe_messages
 

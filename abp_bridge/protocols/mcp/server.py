@@ -18,9 +18,15 @@ from abp_bridge.core.capability import (
     Failure,
     failed,
 )
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.notice import Notice, NoticeKind
+from abp_bridge.core.event import Notice, NoticeKind
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    parse_json,
+)
 from abp_bridge.core.schema import json_equal
 from abp_bridge.protocols.abp import PREFIX, decode_capabilities
 from abp_bridge.protocols.mcp.modern import SUBSCRIPTION as STREAM
@@ -225,7 +231,7 @@ _PLAIN = {"type", "text"}  # the members of a text that is nothing else
 def _says(text: JsonValue, value: JsonValue) -> bool:
     """Whether `text` is `value` as JSON: what servers send for hosts that know no other."""
     try:
-        return isinstance(text, str) and json_equal(parse(text), value)
+        return isinstance(text, str) and json_equal(parse_json(text), value)
     except ValueError:
         return False
 

@@ -13,21 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
 from abp_bridge.core.normal_schema import normalize
-from abp_bridge.core.question import (
-    IRREVERSIBLE,
-    MISSING,
-    Answer,
-    AnsweredBy,
-    Choice,
-    Field,
-    FieldType,
-    Kind,
-    Outcome,
-    Question,
-    is_default,
-)
+from abp_bridge.core.options import is_default
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import IRREVERSIBLE, MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.schema import is_valid
 from abp_bridge.core.web_address import describe_oddities, host_of
 from abp_bridge.errors import RemoteProtocolError

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -21,6 +20,7 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.redact.names import holds_secret
+from abp_bridge.core.words import count_of
 from abp_bridge.protocols.schema_fields import MAX_FIELDS, MAX_WHOLE, decode_field
 from abp_bridge.protocols.webmcp.form import (
     CHOSEN,

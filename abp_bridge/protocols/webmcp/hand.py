@@ -5,8 +5,10 @@ have the page, and how a call ends that was in their hands.
 from __future__ import annotations
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult, Failure, failed
-from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.protocols.webmcp.form import Form
 from abp_bridge.protocols.webmcp.results import LOOK, UNKNOWN, refusal_result
 

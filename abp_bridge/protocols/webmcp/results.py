@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult, Failure, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.question import ANSWERERS, Answer, AnsweredBy, Outcome
+from abp_bridge.core.outcome import ANSWERERS, AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.mcp import server
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.json_value import JsonObject, as_object, is_deeper
 from abp_bridge.core.question import Kind
 from abp_bridge.errors import RemoteProtocolError, describe_bug
 from abp_bridge.hosts.acp.turns import OUTSIDE

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
-from abp_bridge.core.surface import TRAITS
-from abp_bridge.core.ways import Advice
+from abp_bridge.core.surface import TRAITS, Advice
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.proxies.elicitor import ElicitorApi
 from abp_bridge.session.host import Host

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, parse_json
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import is_enveloped
 from abp_bridge.protocols.mcp.translation import MODERN_REQUESTS, add_envelope
@@ -432,6 +431,6 @@ def _is_request(message: JsonObject) -> bool:
 
 def _parse(line: bytes) -> JsonValue:
     try:
-        return parse(line)
+        return parse_json(line)
     except ValueError:
         return None

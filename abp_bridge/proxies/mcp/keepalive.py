@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, as_number, as_object
-from abp_bridge.core.notice import Progress
 from abp_bridge.rpc.protocol import Id, is_id
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.core.question import Answer, Question
+    from abp_bridge.core.answer import Answer
+    from abp_bridge.core.question import Question
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.proxies.elicitor import ElicitorApi
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
+from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.notice import Progress
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS, Subscriptions

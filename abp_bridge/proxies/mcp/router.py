@@ -17,8 +17,7 @@ from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, is_deeper
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
 from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonObject, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, as_object, as_text, is_deeper
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.rpc.protocol import MAX_DEPTH, Id, dump, is_id
@@ -26,8 +25,9 @@ from abp_bridge.rpc.protocol import MAX_DEPTH, Id, dump, is_id
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.core.question import Answer, Question
-    from abp_bridge.core.ways import UnaskedQuestion
+    from abp_bridge.core.answer import Answer
+    from abp_bridge.core.question import Question
+    from abp_bridge.core.surface import UnaskedQuestion
     from abp_bridge.proxies.elicitor import ElicitorApi
     from abp_bridge.proxies.mcp.calls import Calls
     from abp_bridge.proxies.multiplex import SharedWriter
@@ -208,8 +208,8 @@ class ServerQuestions:
 
     def _note(self, method: str, question: Question, answer: Answer) -> None:
         """Who called is told where nobody answered: else it takes the cancel for a person's."""
-        from abp_bridge.core.question import AnsweredBy, Outcome
-        from abp_bridge.core.ways import describe_unasked
+        from abp_bridge.core.outcome import AnsweredBy, Outcome
+        from abp_bridge.core.surface import describe_unasked
 
         nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
         if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
@@ -226,7 +226,7 @@ class ServerQuestions:
 
 
 def _unasked(question: Question, answer: Answer) -> list[UnaskedQuestion]:
-    from abp_bridge.core.ways import UnaskedQuestion  # once needed
+    from abp_bridge.core.surface import UnaskedQuestion  # once needed
 
     tried = answer.tried or (answer.reason,)
     asked = UnaskedQuestion(question.summary, question.asker, tried, answer.ways)
@@ -239,7 +239,7 @@ def _encode(id: Id, response: JsonObject) -> bytes:
 
 def _encode_answer(method: str, question: Question, answer: Answer) -> JsonObject:
     if method == SAMPLING:
-        from abp_bridge.core.question import Outcome
+        from abp_bridge.core.outcome import Outcome
         from abp_bridge.protocols.mcp.sampling import encode_sampled
 
         if answer.outcome is Outcome.ACCEPTED:

@@ -118,7 +118,7 @@ class UrlElicitations:
 
     async def _visit(self, id: Id, link: JsonObject, tools: Sequence[str]) -> str:
         """Why the person did not go there; empty if they did."""
-        from abp_bridge.core.question import Outcome
+        from abp_bridge.core.outcome import Outcome
         from abp_bridge.protocols.mcp.server_elicitation import (  # once needed
             decode_link,
             server_outcome,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import anyio
 
 from abp_bridge import VERSION
-from abp_bridge.core.counted import count_of
 from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import count_of
 from abp_bridge.protocols.mcp import modern
 from abp_bridge.protocols.mcp.versions import V2026_07_28
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError

@@ -15,8 +15,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonObject, as_count, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, as_count, as_object, as_text, parse_json
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.surfaces.inbox import unix_peer
 from abp_bridge.surfaces.inbox.link_request import make_request
@@ -148,6 +147,6 @@ async def _ask(path: Path, request: JsonObject) -> JsonObject | None:
     if len(data) > MAX_ANSWER:
         raise RemoteProtocolError(f"a bridge answered with more than {MAX_ANSWER:,} bytes")
     try:
-        return as_object(parse(bytes(data)))
+        return as_object(parse_json(bytes(data)))
     except ValueError:
         raise RemoteProtocolError("a bridge answered what is no JSON") from None

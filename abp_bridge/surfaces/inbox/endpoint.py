@@ -18,8 +18,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import SocketListener, SocketStream
 
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.json_value import JsonObject, as_object, parse_json
 from abp_bridge.rpc.private_files import PlaceError
 from abp_bridge.rpc.streams import listen
 from abp_bridge.surfaces.inbox import unix_peer
@@ -102,7 +101,7 @@ async def _attend(answer: Answer, name: str, stream: SocketStream) -> None:
             async with stream:
                 if not unix_peer.is_own_user(stream):
                     return
-                request = as_object(parse(await _read_line(stream)))
+                request = as_object(parse_json(await _read_line(stream)))
                 await stream.send(dump(answer(request, name)) + b"\n")
         except (*_FAILURES, ValueError):
             return  # who asks without waiting, or what nobody can read, is told nothing

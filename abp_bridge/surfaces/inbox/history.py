@@ -15,10 +15,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.answer_digest import digest
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import as_object, as_text
-from abp_bridge.core.question import Outcome
+from abp_bridge.core.answer import answer_digest
+from abp_bridge.core.json_value import as_object, as_text, parse_json
+from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.rpc.file_lock import lock
 from abp_bridge.rpc.private_files import PlaceError
@@ -26,7 +25,8 @@ from abp_bridge.surfaces.inbox import pairing
 from abp_bridge.surfaces.inbox.places import state_folder
 
 if TYPE_CHECKING:
-    from abp_bridge.core.question import Answer, Question
+    from abp_bridge.core.answer import Answer
+    from abp_bridge.core.question import Question
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def _describe(question: Question, answer: Answer, key: bytes) -> dict[str, str |
         "kind": question.kind.value,
         "outcome": answer.outcome.value,
         "answeredBy": answer.answered_by.value,
-        "digest": digest(key, answer.content) if has_digest else None,
+        "digest": answer_digest(key, answer.content) if has_digest else None,
     }
 
 
@@ -94,7 +94,7 @@ def _append(line: str) -> None:
 def _time(line: str) -> str:
     """Of one line; empty where it is none, which is older than all."""
     try:
-        return as_text(as_object(parse(line)).get("time"))
+        return as_text(as_object(parse_json(line)).get("time"))
     except ValueError:
         return ""
 
@@ -113,7 +113,7 @@ def read() -> Sequence[Ended]:
 
 def _decode(line: str) -> Ended | None:
     try:
-        members = as_object(parse(line))
+        members = as_object(parse_json(line))
         time = datetime.fromisoformat(as_text(members.get("time"))).astimezone()
     except (ValueError, OverflowError, OSError):
         return None

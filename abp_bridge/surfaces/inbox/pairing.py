@@ -18,9 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.answer_digest import KEY_LENGTH
-from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import as_number, as_object, as_text
+from abp_bridge.core.answer import DIGEST_KEY_LENGTH
+from abp_bridge.core.json_value import as_number, as_object, as_text, parse_json
 from abp_bridge.rpc.private_files import PlaceError, private_folder
 from abp_bridge.surfaces.inbox.places import state_folder
 
@@ -44,7 +43,7 @@ class Pairing:
     """
 
     home: str = field(default_factory=lambda: secrets.token_urlsafe(16))
-    key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_LENGTH))
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(DIGEST_KEY_LENGTH))
     browsers: Mapping[str, float] = field(default_factory=dict)
 
     def admits(self, secret: str) -> bool:
@@ -118,12 +117,12 @@ def load() -> Pairing | None:
 
 def _read(data: bytes, path: str) -> Pairing:
     try:
-        members = as_object(parse(data))
+        members = as_object(parse_json(data))
         key = bytes.fromhex(as_text(members.get("key")))
     except ValueError:
         members, key = {}, b""
     home = as_text(members.get("home"))
-    if len(key) != KEY_LENGTH or not home.replace("-", "").replace("_", "").isalnum():
+    if len(key) != DIGEST_KEY_LENGTH or not home.replace("-", "").replace("_", "").isalnum():
         raise PlaceError(f"{path} is broken: abp-bridge inbox --unpair begins anew")
     browsers = as_object(members.get("browsers"))
     return Pairing(home, key, {name: as_number(when) or 0.0 for name, when in browsers.items()})

@@ -24,9 +24,10 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
-from abp_bridge.core import json_text
-from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.question import Outcome, Question, validate_answer
+from abp_bridge.core.answer import validate_answer
+from abp_bridge.core.json_value import JsonObject, JsonValue, parse_json
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
 from abp_bridge.rpc.arrival import earliest_arrival
@@ -143,7 +144,7 @@ class QuestionsServer:
 
     async def _reply(self, request: Request) -> Response:
         try:
-            body = json_text.parse(await http.read_body(request, http.MAX_BODY))
+            body = parse_json(await http.read_body(request, http.MAX_BODY))
         except http.FormError as why:
             return _problem(why.status, "InvalidRequestError", str(why))
         except ValueError as why:

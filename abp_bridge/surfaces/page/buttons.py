@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from abp_bridge.core.menu import act
+from abp_bridge.core.options import act
 from abp_bridge.core.question import FieldType, Kind, Question
 from abp_bridge.surfaces.page.words import Words
 

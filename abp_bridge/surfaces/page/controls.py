@@ -15,17 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from abp_bridge.core import file as files
+from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.entries import bounds, with_default
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, as_object
-from abp_bridge.core.question import (
-    MISSING,
-    Choice,
-    Field,
-    FieldType,
-    Question,
-    is_default,
-    validate_answer,
-)
+from abp_bridge.core.options import is_default
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Question
 from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.core.schema import is_valid
 from abp_bridge.surfaces.page.buttons import confirms

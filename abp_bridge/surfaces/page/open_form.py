@@ -12,7 +12,8 @@ from math import isfinite
 
 import anyio
 
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.session.person_time import Awaited, awaited, person_time
 from abp_bridge.session.surface import Ending, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.page import browser

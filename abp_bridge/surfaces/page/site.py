@@ -26,7 +26,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.session.surface import Ending, SurfaceResponse
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.page import controls, html

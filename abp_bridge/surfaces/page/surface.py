@@ -17,7 +17,8 @@ import anyio
 
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.session.surface import (
     Ending,

@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from abp_bridge.core import file
-from abp_bridge.core.question import Choice, Outcome
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Choice
 from abp_bridge.surfaces.terminal.device import Device, forget_keys
 from abp_bridge.surfaces.terminal.prompts import Check, MarksCheck, PromptExit, hint_line
 from abp_bridge.surfaces.terminal.rendering import choice_description, wrapped

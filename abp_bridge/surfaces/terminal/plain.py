@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from abp_bridge.core.question import Choice, Outcome
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Choice
 from abp_bridge.core.sanitize import label
 from abp_bridge.surfaces.terminal.device import CTRL_C, Device, forget_keys, read_line
 from abp_bridge.surfaces.terminal.prompts import Check, MarksCheck, PromptExit, hint_line

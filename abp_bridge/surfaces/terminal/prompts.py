@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.core.question import Outcome
+from abp_bridge.core.outcome import Outcome
 
 # what is wrong with an answer, in words; empty when nothing is
 Check = Callable[[JsonValue], str]

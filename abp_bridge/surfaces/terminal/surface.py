@@ -13,24 +13,14 @@ from dataclasses import replace
 
 import anyio
 
+from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.entries import walk
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.field_limits import field_limits
 from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.menu import yes_or_no
-from abp_bridge.core.question import (
-    MISSING,
-    Choice,
-    Field,
-    FieldType,
-    Kind,
-    Missing,
-    Outcome,
-    Question,
-    is_default,
-    validate_answer,
-)
+from abp_bridge.core.options import field_limits, is_default, yes_or_no
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.session.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal import rendering

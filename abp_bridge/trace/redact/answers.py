@@ -20,7 +20,8 @@ from abp_bridge.core.json_value import (
     leaves,
     member_names,
 )
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.core.redact.texts import SECRET
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 
-from abp_bridge.core.json_text import DECODER, is_deeper
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import DECODER, JsonObject, JsonValue, is_deeper
 from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.redact.texts import SECRET
 from abp_bridge.core.schema import KEYWORDS, parts

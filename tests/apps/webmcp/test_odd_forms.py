@@ -13,7 +13,9 @@ from support.tool_pages import PATIENCE, Running, Said, accepted, as_shown, open
 
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.webmcp import form_call
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any

@@ -27,9 +27,11 @@ from support.tool_pages import (
 
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.webmcp.tool_session import MAX_TOOLS
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import as_object
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 
 Json = Any
 

@@ -37,7 +37,7 @@ from support.puppets import App, Puppets, puppets
 
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
-from abp_bridge.core.notice import Notice, NoticeKind
+from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.hosts.acp.session import AcpSession
 from abp_bridge.rpc.connection import ByteReader, JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol

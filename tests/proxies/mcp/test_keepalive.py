@@ -12,7 +12,9 @@ import anyio.lowlevel
 import pytest
 from support.harness import PATIENCE
 
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.proxies.mcp import proxy
 from abp_bridge.proxies.mcp.keepalive import KeepaliveElicitor
 from abp_bridge.proxies.mcp.policy import Policy

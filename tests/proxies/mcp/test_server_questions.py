@@ -8,7 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Question
 from abp_bridge.proxies.mcp.calls import Calls
 from abp_bridge.proxies.mcp.server_questions import ELICITATION, MAX_OPEN, ServerQuestions
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter

@@ -12,8 +12,8 @@ from abp_bridge.core.json_value import (
     as_text,
     as_texts,
 )
-from abp_bridge.core.near_names import nearest
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import nearest
 from abp_bridge.setup.doctor.facts import HostFacts, mentions_us
 from abp_bridge.setup.entries import wrapped_command
 from abp_bridge.setup.hosts import DISPLAY_VARIABLES
