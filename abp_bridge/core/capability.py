@@ -32,8 +32,7 @@ class Capability:
     each as ABP has it (`type`, `description`, `met`, `resolution`), and `alternatives` what else
     there is; both safe to show. `needs_approval` is that a person comes before each call, whatever
     was set up. `asked_of_person` are parameters that its person is asked for: one that is in
-    `input_schema` where a call leaves it out, any other always, and no call may give it. `origin`
-    is whose it is, where that is not its app's own.
+    `input_schema` where a call leaves it out, any other always, and no call may give it.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Capability:
     alternatives: tuple[str, ...] = ()
     needs_approval: bool = False
     asked_of_person: tuple[str, ...] = ()
-    origin: str = ""
     # The schema in its normal form, once it was needed; None where there is none.
     _normal: list[Schema | None] = field(
         default_factory=list, init=False, repr=False, compare=False

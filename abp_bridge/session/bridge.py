@@ -546,10 +546,10 @@ class Bridge:
         question = approval.make_question(
             self.new_id("question"),
             call,
-            capability.origin or connection.app.origin,
+            connection.app.origin,
             capability,
             params,
-            name="" if capability.origin else connection.name,
+            name=connection.name,
         )
         asked_by = "its app asks for it" if capability.needs_approval else "--confirm"
         return approval.refusal(capability.name, await connection.ask(question), asked_by)
@@ -577,6 +577,6 @@ async def _refuse_download(url: str, auth: JsonObject) -> AppFile:
 
 def _offers(connection: AppConnection) -> list[AppCapability]:
     return [
-        AppCapability(connection.id, each.origin or connection.app.origin, each, connection.target)
+        AppCapability(connection.id, connection.app.origin, each, connection.target)
         for each in connection.capabilities.values()
     ]

@@ -20,7 +20,6 @@ from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.settings.values import (
     check_confirm,
     check_folder,
-    check_frame_origin,
     check_origin,
     check_private_host,
     read_bool,
@@ -159,22 +158,6 @@ class Settings:
         repeated=True,
         help="a private host on which the model may connect apps. May be repeated",
         check=check_private_host,
-    )
-    frames: tuple[str, ...] = setting(
-        (),
-        variable="ABP_FRAMES",
-        flag="--frames",
-        metavar="ORIGIN",
-        read=read_list(" "),
-        separator=" ",
-        repeated=True,
-        commands=(*TRYING, "check"),
-        private=True,
-        help=(
-            "an origin whose frames offer their WebMCP tools too, in pages that let them. May be"
-            " repeated"
-        ),
-        check=check_frame_origin,
     )
     output_dir: str | None = setting(
         None,

@@ -144,16 +144,6 @@ def check_private_host(host: str) -> str:
     return ""
 
 
-def check_frame_origin(origin: str) -> str:
-    """Check a value of `--frames`."""
-    if origin.startswith("http") and _ORIGIN.fullmatch(origin):
-        return ""
-    return (
-        f"{quote(origin)} is no origin: it must be as browsers write it, such as"
-        " https://pay.example"
-    )
-
-
 def check_origin(origin: str) -> str:
     """Check a value of `--listen-origin`."""
     if _ORIGIN.fullmatch(origin):

@@ -133,11 +133,6 @@ BROKEN: dict[str, tuple[dict[str, Json], Status, str]] = {
     "shutdown": ({"thrown": {"shutdown"}}, Status.FAILED, "it threw"),
     "console": ({"console": ["x is not a function"]}, Status.WARNING, "x is not a function"),
     "tools": ({"written": written(TOOL, FORM, FORM)}, Status.FAILED, "book: 2 forms have this"),
-    "tool frames": (
-        {"written": {"barred": ["https://pay.example"]}},
-        Status.WARNING,
-        "the tools of its frame of https://pay.example are kept back",
-    ),
     "tool fields": (
         {"written": written(TOOL, {**FORM, "fields": [{"words": "Day", "asked": True}]})},
         Status.WARNING,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -560,15 +559,6 @@ def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
     unsent = results.unsent_result("a", retryable=True).failure
     assert unsent is not None
     assert unsent.retryable
-
-
-def test_a_tool_of_anothers_frame_is_never_called_as_the_pages_own() -> None:
-    own, other = tool(), replace(tool("pay", frame="g"), origin="https://pay.example")
-    names = webmcp.name_tools([own, other], (), {}, ["f", "g"])
-    assert names == {own.key: "t", other.key: "frame2.pay"}
-    [listed] = webmcp.describe_tools([(other, "frame2.pay", {})])
-    assert listed.origin == "https://pay.example"
-    assert "In a frame of https://pay.example." in listed.description
 
 
 # --- by hand --------------------------------------------------------------------------------------

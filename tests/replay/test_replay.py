@@ -500,7 +500,6 @@ REFUSED_SETTINGS = {
     "browser_url",
     "chrome",
     "chrome_sandbox",
-    "frames",
     "log_level",
     "log_file",
     "page_port",

@@ -69,7 +69,7 @@ class ToolCall:
         session: The page's tools.
         page: The page.
         tool: What is called.
-        origin: Of the tool's frame, as the person is told it.
+        origin: The app's, as the user is told it.
         call: The bridge's id of the call.
         limit: Seconds that the page may be silent.
     """

@@ -29,12 +29,11 @@ class Obstacles:
         """Note what stands there now: it is no obstacle."""
         with suppress(CallRefusedError):
             given = {"frameId": self._frame, "worldName": WORLD}
-            world = await self._session.send("Page.createIsolatedWorld", given, frame=self._frame)
+            world = await self._session.send("Page.createIsolatedWorld", given)
             script = SCRIPT.read_text(encoding="utf-8")
             found = await self._session.send(
                 "Runtime.evaluate",
                 {"expression": f"({script})()", "contextId": world["executionContextId"]},
-                frame=self._frame,
             )
             self._before = str(found["result"].get("objectId", ""))
 
@@ -48,9 +47,14 @@ class Obstacles:
                 "objectId": self._before,
                 "returnByValue": True,
             }
+<<<<<<< HEAD
             frame = self._frame
             answer = await self._session.send("Runtime.callFunctionOn", given, frame=frame)
             said = parse_json(as_text(answer["result"].get("value")))
+=======
+            answer = await self._session.send("Runtime.callFunctionOn", given)
+            said = json_text.parse(as_text(answer["result"].get("value")))
+>>>>>>> baebd346 (webmcp: remove tools of frames of other origins (--frames))
         except (CallRefusedError, ValueError):
             return ""
         found = list(map(as_object, as_list(said)))

@@ -63,7 +63,6 @@ class PageForm:
         await self._session.send(
             "DOM.setFileInputFiles",
             {"files": [path], "objectId": str(control)},
-            frame=self._tool.frame,
         )
 
     async def submit(self) -> bool:
@@ -122,7 +121,6 @@ class PageForm:
                 "arguments": [{"value": work}, {"value": given}],
                 "returnByValue": by_value,
             },
-            frame=self._tool.frame,
         )
         if "exceptionDetails" in answer:
             thrown = answer["exceptionDetails"].get("exception", {}).get("description", "")
@@ -134,15 +132,13 @@ class PageForm:
         """The form in our own world."""
         if not self._object:
             given = {"frameId": self._tool.frame, "worldName": WORLD}
-            frame = self._tool.frame
-            world = await self._session.send("Page.createIsolatedWorld", given, frame=frame)
+            world = await self._session.send("Page.createIsolatedWorld", given)
             found = await self._session.send(
                 "DOM.resolveNode",
                 {
                     "backendNodeId": self._tool.node,
                     "executionContextId": world["executionContextId"],
                 },
-                frame=frame,
             )
             self._object = str(found["object"]["objectId"])
         return self._object

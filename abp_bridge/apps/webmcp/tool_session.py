@@ -1,9 +1,7 @@
 """What the browser says of a page's tools: which there are, and what becomes of each call.
 
-A session of the browser's own protocol for the page, and one for each frame that another process
-shows and that may be heard (`frames.py`). A tool is known until the browser takes it away or its
-frame shows something else, of which the browser says nothing. Of a frame of another origin no tool
-is offered, but where the person named that origin.
+A tool is known until the browser removes it, or until its frame shows another document, which the
+browser does not report. Tools of frames of other origins are never offered.
 """
 
 from __future__ import annotations
@@ -11,18 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import anyio
-from playwright.async_api import CDPSession
+from playwright.async_api import CDPSession, Frame
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage
-from abp_bridge.apps.webmcp.frames import FrameSessions, has_page
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
 from abp_bridge.core.redact.texts import KnownTexts
 from abp_bridge.core.sanitize import label
@@ -33,11 +29,6 @@ logger = logging.getLogger(__name__)
 
 CANCEL_LIMIT = 0.4  # seconds for a call to be cancelled that nobody waits for any more
 PAGE_LIMIT = 5.0  # seconds for the page to say something that it knows
-FOREIGN = "it has another origin"
-NEEDS_ALLOW = 'its page has to let it have them, by allow="tools" on its iframe'
-# Whether a frame has a form that is a tool; or, where the page is checked, has registered one.
-_HAS_TOOLS = """() => !!document.querySelector('form[toolname]')
-  || !!globalThis[Symbol.for('abp-bridge.written')]?.count"""
 FORM_GONE = "its form was taken away"
 MAX_EARLY = 100  # responses that came before their call was known
 MAX_TOOLS = 2_000  # that are known of one page
@@ -113,34 +104,22 @@ class ToolSession:
     Args:
         page: The page.
         on_change: Is called when there are others.
-        allowed: Other origins, whose frames' tools are offered too.
 
     Attributes:
-        tools: Those of the page's own origin and of allowed ones, by what no two share.
+        tools: Those of frames of the page's own origin.
         frames: The origin of each frame, by its id, in the page's order.
-        barred: Origins of frames whose page does not let them have tools, by the last `warnings`:
-            those that have some, and those that the person named.
-        strangers: Of how many origins there were frames that are not heard.
         secrets: What the page was given as one, which is in no result of any later call.
         knows_secrets: Whether it was given any.
     """
 
-    def __init__(
-        self, page: AppPage, on_change: Callable[[], None], allowed: Collection[str] = ()
-    ) -> None:
+    def __init__(self, page: AppPage, on_change: Callable[[], None]) -> None:
         self.tools: dict[Key, Tool] = {}
         self.frames: dict[str, str] = {}
         self._page = page
         self._on_change = on_change
         self._cdp: CDPSession | None = None
-        self._allowed = allowed
-        self._others = FrameSessions(page, allowed, self._connect, self._on_gone, self._on_stranger)
-        self.strangers = 0
-        self.barred: list[str] = []
-        self._owners: dict[str, CDPSession] = {}  # of frames, by their ids
         self._open: dict[str, Invocation] = {}
         self._early: deque[JsonObject] = deque(maxlen=MAX_EARLY)
-        self._foreign: dict[Key, Tool] = {}
         self._left_out = 0  # tools of which there are too many
         self.secrets = KnownTexts()
         self.knows_secrets = False
@@ -155,16 +134,9 @@ class ToolSession:
         Raises:
             PlaywrightError: The page is gone.
         """
-        self._cdp = await self._page.new_session()
-        await self._connect(self._cdp)
-        self._others.start()
-
-    async def _connect(self, cdp: CDPSession) -> str:
-        """Subscribe to what a session says of tools and frames; returns the id of its outermost
-        frame.
-        """
-        cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"], cdp))
-        cdp.on("Page.frameDetached", lambda event: self._on_detached(event, cdp))
+        self._cdp = cdp = await self._page.new_session()
+        cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"]))
+        cdp.on("Page.frameDetached", self._on_detached)
         cdp.on("Page.frameRequestedNavigation", self._on_requested)
         cdp.on("Page.javascriptDialogOpening", self._on_dialog)
         cdp.on("Page.javascriptDialogClosed", self._on_dialog_closed)
@@ -172,31 +144,27 @@ class ToolSession:
         cdp.on("WebMCP.toolsRemoved", self._on_removed)
         cdp.on("WebMCP.toolResponded", self._on_responded)
         await cdp.send("Page.enable")
-        tree = (await cdp.send("Page.getFrameTree"))["frameTree"]
-        self._know(tree, cdp)
+        self._know((await cdp.send("Page.getFrameTree"))["frameTree"])
         with suppress(PlaywrightError):  # a browser that knows no WebMCP
             await cdp.send("WebMCP.enable")
-        return str(tree["frame"]["id"])
 
-    def _know(self, tree: Mapping[str, Any], cdp: CDPSession) -> None:
-        self._know_frame(tree["frame"], cdp)
+    def _know(self, tree: Mapping[str, Any]) -> None:
+        self._know_frame(tree["frame"])
         for each in tree.get("childFrames", ()):
-            self._know(each, cdp)
+            self._know(each)
 
-    def _know_frame(self, frame: Mapping[str, Any], cdp: CDPSession) -> None:
+    def _know_frame(self, frame: Mapping[str, Any]) -> None:
         self.frames[frame["id"]] = site(frame.get("securityOrigin", ""))
         self._parents[frame["id"]] = frame.get("parentId", "")
-        self._owners[frame["id"]] = cdp
 
     # --- what there is ---
 
     def _on_added(self, event: JsonValue) -> None:
         for each in decode_tools(event):
-            place = self.frames.get(each.frame, "")
-            own = self._page.is_own_site(place)
-            known = self.tools if own or place in self._allowed else self._foreign
-            if each.key in known or len(known) < MAX_TOOLS:
-                known[each.key] = each if own else replace(each, origin=place)
+            if not self._page.is_own_site(self.frames.get(each.frame, "")):
+                continue
+            if each.key in self.tools or len(self.tools) < MAX_TOOLS:
+                self.tools[each.key] = each
             else:
                 self._left_out += 1
         self._on_change()
@@ -204,7 +172,6 @@ class ToolSession:
     def _on_removed(self, event: JsonValue) -> None:
         for key in decode_keys(event):
             tool = self.tools.pop(key, None)
-            self._foreign.pop(key, None)
             for each in self._open.values():
                 if each.key == key and tool is not None and tool.node is not None:
                     each.has_lost_form = True
@@ -215,8 +182,8 @@ class ToolSession:
                     each.tell()
         self._on_change()
 
-    def _on_navigated(self, frame: Mapping[str, Any], cdp: CDPSession) -> None:
-        self._know_frame(frame, cdp)
+    def _on_navigated(self, frame: Mapping[str, Any]) -> None:
+        self._know_frame(frame)
         self._on_left(frame["id"])
 
     def _on_left(self, frame: str) -> None:
@@ -249,16 +216,13 @@ class ToolSession:
             each.has_stayed, each.hint = True, "its page was not left"
             each.tell()
 
-    def _on_detached(self, event: Mapping[str, Any], cdp: CDPSession) -> None:
+    def _on_detached(self, event: Mapping[str, Any]) -> None:
         frame = event["frameId"]
-        if event.get("reason") != "swap":
-            self._on_gone(frame)
-        elif self._owners.get(frame) is cdp:  # another process shows it now
+        if event.get("reason") == "swap":  # another process shows it now
             self.frames[frame] = ""
             self._on_left(frame)
-
-    def _on_gone(self, frame: str) -> None:
-        for known in (self.frames, self._owners, self._parents):
+            return
+        for known in (self.frames, self._parents):
             known.pop(frame, None)
         self._sending.discard(frame)
         self._asking_to_stay.discard(frame)
@@ -268,48 +232,30 @@ class ToolSession:
             each.tell()
             self.release(each)
 
-    def _on_stranger(self) -> None:
-        self.strangers += 1
-        self._on_change()
-
     def _forget(self, frame: str) -> None:
-        gone = [key for key in (*self.tools, *self._foreign) if key[0] == frame]
+        gone = [key for key in self.tools if key[0] == frame]
         for key in gone:
-            self.tools.pop(key, None)
-            self._foreign.pop(key, None)
+            del self.tools[key]
         if gone:
             self._on_change()
 
     async def warnings(self) -> list[str]:
-        """What of the page's tools is not offered, a sentence each."""
-        places = {self.frames.get(each.frame, "") for each in self._foreign.values()}
-        barred = set[str]()
+        """Return a sentence for each kind of tool of the page that is not offered."""
+        places = set[str]()
         with anyio.move_on_after(PAGE_LIMIT):
             for frame in self._page.shown.frames[1:]:
-                place = site(frame.url)
-                known = place in places or self._page.is_own_site(frame.url)
-                if known or not has_page(frame):
+                if self._page.is_own_site(frame.url) or not _has_page(frame):
                     continue
                 with suppress(PlaywrightError):
                     allow = await (await frame.frame_element()).get_attribute("allow")
-                    if "tools" in (allow or ""):
-                        places |= {place} - {*self._allowed}
-                    elif place in self._allowed or await frame.evaluate(_HAS_TOOLS):
-                        barred.add(place)
-        self.barred = sorted(label(each, 80) for each in barred)
-        named = sorted(label(each, 80) for each in places)
-        reasons = [(each, FOREIGN, " (if you trust that: --frames {})") for each in named]
-        for each in self.barred:
-            way = "" if each in self._allowed else " (and --frames {} then)"
-            reasons.append((each, NEEDS_ALLOW, way))
+                    if "tools" in (allow or ""):  # without it, a frame has no tools
+                        places.add(label(site(frame.url), 80) or "no origin")
         warned = [
-            f"tools of its frame of {each or 'no origin'} are not offered: {why}"
-            + (way.format(each) if each else "")
-            for each, why, way in reasons[:MAX_WARNED]
+            f"tools of its frame of {each} are not offered: it has another origin"
+            for each in sorted(places)[:MAX_WARNED]
         ]
-        if len(reasons) > MAX_WARNED:
-            more = len(reasons) - MAX_WARNED
-            warned.append(f"nor are those of its frames of {more} more origins")
+        if len(places) > MAX_WARNED:
+            warned.append(f"nor are those of its frames of {len(places) - MAX_WARNED} more origins")
         if self._left_out:
             warned.append(
                 f"it has more tools than are offered: {self._left_out} after the first {MAX_TOOLS}"
@@ -343,7 +289,7 @@ class ToolSession:
         if tool.node is not None and any([not await self.cancel(each) for each in same]):
             raise CallRefusedError("An earlier call of this form still runs in the page.")
         given: JsonObject = {"frameId": tool.frame, "toolName": tool.name, "input": dict(params)}
-        answer = await self.send("WebMCP.invokeTool", given, limit, frame=tool.frame)
+        answer = await self.send("WebMCP.invokeTool", given, limit)
         begun = Invocation(str(answer["invocationId"]), tool.key)
         self._open[begun.id] = begun
         for each in self._early:
@@ -376,8 +322,7 @@ class ToolSession:
             try:
                 if not invocation.is_over and invocation.id:
                     named: JsonObject = {"invocationId": invocation.id}
-                    frame = invocation.key[0]
-                    await self.send("WebMCP.cancelInvocation", named, frame=frame)
+                    await self.send("WebMCP.cancelInvocation", named)
                     await invocation.wait_over()
             except CallRefusedError as problem:  # the browser knows it no more
                 invocation.gone = invocation.gone or str(problem)
@@ -389,17 +334,16 @@ class ToolSession:
             self._open.pop(invocation.id, None)
 
     async def send(
-        self, method: str, given: JsonObject, limit: float = PAGE_LIMIT, *, frame: str
+        self, method: str, given: JsonObject, limit: float = PAGE_LIMIT
     ) -> Mapping[str, Any]:
-        """One command of the browser's protocol, for the frame of that id.
+        """Send one command of the browser's protocol to the page.
 
         Raises:
             CallRefusedError: The browser refused, or the page is gone.
             PageSilentError: There is no answer for `limit` seconds in which no dialog is open.
         """
         assert self._cdp is not None, "it was started"
-        cdp = self._owners.get(frame, self._cdp)
-        sending = asyncio.ensure_future(cdp.send(method, dict(given)))
+        sending = asyncio.ensure_future(self._cdp.send(method, dict(given)))
         try:
             while not sending.done():
                 dialogs, count = self._page.dialogs, self._page.dialogs.count
@@ -438,3 +382,8 @@ class ToolSession:
             return
         known.response = event
         known.tell()
+
+
+def _has_page(frame: Frame) -> bool:
+    """Whether a frame shows a page: one that is still loading, or could not be loaded, has none."""
+    return frame.url not in ("", "about:blank") and not frame.url.startswith("chrome-error:")

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import anyio
 
-from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage, ignore
 from abp_bridge.apps.webmcp.call import ToolCall
 from abp_bridge.apps.webmcp.form_call import FormCall
@@ -58,14 +57,13 @@ class WebMcpTools:
         self._changed = anyio.Event()
         self._told: dict[Key, Tool] | None = None  # what was listed last
         self._listed_before: dict[Key, Tool] = {}  # before the page was given a secret
-        self._warned = 0  # of how many origins of frames that was
 
     async def attach(self, page: AppPage, settings: Settings) -> None:
         """Hear of the tools of `page` (`PageTools.attach`)."""
         self._page = page
         self._limit = settings.call_timeout * SHARE
         self._unanswered = min(settings.question_timeout, settings.park_timeout)
-        self._session = ToolSession(page, self._on_change, set(map(site, settings.frames)))
+        self._session = ToolSession(page, self._on_change)
         await self._session.start()
         if page.overhear is not ignore:
             self._written = WrittenTools(page)
@@ -78,7 +76,7 @@ class WebMcpTools:
         assert self._page is not None
         missing = await self._find(limit, self._session, self._page)
         if self._written is not None:
-            await self._written.tell(self._session.barred)
+            await self._written.tell()
         return missing
 
     async def _find(self, limit: float, session: ToolSession, page: AppPage) -> str:
@@ -109,11 +107,10 @@ class WebMcpTools:
         assert session is not None
         problems = [*await session.warnings()]
         if self._written is not None:
-            await self._written.tell(session.barred)
+            await self._written.tell()
         tools, self._told = list(session.tools.values()), dict(session.tools)
         if not session.knows_secrets:
             self._listed_before = self._told
-        self._warned = session.strangers
         self._names = name_tools(tools, taken, self._names, list(session.frames))
         offered: list[tuple[Tool, str, Mapping[str, bool]]] = []
         until = anyio.current_time() + READ_LIMIT
@@ -208,7 +205,7 @@ class WebMcpTools:
             self._session,
             self._page,
             tool,
-            origin=tool.origin or self._page.origin,
+            origin=self._page.origin,
             call=call,
             limit=self._limit,
         )
@@ -248,8 +245,7 @@ class WebMcpTools:
                 with anyio.move_on_after(QUIET) as waiting:
                     await self._changed.wait()
                 late = waiting.cancelled_caught
-            now = (self._session.tools, self._session.strangers)
-            is_news = self._told is not None and (self._told, self._warned) != now
+            is_news = self._told is not None and self._told != self._session.tools
             if is_news and self._page.listener is not None and not self._page.lost:
                 kind = NoticeKind.CAPABILITIES_CHANGED
                 self._page.listener.on_notice(Notice(kind, _CHANGED))

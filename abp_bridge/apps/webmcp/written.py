@@ -6,7 +6,6 @@ neither what the browser refused nor what it passed over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -36,17 +35,15 @@ class WrittenTools:
         """
         await self._page.shown.add_init_script(f"({self._script})(false)")
 
-    async def tell(self, barred: Sequence[str]) -> None:
-        """Tell what the page wrote so far, or `why` not; and which of its frames it lets have no
-        tools.
-        """
+    async def tell(self) -> None:
+        """Report what the page wrote so far, or `why` it cannot be read."""
         said: JsonObject = {"why": f"it did not say within {READ_LIMIT:g} s"}
         with anyio.move_on_after(READ_LIMIT):
             try:
                 said = _decode(await self._page.shown.evaluate(f"({self._script})(true)"))
             except PlaywrightError as problem:
                 said = {"why": error_summary(problem)}
-        self._page.overhear("tools", {**said, "barred": list(barred)}, False)
+        self._page.overhear("tools", said, False)
 
 
 def _decode(text: object) -> JsonObject:

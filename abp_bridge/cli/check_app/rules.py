@@ -531,13 +531,6 @@ def _missing(form: JsonObject) -> dict[str, str]:
     }
 
 
-def _frames(facts: Facts) -> Problems | None:
-    barred = as_texts((facts.written or {}).get("barred"))
-    if _written(facts) is None and not barred:
-        return None
-    return (f"the tools of its frame of {each} are kept back" for each in barred)
-
-
 def _fields(facts: Facts) -> Problems | None:
     if (written := _written(facts)) is None:
         return None
@@ -769,15 +762,6 @@ RULES: tuple[Rule, ...] = (
         " tooldescription.",
         _tools,
         (Kind.PAGE, Kind.TOOLS),
-    ),
-    Rule(
-        "tool frames",
-        "each frame that has tools may offer them",
-        "docs/webmcp.md",
-        'Write allow="tools" on its iframe, unless you mean to keep them back.',
-        _frames,
-        (Kind.PAGE, Kind.TOOLS),
-        must=False,
     ),
     Rule(
         "tool fields",

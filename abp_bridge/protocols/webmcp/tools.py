@@ -45,7 +45,6 @@ class Tool:
         read_only: Whether the page says that it changes nothing.
         consequential: Whether the page says that a person should approve each call.
         untrusted: Whether the page says that its results hold others' words.
-        origin: Of its frame, where that is not the page's own.
     """
 
     frame: str
@@ -57,7 +56,6 @@ class Tool:
     read_only: bool = False
     consequential: bool = False
     untrusted: bool = False
-    origin: str = ""
 
     @property
     def key(self) -> Key:
@@ -107,8 +105,7 @@ def decode_keys(raw: JsonValue) -> list[Key]:
 def name_tools(
     tools: Iterable[Tool], taken: Collection[str], known: Mapping[Key, str], frames: Sequence[str]
 ) -> dict[Key, str]:
-    """What each tool is called here: as the page calls it, unless that is taken, or its frame is of
-    another origin.
+    """What each tool is called here: as the page calls it, unless that is taken.
 
     Args:
         tools: The tools.
@@ -124,7 +121,7 @@ def name_tools(
             continue
         number = frames.index(each.frame) + 1 if each.frame in frames else 0
         name = each.name
-        if name in used or each.origin:
+        if name in used:
             name = f"frame{number}.{each.name}" if number > 1 else f"webmcp.{each.name}"
         while name in used:
             name = f"{name}_"
@@ -153,11 +150,7 @@ def _entry(tool: Tool, name: str, withheld: Collection[str]) -> JsonObject:
     schema = clean_schema(tool.schema or _NOTHING, withheld)
     if tool.waits:  # what the model does not know is the person's to fill in
         schema = {word: value for word, value in schema.items() if word != "required"}
-    said = (
-        f"In a frame of {tool.origin}." if tool.origin else "",
-        WAITS if tool.waits else "",
-    )
-    description = _describe_tool(tool.description, " ".join(filter(None, said)))
+    description = _describe_tool(tool.description, WAITS if tool.waits else "")
     hints: dict[str, JsonValue] = {"readOnlyHint": True} if tool.read_only else {}
     hints |= {"openWorldHint": True} if tool.untrusted else {}
     return {"name": name, "description": description, "inputSchema": schema, "annotations": hints}
@@ -183,7 +176,6 @@ def _describe(capability: Capability, tool: Tool, withheld: Mapping[str, bool]) 
         harmless=tool.read_only,
         needs_approval=tool.needs_approval,
         asked_of_person=(*(each for each in needed if each not in withheld), *asked),
-        origin=tool.origin,
     )
 
 

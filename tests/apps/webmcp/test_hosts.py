@@ -511,3 +511,16 @@ def test_a_form_that_nobody_answers_in_time_is_not_sent(kind: str, site: Web) ->
         assert re.search("TIMEOUT|nobody answered in time", ended)
         assert "Nothing was sent" in ended
         assert len(opened.person.seen) == 1
+
+
+@pytest.mark.anyio
+async def test_the_status_says_what_is_asked_of_the_person(site: Web) -> None:
+    async with hosted("--app", f"{site.here}/tools.html") as host:
+        await host.client.call_tool("abp_connect", {})
+        [app] = (await host.status())["apps"].values()
+        listed = {each["name"]: each for each in app["capabilities"]}
+        assert listed["wipe"]["needsApproval"]
+        assert "needsApproval" not in listed["book_table"]
+        assert listed["book_table"]["askedOfPerson"] == ["name"]
+        assert listed["sign_in"]["askedOfPerson"] == ["secret"]
+        assert listed["login"]["askedOfPerson"] == ["pin"]
