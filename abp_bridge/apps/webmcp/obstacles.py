@@ -47,14 +47,8 @@ class Obstacles:
                 "objectId": self._before,
                 "returnByValue": True,
             }
-<<<<<<< HEAD
-            frame = self._frame
-            answer = await self._session.send("Runtime.callFunctionOn", given, frame=frame)
-            said = parse_json(as_text(answer["result"].get("value")))
-=======
             answer = await self._session.send("Runtime.callFunctionOn", given)
-            said = json_text.parse(as_text(answer["result"].get("value")))
->>>>>>> baebd346 (webmcp: remove tools of frames of other origins (--frames))
+            said = parse_json(as_text(answer["result"].get("value")))
         except (CallRefusedError, ValueError):
             return ""
         found = list(map(as_object, as_list(said)))
