@@ -21,7 +21,7 @@ help:
 	@echo 'make hosts ARGS=behaviours  the same behaviours in each host, for the tables of docs/hosts.md; ARGS="behaviours -k codex" for some'
 	@echo 'make hosts ARGS=--busy  who answered under Copilot, codex exec, claude -p, acpx and fast-agent, on a machine kept busy'
 	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'
-	@echo 'make agents             real agents as models (Claude Code, Codex, Goose, opencode, Qwen Code, Gemini CLI), by their command lines and over ACP'
+	@echo 'make agents             real agents as models (Claude Code and Codex by their command lines; Claude Code, Codex, Goose, opencode and Qwen Code over ACP)'
 	@echo 'make servers            real MCP servers (MongoDB, Supabase, everything, Azure, FastMCP, Okta'"'"'s helper) behind abp-bridge mcp'
 	@echo 'make webmcp DEMOS=DIR   the WebMCP demos and extensions of a folder behind the bridge, each call in a table; ARGS=peers sets it beside chrome-devtools-mcp and playwright-mcp'
 	@echo 'make docs               the pictures of docs/page.md and docs/inbox.md, from a real Chromium, docs/capabilities.md, from the matrix, and the printed tables of other pages'

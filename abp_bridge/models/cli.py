@@ -5,11 +5,8 @@ stdin (an argument can be seen by everybody on the machine) and JSON lines on it
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import tempfile
 from collections.abc import Sequence
-from typing import IO
 
 import anyio
 
@@ -32,7 +29,6 @@ from abp_bridge.session.agent import Availability, OnChunk, StartOptions
 
 VERSION_LIMIT = 10.0  # seconds for `--version`: the slowest takes two, on a cold disk more
 END_LIMIT = 5.0  # seconds to be gone after its last word: it saves its session
-MAX_RECORDS = 4 * 2**20  # bytes of its telemetry: what is said of the last answer stands at the end
 
 
 class CliAgent(LocalAgent):
@@ -86,17 +82,13 @@ class CliAgent(LocalAgent):
         command = self._dialect.command(session.id, resumes=resumes, tools=config.tools)
         turn = CliTurn(self._dialect, session.id, resumes=resumes)
         try:
-            with tempfile.NamedTemporaryFile(prefix="abp-telemetry-") as records:
-                more = {**config.environment, **self._dialect.environment(records.name)}
-                async with spawn(
-                    command, env={**child_environment(), **more}, cwd=session.folder
-                ) as child:
-                    await self._talk(child, self.format_messages(messages), turn, on_chunk)
-                status, words = child.process.returncode or 0, "\n".join(child.last_words)
-                response = turn.end(status, words, _read_end(records.file))
+            env = {**child_environment(), **config.environment}
+            async with spawn(command, env=env, cwd=session.folder) as child:
+                await self._talk(child, self.format_messages(messages), turn, on_chunk)
         except OSError as problem:
             words = f"{self._dialect.program} cannot be started: {problem}"
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words) from None
+        response = turn.end(child.process.returncode or 0, "\n".join(child.last_words))
         session.id = turn.session
         return response
 
@@ -111,13 +103,6 @@ class CliAgent(LocalAgent):
                     await child.process.wait()
                     await child.heard.wait()
             tasks.cancel_scope.cancel()
-
-
-def _read_end(records: IO[bytes]) -> bytes:
-    """The last `MAX_RECORDS` bytes of a file."""
-    size = records.seek(0, os.SEEK_END)
-    records.seek(max(0, size - MAX_RECORDS))
-    return records.read(MAX_RECORDS)
 
 
 async def _read(source: ByteReader, turn: CliTurn, on_chunk: OnChunk) -> None:

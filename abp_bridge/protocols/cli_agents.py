@@ -8,10 +8,8 @@ of the line's own name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from abp_bridge.core.agent_turn import (
@@ -38,11 +36,9 @@ from abp_bridge.core.json_value import (
     as_number,
     as_object,
     as_text,
-    parse_json,
 )
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.cli_telemetry import Telemetry
 from abp_bridge.protocols.json_lines import JsonLines
 
 _BY_STATUS = {
@@ -50,14 +46,7 @@ _BY_STATUS = {
     403: AgentErrorCode.AUTH_REQUIRED,
     429: AgentErrorCode.RATE_LIMITED,
 }
-# Why a model stopped before it had said all, in the words of all of them.
-_CUT = frozenset(
-    {
-        *("max_tokens", "max_output_tokens", "length"),
-        *("max_turns", "max_turn_requests", "error_max_turns"),
-    }
-)
-_REFUSED = frozenset({"refusal", "content_filter"})
+_CUT = ("max_tokens", "error_max_turns")  # Claude's stop reasons for half an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +61,6 @@ class CliDialect:
         resume: Those that go on with the conversation of the id `{}`.
         toolless: Those with which it has no tools; None where it cannot be had without.
         read: Reads one line.
-        telemetry: Where it says why its model stopped; None where a line does.
     """
 
     program: str
@@ -81,7 +69,6 @@ class CliDialect:
     resume: Sequence[str]
     toolless: Sequence[str] | None
     read: Callable[[CliTurn, JsonObject], Iterator[Chunk]]
-    telemetry: Telemetry | None = None
 
     def command(self, session: str, *, resumes: bool, tools: bool) -> list[str]:
         """The command of one turn.
@@ -100,10 +87,6 @@ class CliDialect:
             raise ToolsNeededError(AgentErrorCode.NOT_AVAILABLE, words)
         arguments = self.resume if resumes else self.start
         return [self.program, *(each.format(session) for each in arguments), *without]
-
-    def environment(self, records: str) -> dict[str, str]:
-        """What its process is given besides, `records` being the file for its telemetry."""
-        return {} if self.telemetry is None else self.telemetry.environment(records)
 
 
 class CliTurn:
@@ -137,13 +120,12 @@ class CliTurn:
         """What is new in `data`."""
         yield from self._read(self._lines.feed(data))
 
-    def end(self, status: int, words: str, records: bytes = b"") -> AgentResponse:
+    def end(self, status: int, words: str) -> AgentResponse:
         """The answer.
 
         Args:
             status: The program's exit code.
             words: What it said last on its stderr.
-            records: Its telemetry, where the dialect has one.
 
         Raises:
             AgentError: There is none, or not all of it came.
@@ -152,7 +134,6 @@ class CliTurn:
         if self.failure is not None:
             raise self.failure
         if self.is_complete:
-            self._read_telemetry(records)
             return self._response()
         said = f": {label(words, SHORT)}" if words.strip() else ""
         if self.resumes and status and not self._messages:
@@ -170,38 +151,19 @@ class CliTurn:
         except RemoteProtocolError as problem:
             self.failure = AgentError(AgentErrorCode.PROTOCOL, str(problem))
 
-    def _read_telemetry(self, records: bytes) -> None:
-        telemetry = self._dialect.telemetry
-        if telemetry is None:
-            return
-        self.stop_reason = telemetry.decode_stop_reason(records)
-        if self.stop_reason is None:
-            words = "its telemetry does not say why its model stopped: this may not be all of it"
-            raise AgentError(AgentErrorCode.TRUNCATED, words)
-
     def _response(self) -> AgentResponse:
         messages = ["".join(each) for each in self._messages.values()]
         content = self.final if self.final is not None else messages[-1] if messages else None
         if self.stop_reason in _CUT:
             words = f"its answer was cut off ({self.stop_reason}), after {len(content or '')} char."
             raise AgentError(AgentErrorCode.TRUNCATED, words)
-        if self.stop_reason in _REFUSED:
+        if self.stop_reason == "refusal":
             raise AgentError(AgentErrorCode.REFUSED, label(content or "it says no more", SHORT))
         calls = tuple(self._calls.values())
         metadata: JsonObject = {"earlierMessages": messages[:-1]} if messages[1:] else {}
         return AgentResponse(content, calls, self.usage, self.stop_reason, metadata=metadata)
 
     # --- for the dialects ---
-
-    @property
-    def last(self) -> str:
-        """Its last message so far; empty where there is none."""
-        return "".join(next(reversed(self._messages.values()), ()))
-
-    @property
-    def called(self) -> int:
-        """How many tools it has called so far."""
-        return len(self._calls)
 
     def say(self, message: str, text: str) -> Chunk:
         """More of the message of that id."""
@@ -226,15 +188,6 @@ class CliTurn:
         """It says itself that it failed, in these words; the first reason counts."""
         said = label(as_text(words) or "it says that it failed, and not why", SHORT)
         self.failure = self.failure or AgentError(code, said)
-
-    def count(self, usage: Usage) -> None:
-        """Tokens of one of several steps."""
-        before = self.usage or Usage()
-        self.usage = replace(
-            usage,
-            input=(before.input or 0) + (usage.input or 0),
-            output=(before.output or 0) + (usage.output or 0),
-        )
 
 
 def _by_status(status: JsonValue) -> AgentErrorCode:
@@ -325,68 +278,6 @@ def _claude_result(turn: CliTurn, line: JsonObject) -> None:
     turn.is_complete = True
 
 
-# --- Qwen Code, which writes as Claude Code does, but for its end, and Gemini CLI -----------------
-
-_API_ERROR = re.compile(r"\[API Error: (?:(\d{3}) )?(.{1,10000})\]", re.DOTALL)
-
-
-def _qwen(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
-    if line.get("subtype") == "retry":  # what it said of its answer is discarded, or gone on with
-        yield Chunk(ChunkKind.NOTICE, "its model is tried again", line)
-    elif line.get("type") != "result":
-        yield from _claude(turn, line)
-    else:
-        tokens = as_object(line.get("usage"))
-        # Those from a cache are among them.
-        into, out = as_count(tokens.get("input_tokens")), as_count(tokens.get("output_tokens"))
-        turn.usage = Usage("session", into, out)
-        turn.session = as_text(line.get("session_id")) or turn.session
-        if line.get("is_error"):
-            turn.fail(*_api_error(as_object(line.get("error")).get("message")))
-        elif not into and not out:  # a command of its own, which no model has seen
-            turn.fail(f"no model has answered; it says itself: {as_text(line.get('result'))}")
-        turn.final = as_text(line.get("result")) or None
-        turn.is_complete = True
-
-
-def _gemini(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
-    kind, id = line.get("type"), as_text(line.get("tool_id"))
-    if kind == "init":
-        turn.session = as_text(line.get("session_id")) or turn.session
-    elif kind == "message":  # without an id: another begins after a tool
-        if line.get("role") == "assistant":
-            yield turn.say(str(turn.called), as_text(line.get("content")))
-    elif kind == "tool_use":
-        yield turn.call(id, as_text(line.get("tool_name")), line.get("parameters"))
-    elif kind == "tool_result":
-        yield _ended(id, {"result": line.get("output"), "status": line.get("status")})
-    elif kind == "error":  # it was stopped: it went round in a loop, or had too many turns
-        turn.fail(line.get("message"), AgentErrorCode.TRUNCATED)
-        yield Chunk(ChunkKind.NOTICE, as_text(line.get("message")), line)
-    elif kind == "result":
-        stats = as_object(line.get("stats"))
-        into, out = as_count(stats.get("input_tokens")), as_count(stats.get("output_tokens"))
-        turn.usage = Usage("turn", into, out)
-        turn.is_complete = True
-        if line.get("status") != "success":
-            turn.fail(*_api_error(as_object(line.get("error")).get("message")))
-    else:
-        yield _other(line)
-
-
-def _api_error(said: JsonValue) -> tuple[str, AgentErrorCode]:
-    """What an API answered, in the words that both put around it."""
-    if (found := _API_ERROR.fullmatch(as_text(said).strip())) is None:
-        return as_text(said), AgentErrorCode.FAILED
-    status, words = found[1], found[2]
-    try:
-        error = as_object(as_object(parse_json(words)).get("error"))
-    except ValueError:
-        error = {}
-    code = _by_status(int(status) if status else error.get("code"))
-    return as_text(error.get("message")) or words, code
-
-
 # --- Codex ----------------------------------------------------------------------------------------
 
 
@@ -429,92 +320,8 @@ def _codex_item(turn: CliTurn, when: str, item: JsonObject) -> Iterator[Chunk]:
         yield turn.call(id, kind, item)
 
 
-# --- Goose ----------------------------------------------------------------------------------------
-
-
-def _goose(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
-    kind, message = line.get("type"), as_object(line.get("message"))
-    if kind == "message":
-        for block in map(as_object, as_list(message.get("content"))):
-            yield from _goose_block(turn, as_text(message.get("id")), block)
-        if as_object(message.get("metadata")).get("outputTokenLimitReached") is True:
-            turn.stop_reason = "max_tokens"
-    elif kind == "complete":
-        into, out = as_count(line.get("input_tokens")), as_count(line.get("output_tokens"))
-        turn.usage = Usage("session", into, out)
-        turn.is_complete = True
-        if into == 0 and out == 0 and turn.last:  # its model could not be reached
-            turn.fail(f"no model has answered; it says itself: {turn.last}")
-    elif kind == "error":
-        turn.fail(line.get("error"))
-    else:
-        yield _other(line)
-
-
-def _goose_block(turn: CliTurn, message: str, block: JsonObject) -> Iterator[Chunk]:
-    kind, id = block.get("type"), as_text(block.get("id"))
-    if kind == "text":
-        yield turn.say(message, as_text(block.get("text")))
-    elif kind == "thinking":
-        yield Chunk(ChunkKind.THOUGHT, as_text(block.get("thinking")))
-    elif kind == "toolRequest":
-        called = as_object(as_object(block.get("toolCall")).get("value"))
-        yield turn.call(id, as_text(called.get("name")), called.get("arguments"))
-    elif kind == "toolResponse":
-        yield _ended(id, {"result": block.get("toolResult")})
-    elif kind == "error":
-        refused = block.get("kind") == "authentication"
-        code = AgentErrorCode.AUTH_REQUIRED if refused else AgentErrorCode.FAILED
-        turn.fail(block.get("message"), code)
-    else:
-        yield _other(block)
-
-
-# --- opencode -------------------------------------------------------------------------------------
-
-
-def _opencode(turn: CliTurn, line: JsonObject) -> Iterator[Chunk]:
-    kind, part = line.get("type"), as_object(line.get("part"))
-    turn.session = as_text(line.get("sessionID")) or turn.session
-    if kind == "text":
-        yield turn.say(as_text(part.get("messageID")), as_text(part.get("text")))
-    elif kind == "reasoning":
-        yield Chunk(ChunkKind.THOUGHT, as_text(part.get("text")))
-    elif kind == "tool_use":  # it is told of when it is over
-        state, id = as_object(part.get("state")), as_text(part.get("callID"))
-        yield turn.call(id, as_text(part.get("tool")), state.get("input"))
-        yield _ended(id, {"result": state.get("output")})
-    elif kind == "step_finish":
-        tokens, price = as_object(part.get("tokens")), as_number(part.get("cost"))
-        cost = Cost(price, "USD") if price else None  # 0 is what it says of models it has no price
-        turn.count(
-            Usage("turn", as_count(tokens.get("input")), as_count(tokens.get("output")), cost)
-        )
-        turn.stop_reason = as_text(part.get("reason")) or None
-        turn.is_complete = turn.stop_reason not in (None, "tool-calls")
-    elif kind == "error":
-        error = as_object(line.get("error"))
-        data = as_object(error.get("data"))
-        turn.fail(data.get("message") or error.get("name"), _by_status(data.get("statusCode")))
-    elif kind != "step_start":
-        yield _other(line)
-
-
 _CLAUDE = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
-_QWEN = ("--output-format", "stream-json", "--include-partial-messages")
-# All that it has had: what it does not know of them it ignores.
-_QWEN_TOOLS = (
-    "agent,ask_user_question,cron_create,cron_delete,cron_list,edit,enter_worktree,exit_plan_mode,"
-    "exit_worktree,get_goal,glob,grep_search,list_agents,list_directory,loop_wakeup,lsp,monitor,"
-    "notebook_edit,read_file,read_mcp_resource,record_artifact,report_findings,run_shell_command,"
-    "save_memory,send_message,skill,task_stop,todo_write,tool_call,tool_search,update_goal,"
-    "web_fetch,web_search,write_file,zoom_image"
-)
-# Without it no folder that its user has not trusted is worked in, not even an empty one.
-_GEMINI = ("--output-format", "stream-json", "--skip-trust")
-_GEMINI_POLICY = str(Path(__file__).with_name("gemini_no_tools.toml"))
 _CODEX = ("exec", "--json", "--skip-git-repo-check")
-_GOOSE = ("run", "-i", "-", "--output-format", "stream-json")
 
 DIALECTS = MappingProxyType(
     {
@@ -533,51 +340,6 @@ DIALECTS = MappingProxyType(
             resume=("exec", "resume", "{}", "--json", "--skip-git-repo-check", "-"),
             toolless=None,
             read=_codex,
-        ),
-        "goose": CliDialect(
-            "goose",
-            "Goose",
-            start=(*_GOOSE, "--name", "{}"),
-            resume=(*_GOOSE, "--name", "{}", "--resume"),
-            toolless=("--no-profile",),
-            read=_goose,
-        ),
-        "opencode": CliDialect(
-            "opencode",
-            "opencode",
-            start=("run", "--format", "json"),
-            resume=("run", "--format", "json", "--session", "{}"),
-            toolless=None,
-            read=_opencode,
-        ),
-        "qwen": CliDialect(
-            "qwen",
-            "Qwen Code",
-            start=(*_QWEN, "--session-id", "{}"),
-            resume=(*_QWEN, "--resume", "{}"),
-            # A tool that is not among those ends the turn before it runs.
-            toolless=("--safe-mode", "--max-tool-calls", "0", "--exclude-tools", _QWEN_TOOLS),
-            read=_qwen,
-            telemetry=Telemetry(
-                "QWEN_TELEMETRY",
-                reasons="gen_ai.response.finish_reasons",
-                purpose="llm_request.context",
-                answer="interaction",
-            ),
-        ),
-        "gemini": CliDialect(
-            "gemini",
-            "Gemini CLI",
-            start=(*_GEMINI, "--session-id", "{}"),
-            resume=(*_GEMINI, "--resume", "{}"),
-            toolless=(
-                *("--admin-policy", _GEMINI_POLICY),
-                *("--allowed-mcp-server-names", "none", "--extensions", "none"),
-            ),
-            read=_gemini,
-            telemetry=Telemetry(
-                "GEMINI_TELEMETRY", reasons="finish_reasons", purpose="role", answer="main"
-            ),
         ),
     }
 )

@@ -260,13 +260,13 @@ def edit(line: bytes, message: JsonObject) -> None:
 
 
 def command_lines(data: bytes, cut: int) -> None:
-    """A turn of each ends in an answer or in an `AgentError`, its telemetry being as odd."""
+    """A turn of each ends in an answer or in an `AgentError`."""
     for dialect in DIALECTS.values():
         turn = CliTurn(dialect)
         for start in range(0, len(data), cut):
             list(turn.feed(data[start : start + cut]))
         with contextlib.suppress(AgentError):
-            turn.end(0, "", data)
+            turn.end(0, "")
 
 
 def wire(data: bytes) -> None:

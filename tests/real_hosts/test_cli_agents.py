@@ -16,16 +16,7 @@ from abp_bridge.models.cli import CliAgent
 from abp_bridge.protocols.cli_agents import DIALECTS
 from abp_bridge.session.agent import CliConfig, StartOptions
 
-from .hosts import (
-    calling,
-    claude_home,
-    codex_home,
-    gemini_home,
-    goose_home,
-    installed,
-    opencode_home,
-    qwen_home,
-)
+from .hosts import calling, claude_home, codex_home, installed
 from .model import Model
 from .stage import PATIENCE, Stage
 
@@ -42,28 +33,6 @@ ECHO = "echo made"
 AGENTS: dict[str, tuple[str, Callable[[Stage], dict[str, str]], str, bool]] = {
     "claude": ("claude", claude_home, calling("Bash", command=ECHO, description="It says."), True),
     "codex": ("codex", codex_home, calling("exec_command", cmd=ECHO), False),
-    "goose": ("goose", goose_home, calling("shell", command=ECHO), True),
-    "opencode": (
-        "opencodecli",
-        opencode_home,
-        calling("bash", command=ECHO, description="It says."),
-        False,
-    ),
-    "qwen": (
-        "qwen",
-        qwen_home,
-        calling("run_shell_command", command=ECHO, is_background=False),
-        True,
-    ),
-    "gemini": ("gemini", gemini_home, calling("run_shell_command", command=ECHO), True),
-}
-# These two run a command only where their user has allowed it, in a file below their home.
-ALLOWED = {
-    "qwen": (".qwen/settings.json", '{"tools": {"approvalMode": "yolo"}}'),
-    "gemini": (
-        ".gemini/policies/all.toml",
-        '[[rule]]\ntoolName = "*"\ndecision = "allow"\npriority = 900\n',
-    ),
 }
 
 
@@ -79,10 +48,6 @@ def begin(name: str, model: Model, folder: Path, programs: pytest.MonkeyPatch) -
     for variable, value in home(stage).items():
         programs.setenv(variable, value)
     programs.setenv("PATH", str(folder / "bin"), prepend=":")
-    if name in ALLOWED:
-        place, words = ALLOWED[name]
-        (stage.home / place).parent.mkdir(exist_ok=True)
-        (stage.home / place).write_text(words)
     return CliAgent(DIALECTS[name], str(folder))
 
 
@@ -105,7 +70,7 @@ async def test_turns_of_one_session(
     assert (usage.scope, usage.output) == ("session", 2)
 
 
-@pytest.mark.parametrize("name", [each for each in AGENTS if each != "goose"])
+@pytest.mark.parametrize("name", AGENTS)
 async def test_a_tool_of_its_own(
     name: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,10 +94,9 @@ async def test_an_answer_that_its_model_cut_off_is_none(
     agent = begin(name, model, tmp_path, monkeypatch)
     model.is_limited = True
     session = await agent.start(StartOptions(cli_config=CliConfig(tools=not AGENTS[name][3])))
-    with pytest.raises(AgentError, match=r"max_|output token maximum|length") as problem:
+    with pytest.raises(AgentError, match=r"max_|output token maximum") as problem:
         await agent.send(session, [AgentMessage("user", "Hello")], timeout_ms=LIMIT)
-    by_words = name in ("claude", "codex")  # which say no more than words
-    assert problem.value.code == ("FAILED" if by_words else "TRUNCATED")
+    assert problem.value.code == "FAILED", "both say no more than words"
 
 
 @pytest.mark.parametrize("name", AGENTS)
