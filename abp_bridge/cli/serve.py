@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from abp_bridge.cli.listen.listener import Listener
+    from abp_bridge.cli.listen import Listener
     from abp_bridge.hosts.abp.server import AbpServer
     from abp_bridge.hosts.abp.session import AbpSession
     from abp_bridge.hosts.acp.server import AcpServer
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _listen(port: int, settings: Settings) -> Listener:
-    from abp_bridge.cli.listen.listener import Listener
+    from abp_bridge.cli.listen import Listener
 
     try:
         listener = Listener(port, settings.listen_origins)

@@ -17,7 +17,7 @@ from support.pages.server import web
 from support.paths import APPS
 from support.peer import PATIENCE
 
-from abp_bridge.cli.check_app.rules import (
+from abp_bridge.cli.check_rules import (
     RULES,
     Facts,
     Kind,

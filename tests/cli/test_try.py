@@ -22,7 +22,7 @@ from support.screen import CTRL_C, DOWN, ENTER, Screen
 from support.visitor import type_on_the_page
 
 from abp_bridge.cli.parameters import ParameterError, read_parameters
-from abp_bridge.cli.terminal_host.view import JsonView, Offer, Output, TextView, parameter_lines
+from abp_bridge.cli.terminal_view import JsonView, Offer, Output, TextView, parameter_lines
 
 Json = Any
 

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import anyio
 
 from abp_bridge.cli import compose
-from abp_bridge.cli.listen import listener
+from abp_bridge.cli import listen as listener
 from abp_bridge.cli.serve import Hosts
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.surface import Surface

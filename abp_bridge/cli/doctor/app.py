@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abp_bridge.cli.check_app.gather import gather
-from abp_bridge.cli.check_app.rules import Status, check_all
+from abp_bridge.cli.check_app import gather_facts
+from abp_bridge.cli.check_rules import Status, check_all
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.words import count_of
 from abp_bridge.session.app import AppError
@@ -15,7 +15,7 @@ async def look_at_app(target: str) -> Section:
     """Connect an app, see what it offers, and leave it; none of its capabilities is called."""
     shown = show_target(target)
     try:
-        facts = await gather(target, read_settings())
+        facts = await gather_facts(target, read_settings())
     except (AppError, SettingsError) as problem:
         why = Finding("app", Verdict.FAILS, str(problem), "Do what it says.")
         return Section(shown, shown, (why,))

@@ -9,7 +9,7 @@ import os
 from anyio.abc import TaskGroup
 
 from abp_bridge.apps.elicitation import handle_elicitation
-from abp_bridge.cli.ask.person import OF_HOSTS, Person, choose_surfaces
+from abp_bridge.cli.ask import OF_HOSTS, User, choose_surfaces
 from abp_bridge.core.json_value import JsonObject, as_number, as_object, as_text
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label
@@ -29,9 +29,9 @@ async def ask(tasks: TaskGroup) -> Section:
     environ = {name: os.environ[name] for name in os.environ if name not in OF_HOSTS}
     try:
         settings = read_settings(environ)
-        person = Person(choose_surfaces(settings, None), _ORIGIN, tasks)
-        response = await handle_elicitation(dict(REQUEST), person, _ORIGIN)
-        await person.wait_for_page()
+        user = User(choose_surfaces(settings, None), _ORIGIN, tasks)
+        response = await handle_elicitation(dict(REQUEST), user, _ORIGIN)
+        await user.wait_for_page()
     except AbpBridgeError as problem:
         finding = Finding("asked", Verdict.FAILS, str(problem), "Do what it says.")
     else:

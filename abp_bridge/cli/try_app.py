@@ -23,7 +23,7 @@ from abp_bridge.cli.parameters import (
     read_parameters,
 )
 from abp_bridge.cli.runtime import complain, load_session_settings
-from abp_bridge.cli.terminal_host.host import (
+from abp_bridge.cli.terminal_host import (
     FILE,
     Answerer,
     CommandError,
@@ -34,8 +34,7 @@ from abp_bridge.cli.terminal_host.host import (
     mend_encoding,
     run_host,
 )
-from abp_bridge.cli.terminal_host.script import Script
-from abp_bridge.cli.terminal_host.view import PERSON, Offer
+from abp_bridge.cli.terminal_view import PERSON, Offer
 from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
 from abp_bridge.core.outcome import Outcome
@@ -46,7 +45,7 @@ from abp_bridge.core.surface import HOST, Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.settings import TABLE, Settings
 from abp_bridge.settings.targets import find_target_problem
-from abp_bridge.surfaces.answers_file import AnswersError, read_answers
+from abp_bridge.surfaces.answers_file import AnswersError, Script, read_answers
 from abp_bridge.surfaces.terminal.surface import Terminal
 
 if TYPE_CHECKING:

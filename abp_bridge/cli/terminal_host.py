@@ -25,16 +25,7 @@ import anyio
 
 from abp_bridge import VERSION
 from abp_bridge.cli.runtime import complain, signals_interrupt
-from abp_bridge.cli.terminal_host.script import Script
-from abp_bridge.cli.terminal_host.view import (
-    PERSON,
-    Account,
-    JsonView,
-    Offer,
-    Output,
-    TextView,
-    View,
-)
+from abp_bridge.cli.terminal_view import PERSON, Account, JsonView, Offer, Output, TextView, View
 from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.event import describe_notice
 from abp_bridge.core.json_value import JsonObject
@@ -44,6 +35,7 @@ from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
 from abp_bridge.protocols.schema_fields import decode_field
 from abp_bridge.session.surface import SurfaceResponse
+from abp_bridge.surfaces.answers_file import Script
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ FAREWELL = 0.3  # seconds for the last words to leave
 
 Attend = Callable[[ByteReader, ByteWriter], Awaitable[None]]
 
-_FILES = Path(__file__).parent
+_FILES = Path(__file__).with_name("listen_page")
 _REFUSALS: dict[int, Response] = {
     403: PlainTextResponse("Pages of this site may not connect: --listen-origin allows one.", 403),
     421: PlainTextResponse("This address is not called by that name.", 421),

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.cli.demo.answers import BUILT_IN
 from abp_bridge.cli.runtime import complain, load_session_settings
-from abp_bridge.cli.terminal_host.host import (
+from abp_bridge.cli.terminal_host import (
     FILE,
     Answerer,
     CommandError,
@@ -25,10 +24,10 @@ from abp_bridge.cli.terminal_host.host import (
     mend_encoding,
     run_host,
 )
-from abp_bridge.cli.terminal_host.script import Script
-from abp_bridge.cli.terminal_host.view import PERSON
+from abp_bridge.cli.terminal_view import PERSON
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
-from abp_bridge.surfaces.answers_file import AnswersError, decode_entries, read_answers
+from abp_bridge.surfaces.answers_file import AnswersError, Script, decode_entries, read_answers
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +37,23 @@ HELP = "the built-in app behind a real bridge, with this terminal as its host"
 DESCRIPTION = (
     "Spawns 'abp-bridge serve', is its MCP host, and shows what the built-in app asks and tells."
     " 'abp-bridge try' is the same for an app of yours."
+)
+
+# The answers without a terminal; users also say no, decline and cancel.
+BUILT_IN: tuple[Json, ...] = (
+    {"match": "Whose trip", "value": "Ada Example"},
+    {"match": "ticket be sent", "value": "ada@example.org"},
+    {"match": "Sea or mountains", "value": "sea"},
+    {"match": "season", "value": "autumn"},
+    {"match": "month", "value": "09"},
+    {"match": "How many travellers", "value": 2},
+    {"match": "cost at most", "action": "cancel"},
+    {"match": "By train", "value": True},
+    {"match": "Which class", "value": "second"},
+    {"match": "Who should be called", "content": {"name": "Grace Example"}},
+    {"match": "Window or aisle", "action": "decline"},
+    {"match": "Book it", "value": True},
+    {"match": "Delete the draft", "value": "No, do not"},
 )
 
 STORY = (

@@ -1,1 +1,0 @@
-"""`abp-bridge check`: what an app does, held against what ABP wants."""

@@ -1,1 +1,0 @@
-"""`abp-bridge demo`: the built-in app, and its story."""

@@ -1,1 +1,0 @@
-"""This terminal as the MCP host of a bridge that is spawned for it."""

@@ -1,1 +1,0 @@
-"""`abp-bridge try`: an app of yours."""
