@@ -11,10 +11,11 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import MISSING, FieldType, Kind
+from abp_bridge.core.redact import texts
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import MAX_FIELDS
 from abp_bridge.protocols.webmcp import form as forms
-from abp_bridge.protocols.webmcp import form_answer, form_question, hand, results, secrets
+from abp_bridge.protocols.webmcp import form_answer, form_question, hand, results
 from abp_bridge.protocols.webmcp import tools as webmcp
 
 Json = Any
@@ -633,7 +634,7 @@ def hide(text: str) -> str:
 
 def test_what_holds_a_secret_is_one_wherever_it_is_typed_in() -> None:
     given = [control(value=f"is {WORD}"), control("hidden", "h", value=WORD, fixed=True)]
-    marked = secrets.mark_secrets(form(*given, control("checkbox", "c", value=WORD)), hide)
+    marked = forms.mark_secrets(form(*given, control("checkbox", "c", value=WORD)), hide)
     assert [each.secret for each in marked.controls] == [True, True, False]
     question = asked(marked)
     assert question.fields[0].secret
@@ -643,7 +644,7 @@ def test_what_holds_a_secret_is_one_wherever_it_is_typed_in() -> None:
 
 def test_a_question_shows_no_secret() -> None:
     read = form(control(label=f"Is {WORD}", description=f"not {WORD}", value="a"), action=WORD)
-    question = secrets.clean_question(asked(read, description=f"Send {WORD}"), hide)
+    question = texts.clean_question(asked(read, description=f"Send {WORD}"), hide)
     assert WORD not in repr(question)
     assert question.fields[0].schema["title"] == "Is [secret]"
 
@@ -660,22 +661,22 @@ def test_a_question_shows_no_secret() -> None:
 )
 def test_a_question_that_needs_a_secret_to_be_answered_is_not_asked(read: Json) -> None:
     with pytest.raises(RemoteProtocolError, match="given as a secret"):
-        secrets.clean_question(asked(form(read)), hide)
+        texts.clean_question(asked(form(read)), hide)
 
 
 def test_a_tool_says_no_secret() -> None:
     named = {"type": "object", "properties": {"x": {"title": WORD}}}
-    cleaned = secrets.clean_tool(tool(description=f"Was {WORD}", inputSchema=named), hide)
+    cleaned = webmcp.clean_tool(tool(description=f"Was {WORD}", inputSchema=named), hide)
     assert cleaned is not None
     assert cleaned.description == "Was [secret]"
     assert WORD not in str(cleaned.schema)
-    assert secrets.clean_tool(tool(WORD), hide) is None
-    assert secrets.clean_tool(tool(inputSchema={"properties": {WORD: {}}}), hide) is None
+    assert webmcp.clean_tool(tool(WORD), hide) is None
+    assert webmcp.clean_tool(tool(inputSchema={"properties": {WORD: {}}}), hide) is None
 
 
 def test_no_value_of_a_result_is_a_secret() -> None:
     said: Json = {WORD: [482913, 482913.0, 1.5, True, None, f"a {WORD}"], "n": {"n": 7}}
-    assert secrets.clean_value(said, hide) == {
+    assert texts.clean_value(said, hide) == {
         "[secret]": ["[secret]", "[secret]", 1.5, True, None, "a [secret]"],
         "n": {"n": 7},
     }

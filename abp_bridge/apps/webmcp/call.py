@@ -29,7 +29,7 @@ from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.core.redact.texts import SECRET
+from abp_bridge.core.redact.texts import SECRET, clean_question, clean_value
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import decode_fields
@@ -46,7 +46,6 @@ from abp_bridge.protocols.webmcp.results import (
     unknown_outcome,
     unsent_result,
 )
-from abp_bridge.protocols.webmcp.secrets import clean_question, clean_value
 from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
 from abp_bridge.session.app import AppListener, only_error
 

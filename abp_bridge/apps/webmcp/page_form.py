@@ -11,8 +11,7 @@ from pathlib import Path
 
 from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
 from abp_bridge.core.json_value import JsonValue, parse_json
-from abp_bridge.protocols.webmcp.form import Form, decode_page_form
-from abp_bridge.protocols.webmcp.secrets import mark_secrets
+from abp_bridge.protocols.webmcp.form import Form, decode_page_form, mark_secrets
 from abp_bridge.protocols.webmcp.tools import Tool
 
 SCRIPT = Path(__file__).with_name("form.js")

@@ -18,13 +18,14 @@ from abp_bridge.apps.webmcp.written import WrittenTools
 from abp_bridge.core.capability import CallResult, Capability, CapabilityList, failed
 from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.redact.texts import REPEATED
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.webmcp.form import withheld_controls
 from abp_bridge.protocols.webmcp.results import unsent_result
-from abp_bridge.protocols.webmcp.secrets import REPEATED, clean_tool
 from abp_bridge.protocols.webmcp.tools import (
     Key,
     Tool,
+    clean_tool,
     describe_tools,
     has_nested_secret,
     name_tools,

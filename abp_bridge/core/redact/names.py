@@ -51,36 +51,9 @@ _WORDS = {
     r"|chave (?:api|de api|de acesso|secreta|privada)",
     "Italian": r"parola d ordine|codice (?:di verifica|di sicurezza|di accesso|segreto|monouso)"
     r"|chiave (?:api|d accesso|di accesso|segreta|privata)",
-    "Dutch": r"\w*wachtwoord|(?:toegangs|verificatie|beveiligings)code|eenmalige code|pincode"
-    r"|(?:api|toegangs|geheime|prive) ?sleutel",
-    "Swedish": r"\w*losenord|engangskod|verifieringskod|sakerhetskod"
-    r"|(?:api|hemlig|privat) ?nyckel",
-    "Danish, Norwegian": r"\w*(?:adgangskode|kodeord|passord)|engangskode|bekr[æe]ftelseskode",
-    "Finnish": r"\w*(?:salasan|tunnusluku|tunnusluvu)|kertakayttoko|vahvistusko",
-    "Polish": r"has[łl](?:o|a|em|u)\b|kod (?:weryfikacyjny|jednorazowy|dostepu)",
-    "Czech, Slovak": r"hesl(?:o|a|em|om|u)\b|(?:overovaci|overovaci|jednorazovy) kod",
-    "Hungarian": r"\w*jelsz|(?:egyszeri|ellenorzo) kod",
-    "Romanian": r"parola (?:dvs|ta|de acces)|cod (?:de verificare|unic)",
-    "Turkish": r"sifre|parolan|(?:dogrulama|onay|guvenlik) kodu",
-    "Indonesian": r"kata sandi|kode (?:verifikasi|keamanan)",
-    "Vietnamese": r"mat khau|ma (?:xac nhan|xac minh|otp)",
-    "Russian, Ukrainian": r"парол|(?:одноразов|проверочн)\w+ код|код (?:подтвержд|доступ|безопас)"
-    r"|(?<!максимум )(?<!сколько )(?<!число )(?<!количество )токен(?!из)"
-    r"|(?:секретн|приватн|закрыт)\w+ ключ|api ключ|ключ api",
-    "Greek": r"κωδικ\w+ (?:προσβασησ|ασφαλειασ|επαληθευσησ)|συνθηματικ",
 }
-# And where words have no borders, or marks that are no letters.
-_ANYWHERE = {
-    "Chinese": "密码|密碼|口令|验证码|驗證碼|动态码|密钥|密鑰",
-    "Japanese": "パスワード|暗証番号|認証コード|確認コード|ワンタイム|秘密鍵|api ?キー",
-    "Korean": "비밀번호|암호|인증번호|인증 ?코드|패스워드",
-    "Arabic": "كلمة المرور|كلمة السر|كلمه المرور|رمز التحقق|الرقم السري",
-    "Hebrew": "סיסמ|קוד אימות",
-    "Hindi": "पासवर्ड|कूटशब्द",
-    "Thai": "รหัสผ่าน|รหัส otp",
-}
-_OTHERS, _UNBOUNDED = "|".join(_WORDS.values()), "|".join(_ANYWHERE.values())
-_PHRASES = rf"(?:\b(?:{_ENGLISH})\b|\b(?:{_OTHERS})|{_UNBOUNDED})"
+_OTHERS = "|".join(_WORDS.values())
+_PHRASES = rf"(?:\b(?:{_ENGLISH})\b|\b(?:{_OTHERS}))"
 # Names of secrets, but no words that ask for one.
 _BARE = (
     r"authorization|(?:set )?cookies?|bearer|mfa|2 ?fa|pat|dsn"
@@ -113,12 +86,9 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_KEYS?\Z")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SENSITIVE = methodcaller("get", "sensitive")
 _ACCENTS = re.compile("[\u0300-\u036f]")
-# but the vowels of Hindi and Thai are no borders
-_BORDERS = re.compile(r"(?:_|[^\w\u0900-\u097f\u0e00-\u0e7f])+")
-_FIRST_WORD, _LAST_WORD = re.compile(r"\A\S*"), re.compile(r"\S*\Z")
+_BORDERS = re.compile(r"(?:_|\W)+")
 _JOINTS = re.compile("[_'\u2019-]")
-MAX_BORDER = 200  # characters of a wording at its ends that a name or a title may go on
-MAX_NAME = 200  # characters, from the end, that are searched: time grows with the length
+_TAIL = 200  # characters at the end of a wording that a title continues, and of a name
 
 
 def declared_secret(schema: Schema) -> bool | None:
@@ -165,22 +135,12 @@ def is_secret(
 
 
 def gist(words: str) -> str:
-    """A short text that asks for a secret where `words` do, or would together with what stands
-    before or after them: for who asks about many fields.
+    """Return a short text that asks for a secret where `words` do, or would together with a title
+    after them: many fields may share a long prompt.
     """
-    if len(words) <= 2 * MAX_BORDER:
+    if len(words) <= _TAIL:
         return words
-    if found := _find_secret(words):
-        return found
-    words = _WARNING.sub(" ", words)
-    head, tail = words[:MAX_BORDER], words[-MAX_BORDER:]
-    # cut within a word, or behind one that makes it another ("max tokens"), they may say what the
-    # whole does not
-    head = _LAST_WORD.sub("", head) or head
-    tail = _FIRST_WORD.sub("", tail) or tail
-    while _find_secret(tail):
-        tail = _FIRST_WORD.sub("", tail.lstrip())
-    return f"{head}\n{tail}"
+    return _find_secret(words) or " ".join(_WARNING.sub(" ", words)[-_TAIL:].split()[1:])
 
 
 def asks_for_secret(words: str) -> bool:
@@ -198,7 +158,7 @@ def holds_secret(name: str) -> bool:
     """Whether what stands under a name is a secret: `apiKey`, `X-Vault-Token`, `login[password]`,
     `PGPASSWORD`, `db_pass`, `contraseña`.
     """
-    words = _BORDERS.sub(" ", _fold(_without_unseen(name)[-MAX_NAME:])).strip()
+    words = _BORDERS.sub(" ", _fold(_without_unseen(name)[-_TAIL:])).strip()
     if _compile(_HOLDS).search(words) is not None:
         return _COUNTED.search(words) is None
     return _VARIABLE.match(name) is not None

@@ -1,114 +1,68 @@
-"""Texts that are known, and where they stand in others however they are written there: escaped in
-JSON any number of times, in an address, in HTML, in Base64, in hexadecimal. Pure.
+"""Texts that are known, found and replaced wherever they are: as they are, escaped in JSON any
+number of times, in an address, in Base64. Pure.
 
-A text is looked at in several ways, with its escapes read, its Base64 decoded, and so on; each view
-knows where its bytes stand in the text. Looking takes time in proportion to the text, and next to
-nothing for what is known and not there.
+Each text becomes a few patterns, in which every character stands for all its spellings. A pattern
+is only searched for where the longest run of letters and digits in it is found, so that a text
+without secrets costs next to nothing.
 """
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
-from array import array
-from binascii import a2b_base64, unhexlify
-from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from string import ascii_letters, digits, hexdigits
-from typing import NamedTuple
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from abp_bridge.core.json_value import JsonValue, as_text, to_text
+from abp_bridge.core.question import MISSING, Question
+from abp_bridge.errors import RemoteProtocolError
 
 SECRET = "[secret]"  # noqa: S105
+REPEATED = "it repeats what its page was given as a secret"
 
 PIECE = 128  # characters that are looked for of what is longer: elsewhere it may be cut off
-LINE = 8  # characters of a line that is looked for wherever it stands
-ALONE = 4  # characters; what is shorter is only looked for where it stands alone
-LAYERS = 6  # escapes of one kind within those of another
-BATCH = 64 * 1024  # characters of texts that are looked through at once: views of them take memory
+LINE = 8  # characters of a line that is looked for wherever it is
+ALONE = 4  # characters; what is shorter is only looked for where it is no part of a word
 
-_UTF8 = ("utf-8", "surrogatepass")
 _NUMBER = re.compile(r"[\d\s-]{6,}")
-_ESCAPE = re.compile(
-    rb"%(?:25)*(?P<byte>[0-9A-Fa-f]{2})"
-    rb"|&(?:amp;)*(?P<entity>#?[0-9A-Za-z]{1,32};)"
-    rb"|(?<!\\)\\++u(?P<unit>[0-9A-Fa-f]{4})"
-    rb"(?:(?<=[dD][89abAB]..)\\++u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2}))?"
-)
-# A backslash belongs to what it stands before; lines end in one way.
-_BACKSLASHES = re.compile(rb"(?:\\++r\\++(?=n)|\r(?=\n)|\\++)(?P<bare>.|\Z)", re.DOTALL)
-_BARE = bytes.maketrans(b"\n\r\t\b\f+", b"nrtbf ")  # letters after a backslash; a form's blank
-_ALONE = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))%b(?![A-Za-z0-9])"  # letters of escapes are none
-_TRAIL = re.compile(rb"(?:\\++(?:u005[cC])?|%(?:25)*5[cC])*+")
-_BREAK = re.compile(rb"(?:\\++[rn]?|[\r\n])[ \t]*")
-_WITHIN = (b"\x80", b"\xc0")  # bytes from the first, and less than the other, begin no character
-_AS_BASE64 = bytes(
-    each if chr(each) in f"{ascii_letters}{digits}+/" else ord("A") for each in range(256)
-)
-_AS_HEX = bytes(each if chr(each) in hexdigits else ord("0") for each in range(256))
+_RUN = re.compile(r"[A-Za-z0-9]+")
+_PARTS = re.compile(r"\\+|[A-Za-z0-9]+|\r\n|.", re.DOTALL)
+_BACKSLASH = r"(?:\\++(?:u005[cC])?|%(?:25)*+5[cC])++"
+_ESCAPES = {"\n": "n", "\r\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
+# Letters of an escape are no part of the word after it.
+_ALONE = (r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))", r"(?![A-Za-z0-9])")
+_LETTER = r"[\w+/-]"  # of Base64, where a secret shares it with what is beside it
+_URL_SAFE = str.maketrans("+/", "-_")
 
 
-class _View(NamedTuple):
-    """Bytes, and what says where in a text each of them begins, and the last one ends."""
+@dataclass(frozen=True)
+class _Known:
+    """A text, what is written instead, and patterns of what is `before` and `after` it."""
 
-    data: bytes
-    place: Callable[[int], int]
-    way: str = "characters"
-
-
-class _Known(NamedTuple):
-    """A piece of text as it is and as `_fold` has it, and what is written instead.
-
-    What has to stand `alone` is no part of a longer word, and in no encoding of bytes.
-    """
-
-    literal: bytes
-    folded: bytes
+    text: str
     instead: str
-    alone: bool
+    before: str = ""
+    after: str = ""
 
-    def may_stand_in(self, text: bytes, data: bytes) -> bool:
-        """Whether it stands in a `text`, or in the `data` that is decoded from one."""
-        return (
-            self.literal in text
-            or (self.folded != self.literal and self.folded in text)
-            or (not self.alone and self.literal in data)
-        )
+    @cached_property
+    def run(self) -> str:
+        """What is in every spelling of it."""
+        return max(_RUN.findall(self.text), key=len, default="")
 
-    def spans(self, text: bytes, views: Iterable[_View]) -> Iterator[tuple[int, int, str]]:
-        """Where it stands in `text`, and what is written there."""
-        for data, place, way in views:
-            piece = self.folded if way == "folded" else self.literal
-            if piece not in data or (self.alone and way == "bytes"):
-                continue
-            for first, last in self._find(piece, data):
-                start, end = place(first), place(last)
-                if self.literal.endswith(b"\\") and (trail := _TRAIL.match(text, end)):
-                    end = trail.end()
-                while _WITHIN[0] <= text[start : start + 1] < _WITHIN[1]:
-                    start -= 1
-                while _WITHIN[0] <= text[end : end + 1] < _WITHIN[1]:
-                    end += 1
-                yield start, end, self.instead
-
-    def _find(self, piece: bytes, data: bytes) -> Iterator[tuple[int, int]]:
-        """Where `piece` begins and ends, as often as it takes to cover each place: it may overlap
-        itself.
-        """
-        pattern = re.compile((_ALONE if self.alone else b"%b") % re.escape(piece))
-        at = 0
-        while (found := pattern.search(data, at)) is not None:
-            start, end = found.span()
-            yield start, end
-            again = -1 if self.alone else data.rfind(piece, start + 1, end + len(piece))
-            at = end if again == -1 else again
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Its spellings, which may overlap: a lookahead."""
+        spelled = "".join(map(_spell, _PARTS.findall(self.text)))
+        return re.compile(f"(?=({self.before}{spelled}{self.after}))")
 
 
 class KnownTexts:
     """Texts, and what is written instead of each."""
 
     def __init__(self, known: Iterable[_Known] = ()) -> None:
-        """What is `known` already, of another."""
         self._known = dict.fromkeys(known)
 
     def add(self, text: str, instead: str) -> None:
@@ -125,139 +79,122 @@ class KnownTexts:
     def add_piece(self, text: str, instead: str, *, alone: bool) -> None:
         """Know just `text`, perhaps only where it is no part of a longer word."""
         starts = range(0, max(len(text) - LINE, min(len(text), 1)), PIECE)
-        for start, end in zip(starts, [*starts[1:], len(text)], strict=False):
-            literal = text[start:end].encode(*_UTF8)
-            folded = _fold(_unescape(literal)).data or literal
-            known = _Known(literal, folded, instead, alone or len(folded) < ALONE)
-            self._known[known] = None
-            with suppress(UnicodeEncodeError):
-                if (narrow := text[start:end].encode("latin-1")) != literal:  # as btoa() has it
-                    self._known[known._replace(literal=narrow, folded=narrow)] = None
+        for start, end in pairwise([*starts, len(text)]):
+            piece = text[start:end]
+            if alone:
+                self._known[_Known(piece, instead, *_ALONE)] = None
+            else:
+                self._known[_Known(piece, instead)] = None
+                self._known.update(dict.fromkeys(_in_base64(piece, instead)))
 
     def present_in(self, texts: Iterable[str]) -> KnownTexts:
-        """Those of them that may stand in one of `texts`: all that need be looked for there."""
-        found: set[_Known] = set()
-        for batch in _batches(texts) if self._known else ():
-            views = _views(batch.encode(*_UTF8))
-            text = b"\0".join(view.data for view in views if view.way != "bytes")
-            data = b"\0".join(view.data for view in views if view.way == "bytes")
-            found |= {known for known in self._known if known.may_stand_in(text, data)}
-        return KnownTexts(known for known in self._known if known in found)
+        """Those of them that may be in one of `texts`: all that need be looked for there."""
+        if not self._known:
+            return self
+        text = "\0".join(texts)
+        return KnownTexts(known for known in self._known if known.run in text)
 
     def with_brackets(self) -> KnownTexts:
         """Those that JSON in a text could be a part of, or begin in, or end in."""
-        return KnownTexts(known for known in self._known if re.search(rb"[]\[{}]", known.literal))
+        return KnownTexts(known for known in self._known if re.search(r"[]\[{}]", known.text))
 
     def replace(self, text: str) -> str:
         """`text` without what is known.
 
         All is found before anything is replaced: one may be a part of another, or overlap it.
         """
-        if not self._known:
-            return text
-        data = text.encode(*_UTF8)
-        views = _views(data)
-        found = [span for known in self._known for span in known.spans(data, views)]
+        found = [
+            (match.start(), match.end(1), known.instead)
+            for known in self._known
+            if known.run in text
+            for match in known.pattern.finditer(text)
+        ]
         kept: list[str] = []
         done = 0
         for start, end, instead in sorted(found, key=lambda span: (span[0], -span[1])):
             if kept and start <= done:  # one with what is before; and a secret whatever else it is
                 kept[-1] = SECRET if SECRET in (instead, kept[-1]) else kept[-1]
             else:
-                kept += [data[done:start].decode(*_UTF8), instead]
+                kept += [text[done:start], instead]
             done = max(done, end)
-        return "".join([*kept, data[done:].decode(*_UTF8)])
+        return "".join([*kept, text[done:]])
 
 
-# --- a text in several ways -----------------------------------------------------------------------
+def _spell(part: str) -> str:
+    """A pattern of all spellings of a character, a run of letters and digits, or of backslashes."""
+    if _RUN.match(part):
+        return part
+    if part[0] == "\\":
+        return _BACKSLASH
+    data = part.encode("utf-16-be", "surrogatepass")
+    units = "".join(rf"\\*+u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
+    octets = "".join(f"%(?:25)*+{each:02x}" for each in part.encode("utf-8", "surrogatepass"))
+    spellings = [re.escape(part), f"(?i:{units}|{octets})"]
+    if part in _ESCAPES:
+        spellings.append(rf"(?:\\*+r|\r|%(?:25)*+0[dD])?(?:\\*+{_ESCAPES[part]}|\n|%(?:25)*+0[aA])")
+    elif part == " ":
+        spellings.append(r"\+|\\*+u002[bB]")
+    elif part.isascii():
+        spellings.append(rf"\\*+{re.escape(part)}")
+    return f"(?:{'|'.join(spellings)})"
 
 
-def _batches(texts: Iterable[str]) -> Iterator[str]:
-    """`texts` put together, as many at once as take `BATCH` characters."""
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text) + 1
-        if size >= BATCH:
-            yield "\0".join(batch)
-            batch, size = [], 0
-    yield "\0".join(batch)
+def _in_base64(text: str, instead: str) -> Iterator[_Known]:
+    """`text` as it is in Base64 of itself and of what it is a part of: three bytes are four
+    letters, so it begins at one of three places.
+    """
+    encoded = {text.encode("utf-8", "surrogatepass")}
+    if all(ord(each) < 256 for each in text):
+        encoded.add(text.encode("latin-1"))  # as a page's btoa() has it
+    for data in encoded:
+        for shift in range(3) if len(data) >= ALONE else ():
+            letters = b64encode(b"\0" * shift + data).decode().rstrip("=")
+            is_shared = (shift + len(data)) % 3 != 0
+            own = letters[shift + bool(shift) : len(letters) - is_shared]
+            before, after = _LETTER if shift else "", _LETTER if is_shared else ""
+            for each in (own, own.translate(_URL_SAFE)):
+                yield _Known(each, instead, before, after)
 
 
-def _views(text: bytes) -> list[_View]:
-    unescaped = _unescape(text)
-    views = [unescaped, _fold(unescaped)]
-    if unescaped.data != text:
-        views.append(_View(text, int))
-    whole = _rewrite(unescaped, _BREAK, b"\\\r\n", lambda _: b"")
-
-    def place_from(first: int, letter: Callable[[int], int]) -> Callable[[int], int]:
-        return lambda at: whole.place(min(first + letter(at), len(whole.data)))
-
-    size = len(whole.data) // 4 * 4 + 4
-    letters = whole.data.replace(b"-", b"+").replace(b"_", b"/").translate(_AS_BASE64) + b"A" * 8
-    for first in range(4):
-        data = a2b_base64(letters[first : first + size])
-        views.append(_View(data, place_from(first, _base64_letter), "bytes"))
-    pairs = whole.data.translate(_AS_HEX) + b"0" * 8
-    for first in range(2):
-        data = unhexlify(pairs[first : first + size])
-        views.append(_View(data, place_from(first, lambda at: 2 * at), "bytes"))
-    return views
+# --- what a page of WebMCP's says, without what it was given --------------------------------------
 
 
-def _base64_letter(at: int) -> int:
-    """In which letter a byte begins: it is in two of four, and ends with the next one."""
-    return at + (at + 2) // 3
+def clean_question(question: Question, hide: Callable[[str], str]) -> Question:
+    """Return a question with `hide` applied to what is shown of it.
+
+    Raises:
+        RemoteProtocolError: A secret is where an answer needs it: in a name, or in what there is to
+            choose.
+    """
+    fields = []
+    for field in question.fields:
+        needed = [field.name, as_text(field.schema.get("pattern"))]
+        needed += [text for each in field.choices for text in (each.key, each.label, each.whole)]
+        if field.default is not MISSING:
+            needed.append(to_text(field.default))
+        if any(hide(each) != each for each in needed):
+            raise RemoteProtocolError(REPEATED)
+        title, description = hide(field.title), hide(field.description)
+        words = {name: hide(as_text(field.schema.get(name))) for name in ("title", "description")}
+        schema = {**field.schema, **{name: each for name, each in words.items() if each}}
+        fields.append(replace(field, title=title, description=description, schema=schema))
+    return replace(
+        question,
+        message=hide(question.message),
+        note=hide(question.note),
+        uncut=hide(question.uncut),
+        fields=tuple(fields),
+    )
 
 
-def _unescape(text: bytes) -> _View:
-    """A text without the escapes of addresses, HTML and JSON, but for backslashes."""
-    view = _View(text, int)
-    for _ in range(LAYERS):
-        before, view = view, _rewrite(view, _ESCAPE, b"%&\\", _character)
-        if view is before:
-            break
-    return view
-
-
-def _fold(unescaped: _View) -> _View:
-    """Without backslashes: the same for a text and for what JSON makes of it."""
-    bare = _rewrite(unescaped, _BACKSLASHES, b"\\\r", lambda found: found["bare"])
-    return _View(bare.data.translate(_BARE), bare.place, "folded")
-
-
-def _rewrite(
-    view: _View,
-    pattern: re.Pattern[bytes],
-    marks: bytes,
-    change: Callable[[re.Match[bytes]], bytes],
-) -> _View:
-    """`view` with what `pattern` finds changed; without one of `marks` there is nothing to find."""
-    if not any(mark in view.data for mark in marks):
-        return view
-    data = bytearray()
-    starts, places = array("I", [0]), array("I", [0])  # of what stays and what changed, in turns
-    for found in pattern.finditer(view.data):
-        data += view.data[places[-1] : found.start()]
-        starts.append(len(data))
-        data += change(found)
-        starts.append(len(data))
-        places.extend(found.span())
-    data += view.data[places[-1] :]
-
-    def place(at: int) -> int:
-        piece = bisect(starts, at) - 1
-        return view.place(places[piece] + (0 if piece % 2 else at - starts[piece]))
-
-    return _View(bytes(data), place) if len(places) > 1 else view
-
-
-def _character(escape: re.Match[bytes]) -> bytes:
-    if escape["byte"]:
-        return bytes.fromhex(escape["byte"].decode())
-    if escape["entity"]:
-        return html.unescape(f"&{escape['entity'].decode()}").encode(*_UTF8)
-    units = bytes.fromhex((escape["unit"] + (escape["low"] or b"")).decode())
-    return units.decode("utf-16-be", "surrogatepass").encode(*_UTF8)
+def clean_value(value: JsonValue, hide: Callable[[str], str]) -> JsonValue:
+    """Return a result with `hide` applied to its texts, numbers and names of members."""
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        whole = isinstance(value, float) and value.is_integer()
+        text = str(int(value) if whole else value)
+        return value if hide(text) == text else SECRET
+    if isinstance(value, Mapping):
+        return {hide(name): clean_value(each, hide) for name, each in value.items()}
+    return [clean_value(each, hide) for each in value] if isinstance(value, list) else value

@@ -11,8 +11,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from abp_bridge.core import sanitize
@@ -406,3 +406,11 @@ def parse_number(text: str) -> JsonValue | Missing:
 def plain_number(value: float) -> int | float:
     """A number as people write it: 8, not 8.0."""
     return int(value) if value.is_integer() else value
+
+
+def mark_secrets(form: Form, hide: Callable[[str], str]) -> Form:
+    """Mark each control that holds a secret: what a page shows of a password, or writes beside it,
+    is one too.
+    """
+    marked = (replace(each, holds_secret=hide(each.value) != each.value) for each in form.controls)
+    return replace(form, controls=tuple(marked))

@@ -7,7 +7,7 @@ of a form a model may not fill in, the form itself says (`form.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from abp_bridge.core.capability import Capability, CapabilityList
@@ -19,6 +19,8 @@ from abp_bridge.core.json_value import (
     as_object,
     as_text,
     as_texts,
+    map_texts,
+    member_names,
 )
 from abp_bridge.core.redact.names import declared_secret
 from abp_bridge.core.schema import parts
@@ -231,3 +233,12 @@ def has_nested_secret(schema: JsonObject) -> bool:
     own = [as_object(each) for each in as_object(schema.get("properties")).values()]
     inner = (part for each in own for _, part in parts(each)[1:])
     return any(declared_secret(each) for each in inner)
+
+
+def clean_tool(tool: Tool, hide: Callable[[str], str]) -> Tool | None:
+    """Return a tool without secrets in its words; None where one is in a name it is called by."""
+    named = [tool.name, *member_names(tool.schema)]
+    if any(hide(each) != each for each in named):
+        return None
+    schema = as_object(map_texts(tool.schema, hide))
+    return replace(tool, description=hide(tool.description), schema=schema)

