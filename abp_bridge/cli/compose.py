@@ -334,16 +334,13 @@ def make_providers(
 def _make_agent_surface(
     settings: Settings, ask: AskPerson, on_progress: OnProgress, tap: Tap
 ) -> AgentSurface:
-    from abp_bridge.core.model_budget import parse_budget
     from abp_bridge.models.surface import AgentSurface
     from abp_bridge.models.targets import find_obstacle, make_agent
 
-    budget = settings.sampling_budget
     return AgentSurface(
         str(settings.sampling),
         partial(make_agent, tap=tap),
         ask,
-        budget=None if budget is None else parse_budget(budget),
         limit=settings.question_timeout,
         on_progress=on_progress,
         find_obstacle=find_obstacle,

@@ -117,11 +117,9 @@ def load_settings(
 
             audit_log(settings.audit)
         if settings.sampling is not None:
-            from abp_bridge.core.model_budget import parse_budget
             from abp_bridge.models.targets import check_model
 
-            budget = settings.sampling_budget
-            check_model(settings.sampling, parse_budget(budget) if budget else None)
+            check_model(settings.sampling)
     except AbpBridgeError as problem:
         give_up(problem)
     return settings

@@ -30,7 +30,6 @@ from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import as_text, well_formed
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.model_approval import APPROVERS, Decision, Review
-from abp_bridge.core.model_budget import Budget, Spending, known_cost
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import UNASKED, Question
 from abp_bridge.core.redact.command import HIDDEN, show_model
@@ -63,14 +62,6 @@ STOP_LIMIT = 10.0  # seconds for a session's process to be gone: it bounds that 
 SHORTEST_KEY = 8  # characters: shorter ones stand in other words
 MAX_SHOWN = 50_000  # characters of an answer: a person can be shown as many
 _LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
-# Of which a model has seen nothing: they cost nothing.
-_FREE = (
-    *_LASTING,
-    AgentErrorCode.RATE_LIMITED,
-    AgentErrorCode.SESSION_UNKNOWN,
-    AgentErrorCode.NETWORK,
-    AgentErrorCode.NO_IMAGES,
-)
 # Which the person has to mend first, or which is the model's last word: again would be the same.
 _FINAL = (*_LASTING, AgentErrorCode.REFUSED, AgentErrorCode.NO_IMAGES)
 _NO_PERSON = "no person approved what it would be sent"
@@ -101,7 +92,6 @@ class AgentSurface:
         model: Its word, as the person gave it; who asks is told it without what may be secret.
         make_agent: (that name, a folder for its sessions) -> the agent, of which nothing runs yet.
         ask_person: Asks the person, by whatever else can ask.
-        budget: What it may cost; None for no limit.
         limit: Seconds for a turn where who asks names none.
         find_obstacle: That name, and whether it would be sent images -> why it cannot be had here,
             as far as that is seen at once; empty where it can.
@@ -115,7 +105,6 @@ class AgentSurface:
         make_agent: MakeAgent,
         ask_person: AskPerson,
         *,
-        budget: Budget | None,
         limit: float,
         on_progress: OnProgress,
         find_obstacle: FindObstacle = lambda model, images: "",
@@ -129,9 +118,7 @@ class AgentSurface:
         self._on_progress = on_progress
         self._find_obstacle = find_obstacle
         self._interval = interval
-        self._spending = Spending(budget)
-        # What a turn took is known at its end: with a budget none begins before that.
-        self._turns = anyio.Semaphore(AT_ONCE if budget is None else 1)
+        self._turns = anyio.Semaphore(AT_ONCE)
         self._allowed: set[tuple[str, str]] = set()  # the apps all of whose requests are approved
         self._approvals: dict[tuple[str, str], set[anyio.CancelScope]] = {}  # open ones, by app
         self._rooms: dict[tuple[str, str], anyio.Semaphore] = {}  # for open ones, by app
@@ -141,8 +128,8 @@ class AgentSurface:
 
     @property
     def place(self) -> str:
-        """The model, and what it took so far, or why it cannot be had (`Locatable.place`)."""
-        return f"{self._model}: {self._obstacle or self._spending}"
+        """The model, and why it cannot be had where it cannot (`Locatable.place`)."""
+        return f"{self._model}: {self._obstacle}" if self._obstacle else self._model
 
     async def look(self) -> None:
         """Say in the log that the model cannot be had, where that is seen before it is asked."""
@@ -171,7 +158,6 @@ class AgentSurface:
         request = decode_request(question)
         if why := self._look(bool(images_of(request.messages))):  # before anybody is asked
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
-        self._check_budget()
         app = question.origin, question.connection
         wait_for(f"nobody said whether {self._model} may be sent it")
         async with self._rooms.setdefault(app, anyio.Semaphore(MAX_OPEN)):
@@ -183,7 +169,6 @@ class AgentSurface:
             return SurfaceResponse(Outcome.DECLINED, verdict=verdict, reason=_NOT_SENT)
         wait_for(f"{self._model} was busy with other questions, and did not answer")
         async with self._turns:
-            self._check_budget()
             wait_for(f"{self._model} did not answer")
             response, hidden = await self._run(question, request)
         text, edited = as_text(response.content), False
@@ -277,10 +262,6 @@ class AgentSurface:
 
     # --- the model ---
 
-    def _check_budget(self) -> None:
-        if why := self._spending.obstacle:
-            raise SurfaceUnsupportedError(why, lasting=False)
-
     async def _run(self, question: Question, request: ModelRequest) -> tuple[AgentResponse, int]:
         """One turn of a new session, of which nothing stays: the answer as it may be shown, and
         how many of its characters nobody would see.
@@ -302,26 +283,20 @@ class AgentSurface:
         return replace(response, content=text), hidden
 
     async def _turn(self, folder: str, question: Question, request: ModelRequest) -> AgentResponse:
-        """The answer, counted; or what came of it before the limit of tokens, for who takes such
-        an answer: a server, which is told that it is cut.
+        """The answer; or what came of it before the limit of tokens, for who takes such an answer:
+        a server, which is told that it is cut.
         """
         agent = self._make_agent(self._word, folder)
-        is_known = False  # what it took: not where it is taken back once it has begun
         try:
             response = await self._send(agent, folder, question, request)
-            is_known = True
         except AgentError as problem:
-            is_known = problem.partial is not None or problem.code in _FREE
-            if problem.partial is None:
+            half = problem.partial
+            if half is None or not half.content or not is_servers_own(question.request):
                 raise
-            half = self._count(agent, problem.partial)
-            if half.content and is_servers_own(question.request):
-                return half
-            raise
-        finally:
-            if not is_known:
-                self._spending.add_unknown()
-        return self._count(agent, response)
+            response = half
+        if response.usage is None:
+            return response
+        return replace(response, usage=replace(response.usage, cost=agent.estimate_cost(response)))
 
     async def _send(
         self, agent: AgentProtocol, folder: str, question: Question, request: ModelRequest
@@ -348,14 +323,6 @@ class AgentSurface:
         finally:
             with anyio.move_on_after(STOP_LIMIT, shield=True):
                 await agent.stop(session)
-
-    def _count(self, agent: AgentProtocol, response: AgentResponse) -> AgentResponse:
-        """`response`, counted, and with what it cost where that is known."""
-        cost = known_cost(agent.estimate_cost(response))
-        self._spending.add(response, cost)
-        if response.usage is None:
-            return response
-        return replace(response, usage=replace(response.usage, cost=cost))
 
     def _explain(
         self, problem: AgentError

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
-from abp_bridge.core.model_budget import PRICED_IN, TOKENS, Budget
-from abp_bridge.core.redact.command import clean_target, show_model, show_unknown
+from abp_bridge.core.redact.command import clean_target, show_unknown
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
 from abp_bridge.rpc.tap import Tap, unobserved_stream
@@ -40,12 +39,12 @@ def make_agent(model: str, folder: str, tap: Tap = unobserved_stream) -> AgentPr
     raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
 
 
-def check_model(model: str, budget: Budget | None = None) -> None:
+def check_model(model: str) -> None:
     """See that `model` names what can answer sampling: an agent that can be had without its tools,
-    for nobody asked it to do anything; and that `budget` is in what it costs.
+    for nobody asked it to do anything.
 
     Raises:
-        AgentError: It does not, or is not.
+        AgentError: It does not.
     """
     make_agent(model, "")
     scheme, _, name = model.partition(":")
@@ -55,12 +54,6 @@ def check_model(model: str, budget: Budget | None = None) -> None:
         if DIALECTS[name].toolless is None:
             words = f"{model} always has its tools, and so is no model for sampling"
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
-    if budget is not None and budget.unit not in (TOKENS, PRICED_IN) and scheme != "acp":
-        words = (
-            f"what {show_model(model)} costs is known in {PRICED_IN}: a budget in {budget.unit}"
-            " cannot hold"
-        )
-        raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
 
 
 def find_obstacle(model: str, *, images: bool) -> str:

@@ -24,7 +24,6 @@ from abp_bridge.settings.values import (
     check_private_host,
     read_bool,
     read_browser_url,
-    read_budget,
     read_choice,
     read_duration,
     read_list,
@@ -445,18 +444,6 @@ class Settings:
             " none: `cli:claude`, `acp:COMMAND`, `openai:NAME` ... 'abp-bridge agents' lists them."
             " You approve what it is sent"
         ),
-    )
-    sampling_budget: str | None = setting(
-        None,
-        variable="ABP_SAMPLING_BUDGET",
-        flag="--sampling-budget",
-        commands=(*ASKING, "try"),
-        metavar="AMOUNT",
-        group=_WHO,
-        replayable="plain",
-        read=read_budget,
-        help="what its answers may cost in a session: 2USD or 2, 100000tokens",
-        needs=("sampling", "is for --sampling: give that too"),
     )
     ask_on: tuple[str, ...] = setting(
         (),

@@ -94,14 +94,6 @@ def read_browser_url(text: str) -> str:
     return f"http://{found[1]}:{int(found[2])}"
 
 
-def read_budget(text: str) -> str:
-    """A budget. Raises ValueError."""
-    from abp_bridge.core.model_budget import parse_budget
-
-    parse_budget(text)
-    return text
-
-
 def read_bool(text: str) -> bool:
     """True or false, by the usual words. Raises ValueError."""
     word = text.strip().lower()

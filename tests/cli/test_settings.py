@@ -256,8 +256,8 @@ def test_a_variable_that_is_empty_is_as_none() -> None:
             {"ABP_BROWSER_URL": "http://127.0.0.1:9222"},
             ["login", "not-an-address", "--profile", "x"],
         ),
-        ({"ABP_SAMPLING_BUDGET": "2"}, ["login", "not-an-address", "--profile", "x"]),
-        ({"ABP_SAMPLING_BUDGET": "2", "ABP_ANSWERS": "/nowhere"}, ["check", "not-an-app"]),
+        ({"ABP_SAMPLING": "none"}, ["login", "not-an-address", "--profile", "x"]),
+        ({"ABP_SAMPLING": "none", "ABP_ANSWERS": "/nowhere"}, ["check", "not-an-app"]),
     ],
 )
 def test_what_a_command_has_no_option_for_does_not_stop_it(

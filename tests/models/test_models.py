@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -138,7 +137,7 @@ def test_an_app_gets_an_answer(
     """On a pipe, and as a page in Chromium; from a model of each kind."""
     call = {"arguments": {"capability": "demo.ask", "params": {"request": TASK}}}
     with model(tmp_path) as word:
-        command = [*SERVE, "--app", app, "--sampling", word, "--sampling-budget", "5tokens"]
+        command = [*SERVE, "--app", app, "--sampling", word]
         command += ["--record", str(tmp_path / "trace")]
         with Person(command, env=environment(PATH=path)) as host:
             host.era = era
@@ -147,15 +146,8 @@ def test_an_app_gets_an_answer(
             host.decide("send")
             words = json.dumps(host.call("abp_call", asked, **call))
             assert (ANSWER if model is not acp else "Good journey to you.") in words
-            again = json.dumps(host.call("abp_call", asked, **call))
-            assert "the budget of 5 tokens (--sampling-budget) is spent" in again
             assert "> What colour? In three words." in asked[0]["params"]["message"]
             assert len(asked) == 1
-            if model is not address:  # a status says too much of where it runs to be played
-                status = json.dumps(host.call("abp_status", arguments={}))
-                assert re.search(
-                    r"1 answer, 2 tokens in, 3 out(, 0.5 USD)? \(of 5 tokens\)", status
-                )
             assert host.end() == 0
     if model is address:  # nobody is there any more, and a stand-in answers
         play_again(tmp_path)
@@ -193,12 +185,9 @@ def test_a_shell_gets_an_answer_that_was_changed(
         (["--sampling", "claude"], "'claude' is no model: write"),
         (["--sampling", "cli:clade"], "there is no agent cli:clade: write cli: and one of"),
         (["--sampling", "cli:codex"], "cli:codex always has its tools"),
-        (["--sampling", "cli:claude", "--sampling-budget", "lots"], "2USD, 100000tokens"),
-        (["--sampling-budget", "2"], "--sampling-budget is for --sampling"),
-        (["--sampling", "openai:gpt-5", "--sampling-budget", "2EUR"], "is known in USD"),
+        (["--sampling-budget", "2"], "--sampling-budget was removed"),
         (["--sampling", "http://127.0.0.1:1/v1"], "http://127.0.0.1:1/v1#NAME"),
         (["--sampling", f"http://127.0.0.1:1/s/{_KEY}/v1"], "http://127.0.0.1:1/s/…/v1#NAME"),
-        (["--sampling", f"openai:{_KEY}", "--sampling-budget", "2EUR"], "what openai:… costs"),
     ],
 )
 def test_a_model_that_is_none_is_said_at_the_start(options: list[str], why: str) -> None:

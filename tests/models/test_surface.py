@@ -28,7 +28,6 @@ from abp_bridge.core.agent_turn import (
 )
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.model_budget import Budget
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import Surface
@@ -39,7 +38,6 @@ from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
 from abp_bridge.session.agent import AgentProtocol, OnChunk, StartOptions
 from abp_bridge.session.surface import (
     HostTimeoutError,
-    Locatable,
     SurfaceFailedError,
     SurfaceResponse,
     SurfaceUnsupportedError,
@@ -122,7 +120,7 @@ def surface(model: Model, person: Person, **more: Json) -> AgentSurface:
         assert name == "cli:claude"
         return model  # type: ignore[return-value]
 
-    given = {"budget": None, "limit": PATIENCE, "on_progress": lambda question, words: None}
+    given = {"limit": PATIENCE, "on_progress": lambda question, words: None}
     return AgentSurface("cli:claude", make, person, **{**given, **more})
 
 
@@ -448,19 +446,6 @@ async def test_what_cannot_be_sent_is_refused_before_anybody_is_asked() -> None:
     assert not person.asked
 
 
-async def test_a_budget_is_kept_and_what_is_spent_is_said() -> None:
-    model, person = Model(), Person("send")
-    asking = surface(model, person, budget=Budget(1, "USD"))
-    assert isinstance(asking, Locatable)
-    for _ in range(2):
-        await asking.ask(task(), AGENT)
-    with pytest.raises(SurfaceUnsupportedError, match=r"budget of 1 USD .* is spent"):
-        await asking.ask(task(), AGENT)
-    assert len(person.asked) == len(model.sent) == 2
-    spent = "2 answers, 6 tokens in, 8 out, 1 USD (of 1 USD)"
-    assert asking.place == f"cli:claude: {spent}"
-
-
 async def test_a_model_that_cannot_be_had_is_said_before_anybody_asks_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -468,76 +453,6 @@ async def test_a_model_that_cannot_be_had_is_said_before_anybody_asks_it(
     await asking.look()
     assert asking.place == "cli:claude: it is not here"
     assert "cli:claude cannot be asked: it is not here" in caplog.text
-
-
-async def test_who_asks_many_times_at_once_has_no_more_than_the_budget() -> None:
-    model, left = Model(), list[str]()
-    asking = surface(model, Person("send-all"), budget=Budget(0.5, "USD"))
-
-    async def ask_once() -> None:
-        try:
-            await asking.ask(task(), AGENT)
-        except SurfaceUnsupportedError as problem:
-            left.append(str(problem))
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(10):
-            tasks.start_soon(ask_once)
-    assert (len(model.sent), len(left)) == (1, 9)
-    assert {"is spent" in each for each in left} == {True}
-
-
-@pytest.mark.parametrize("cost", [Cost(-1, "USD"), Cost(1, "\x1b[2J"), Cost(1e30, "USD")])
-async def test_of_what_is_no_price_nobody_is_told(cost: Cost) -> None:
-    model = Model(AgentResponse("yes", usage=Usage("turn", 3, 4, cost)))
-    asking = surface(model, Person("send"))
-    response = await asking.ask(task(), AGENT)
-    assert "cost" not in response.metadata
-    assert asking.place == "cli:claude: 1 answer, 3 tokens in, 4 out"
-
-
-async def test_what_a_cut_answer_took_is_counted() -> None:
-    half = AgentResponse("It is", stop_reason="length", usage=BLUE.usage)
-    asking = surface(
-        Model(AgentError(AgentErrorCode.TRUNCATED, "cut", partial=half)), Person("send")
-    )
-    with pytest.raises(SurfaceFailedError, match="TRUNCATED"):
-        await asking.ask(task(), AGENT)
-    assert "1 answer, 3 tokens in" in asking.place
-
-
-@pytest.mark.parametrize(
-    ("code", "spent"),
-    [
-        (AgentErrorCode.TIMEOUT, True),
-        (AgentErrorCode.REFUSED, True),
-        (AgentErrorCode.AGENT_DIED, True),
-        (AgentErrorCode.NOT_AVAILABLE, False),
-        (AgentErrorCode.RATE_LIMITED, False),
-        (AgentErrorCode.NO_IMAGES, False),
-    ],
-)
-async def test_a_turn_without_an_answer_may_have_cost_something(
-    code: AgentErrorCode, spent: bool
-) -> None:
-    model = Model(AgentError(code, "it is so"))
-    asking = surface(model, Person("send"), budget=Budget(1, "USD"))
-    for _ in range(2):
-        with pytest.raises((SurfaceUnsupportedError, SurfaceFailedError, HostTimeoutError)):
-            await asking.ask(task(), AGENT)
-    assert len(model.sent) == (1 if spent else 2)
-
-
-async def test_what_a_turn_that_was_taken_back_cost_nobody_knows() -> None:
-    model = Model()
-    model.done = anyio.Event()
-    asking = surface(model, Person("send"), budget=Budget(1, "USD"))
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(asking.ask, task(), AGENT)
-        await until(lambda: model.sent)
-        tasks.cancel_scope.cancel()
-    with pytest.raises(SurfaceUnsupportedError, match="a turn before did not say"):
-        await asking.ask(task(), AGENT)
 
 
 async def test_who_waits_hears_how_far_it_is() -> None:

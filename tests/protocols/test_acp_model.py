@@ -301,7 +301,13 @@ def test_its_cost_is_of_the_session_so_far() -> None:
     def cost(**told: Json) -> Json:
         return {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": told or None}
 
-    usage = answer(cost(amount=0.25, currency="USD"), cost(), cost(amount=1)).usage
+    usage = answer(
+        cost(amount=0.25, currency="USD"),
+        cost(),
+        cost(amount=1),
+        cost(amount=-1, currency="USD"),
+        cost(amount=1, currency="\x1b[2J"),
+    ).usage
     assert usage is not None
     assert usage.cost == Cost(0.25, "USD", "session")
     assert answer(cost()).usage is None

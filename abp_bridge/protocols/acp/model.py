@@ -7,6 +7,7 @@ Nobody is there to be asked: what it wants permission for is refused. Everything
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -44,6 +45,7 @@ LOAD, RESUME = "session/load", "session/resume"
 # The modes in which agents use no tool without asking, by their ids, as ACP has no word for what a
 # mode permits. In its plan mode Claude asks a classifier instead, so that comes last.
 CAUTIOUS = ("read-only", "approve", "ask", "default", "chat", "plan")
+_CURRENCY = re.compile("[A-Z]{3}")  # ISO 4217
 _HARMLESS = ("think", "switch_mode")  # kinds of tool calls that neither do nor disclose anything
 
 
@@ -279,7 +281,9 @@ def _thread_status(update: JsonObject) -> str:
 
 def _cost(cost: JsonObject) -> Cost | None:
     amount, unit = as_number(cost.get("amount")), as_text(cost.get("currency"))
-    return Cost(amount, unit, "session") if amount is not None and unit else None
+    if amount is None or amount < 0 or not _CURRENCY.fullmatch(unit):
+        return None
+    return Cost(amount, unit, "session")
 
 
 def _usage(tokens: JsonObject, cost: Cost | None) -> Usage | None:
