@@ -1,6 +1,4 @@
-"""An app's ABP request for its person, whatever kind of app it is: decoded, asked, and answered in
-ABP.
-"""
+"""What an app asks its user by ABP, and what the bridge asks before it opens a page."""
 
 from __future__ import annotations
 
@@ -9,6 +7,8 @@ from dataclasses import replace
 from anyio import CancelScope
 
 from abp_bridge.core.json_value import JsonValue
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import (
     decode_question,
@@ -16,8 +16,9 @@ from abp_bridge.protocols.abp import (
     encode_problem,
     encode_withdrawn,
 )
-from abp_bridge.session.app import QuestionListener
+from abp_bridge.session.app import AppError, QuestionListener
 
+CONFIRMED = "confirmed"
 SESSION_ENDED = "the session ended"  # why a question is withdrawn that comes too late
 TAKEN_BACK = "the app no longer waits for the answer"
 
@@ -51,3 +52,41 @@ async def handle_elicitation(
     with scope or CancelScope():
         return encode_answer(question, await listener.ask(question))
     return encode_withdrawn(TAKEN_BACK)
+
+
+async def ask_permission(
+    listener: QuestionListener, *, words: str, origin: str, refused: str, otherwise: str = ""
+) -> None:
+    """Ask the user to permit that a page is opened.
+
+    Args:
+        listener: Asks the question.
+        words: The question.
+        origin: Of the page.
+        refused: What does not happen without a yes: how the error begins.
+        otherwise: How the error ends: what the user can do instead.
+
+    Raises:
+        AppError: No user said yes; an automatic yes does not count.
+    """
+    field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
+    answer = await listener.ask(
+        Question(
+            listener.new_question_id(),
+            Kind.CONFIRM,
+            words,
+            (field,),
+            origin,
+            permits=Permission.BROWSER,
+        )
+    )
+    if answer.outcome is Outcome.ACCEPTED and answer.content.get(CONFIRMED) is True:
+        if answer.answered_by is AnsweredBy.PERSON:
+            return
+        why = f"only a person can allow that, and {answer.answered_by.value} answered"
+    else:
+        why = f"its person did not allow that ({answer.outcome.value}). {answer.reason}"
+    raise AppError(
+        f"{refused}: {why.rstrip('. ')}. {otherwise}".rstrip(),
+        "USER_CANCELLED" if answer.answered_by is AnsweredBy.PERSON else "PERMISSION_REQUIRED",
+    )

@@ -50,7 +50,7 @@ class Permission(enum.Enum):
     """What a question of the bridge's own asks its person to permit."""
 
     CALL = "call"  # that a capability, or a tool, is called
-    BROWSER = "browser"  # that a page is used in a browser of the person's own
+    BROWSER = "browser"  # that a page is opened, or used in a browser of the user's own
     SAMPLING = "sampling"  # that a model is sent something, or that its answer leaves
 
 

@@ -953,16 +953,6 @@ async def test_the_origin_is_where_a_redirect_led(browser: Browser, site: Web) -
         assert running.person.questions[0].origin == site.elsewhere
 
 
-async def test_an_app_that_a_model_names_on_a_private_network_is_refused_before_a_browser_starts(
-    site: Web,
-) -> None:
-    app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=False)
-    with pytest.raises(AppError, match=r"--allow 127\.0\.0\.1") as caught:
-        async with app.open(Person()):
-            pass
-    assert caught.value.code == "PERMISSION_DENIED"
-
-
 async def test_the_page_is_printed(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         assert (await running.app.render_pdf()).startswith(b"%PDF-")
@@ -1455,21 +1445,6 @@ anyio.run(main)
             env={**os.environ, variable: "pw:*"},
         )
     assert (tmp_path / "said").read_text() == ""
-
-
-async def test_an_app_on_this_machine_needs_the_persons_word(site: Web) -> None:
-    async with hosted() as host:
-        answer = await host.client.call_tool(
-            "abp_connect", {"target": f"{site.here}/workshop.html"}
-        )
-        assert answer.is_error
-        assert text(answer).startswith("PERMISSION_DENIED")
-        assert "--allow 127.0.0.1" in text(answer)
-    async with hosted("--allow", "127.0.0.1") as host:
-        answer = await host.client.call_tool(
-            "abp_connect", {"target": f"{site.here}/workshop.html"}
-        )
-        assert "Connected" in text(answer)
 
 
 async def test_frames_dialogs_and_the_console_of_a_page_as_a_host_sees_them(

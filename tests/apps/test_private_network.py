@@ -1,21 +1,27 @@
-"""A page that the model named, in a real Chromium: nothing that it loads, and no redirect, reaches
-a private network. What a server on it hears is counted there.
+"""A page that the model named: no private address is opened without the user's yes, neither by its
+target nor by a redirect. What a private server hears is counted there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from socket import AF_INET, SOCK_DGRAM, socket
+from dataclasses import replace
 from typing import Any
 
+import anyio
 import pytest
-from support.harness import Hosted, hosted, text
+from support.harness import Hosted, accept, hosted, text
 from support.http_server import Reply, Request, serving
 from support.pages.server import Web, web
+from support.tool_pages import Person as Listener
+from support.tool_pages import accepted
 
-from abp_bridge.apps.browser.page import MAX_REFUSED
+from abp_bridge.apps.browser.app import BrowserApp
+from abp_bridge.core.outcome import AnsweredBy
+from abp_bridge.session.app import AppError
+from abp_bridge.settings import Settings
 
 Json = Any
 
@@ -32,23 +38,7 @@ const image = (src) => new Promise((done) => {
   Object.assign(new Image(), { src, onload: () => done('loaded'), onerror: () => done('failed') });
 });
 const WAYS = {
-  fetch: (url) => fetch(url, { mode: 'no-cors' }).then(() => 'loaded', () => 'failed'),
-  image, frame,
-  beacon: async (url) => navigator.sendBeacon(url, 'x') && 'sent',
-  socket: (url) => new Promise((done) => {
-    const made = new WebSocket(url.replace('http', 'ws'));
-    Object.assign(made, { onopen: () => done('open'), onerror: () => done('failed') });
-  }),
-  stun: async (url) => {
-    const made = new RTCPeerConnection({ iceServers: [{ urls: `stun:${new URL(url).host}` }] });
-    made.createDataChannel('x');
-    await made.setLocalDescription(await made.createOffer());
-    await new Promise((done) => {
-      made.onicegatheringstatechange = () => made.iceGatheringState === 'complete' && done();
-    });
-    return 'gathered';
-  },
-  leave: async (url) => { location.assign(url); await new Promise(() => {}); },
+  image, frame, leave: async (url) => { location.assign(url); await new Promise(() => {}); },
 };
 window.abp = {
   initialize: async () => ({ app: { id: 'lure', name: 'Lure' }, capabilities: ['go'] }),
@@ -85,7 +75,7 @@ async def connect(host: Hosted, target: str) -> str:
     return text(await host.client.call_tool("abp_connect", {"target": target}))
 
 
-async def test_where_a_browser_alone_is_led_is_refused_before_it_is_sent(private: Web) -> None:
+async def test_browser_redirect_to_a_private_host_is_refused(private: Web) -> None:
     with lure() as site:
         async with hosted("--allow", "127.0.0.1") as host:
             said = await connect(host, f"{site}/?to={private.elsewhere}/workshop.html")
@@ -94,57 +84,85 @@ async def test_where_a_browser_alone_is_led_is_refused_before_it_is_sent(private
     assert private.requests == []
 
 
-async def test_nothing_that_a_page_loads_reaches_a_private_network(private: Web) -> None:
+async def test_documents_of_a_model_named_page_reach_no_private_host(private: Web) -> None:
     with lure() as site:
-        ways = ["fetch", "image", "frame", "beacon", "leave"]
         async with hosted("--allow", "127.0.0.1") as host:
             assert "Connected lure" in await connect(host, f"{site}/")
-            for way in ways:
+            for way in ("frame", "leave"):
                 for url in (f"{private.elsewhere}/{way}", f"/?to={private.elsewhere}/{way}-led"):
                     await host.call("go", way=way, url=url)
                     if way == "leave":
                         await connect(host, f"{site}/")
             told = json.dumps(host.wire.sent("notifications/message"))
     assert private.requests == []
-    refused = f"a connection to localhost:{private.port} was refused: localhost is on a private"
-    assert refused in told
+    assert f"{private.elsewhere}/frame was not opened: localhost is on a private" in told
 
 
-async def test_of_many_refusals_the_first_are_named_and_the_others_said() -> None:
-    with lure() as site:
-        async with hosted("--allow", "127.0.0.1") as host:
-            await connect(host, f"{site}/")
-            for port in range(20_000, 20_000 + MAX_REFUSED + 3):
-                await host.call("go", way="fetch", url=f"http://localhost:{port}/")
-            told = json.dumps(host.wire.sent("notifications/message"))
-    assert told.count("a connection to localhost:") == MAX_REFUSED
-    assert told.count(f"more than {MAX_REFUSED} were refused: the others are not named") == 1
-
-
-async def test_no_socket_of_a_page_reaches_a_private_network(private: Web) -> None:
-    with lure() as site, socket(AF_INET, SOCK_DGRAM) as datagrams:
-        datagrams.bind(("127.0.0.1", 0))
-        datagrams.setblocking(False)
-        async with hosted("--allow", "127.0.0.1") as host:
-            await connect(host, f"{site}/")
-            await host.call("go", way="socket", url=f"{private.elsewhere}/socket")
-            place = f"http://localhost:{datagrams.getsockname()[1]}"
-            assert "gathered" in text(await host.call("go", way="stun", url=place))
-            with pytest.raises(BlockingIOError):
-                datagrams.recv(1)
-    assert private.requests == []
-
-
-async def test_a_page_that_the_person_named_loads_what_it_likes(private: Web) -> None:
+async def test_page_that_the_user_named_loads_what_it_likes(private: Web) -> None:
     with lure() as site:
         async with hosted("--app", f"{site}/") as host:
-            await host.call("go", way="image", url=f"{private.elsewhere}/image")
-    assert private.requests == ["/image"]
+            await host.call("go", way="frame", url=f"{private.elsewhere}/frame")
+    assert private.requests == ["/frame"]
 
 
-async def test_what_is_allowed_by_name_is_loaded(private: Web) -> None:
+async def test_allowed_host_is_opened_without_a_question(private: Web) -> None:
     with lure() as site:
         async with hosted("--allow", "127.0.0.1", "--allow", "localhost") as host:
             await connect(host, f"{site}/")
             await host.call("go", way="image", url=f"/?to={private.elsewhere}/image")
     assert private.requests == ["/image"]
+
+
+async def test_private_address_is_opened_only_after_the_users_yes(private: Web) -> None:
+    asked: list[str] = []
+
+    def answering(yes: bool) -> Callable[[Json], Json]:
+        def answer(params: Json) -> Json:
+            asked.append(params.message)
+            return accept(confirmed=yes)(params)
+
+        return answer
+
+    target = f"{private.here}/workshop.html"
+    async with hosted(answer=answering(False)) as host:
+        said = await connect(host, target)
+        assert said.startswith(f"USER_CANCELLED: {private.here} was not opened: its person did not")
+        assert f"Start abp-bridge with --app {private.here}" in said
+    async with hosted() as host:  # whose host can ask nobody
+        assert f"{private.here} was not opened" in await connect(host, target)
+    assert private.requests == []
+    assert f"Open {private.here}?" in asked[0]
+    assert "127.0.0.1 is a private or local address (127.0.0.1)" in asked[0]
+    async with hosted(answer=answering(True)) as host:
+        assert "Connected" in await connect(host, target)
+    assert len(asked) == 2
+
+
+async def test_policys_yes_opens_no_address(private: Web) -> None:
+    listener = Listener()
+    listener.says = lambda _: replace(accepted(confirmed=True), answered_by=AnsweredBy.HOST_POLICY)
+    app = BrowserApp(f"{private.here}/workshop.html", Settings(), named=False)
+    with pytest.raises(AppError, match="only a person can allow that") as caught:
+        async with app.open(listener):
+            pass
+    assert caught.value.code == "PERMISSION_REQUIRED"
+    assert private.requests == []
+
+
+async def test_name_that_turns_private_after_the_question_is_refused(
+    private: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = iter(["93.184.215.14", "127.0.0.1"])
+
+    async def resolve(host: str, port: int, **_: object) -> list[Any]:
+        return [(2, 1, 6, "", (next(addresses), port))]
+
+    monkeypatch.setattr(anyio, "getaddrinfo", resolve)
+    listener = Listener()
+    listener.says = lambda _: accepted(confirmed=True)
+    app = BrowserApp(f"http://rebound.example:{private.port}/", Settings(), named=False)
+    with pytest.raises(AppError, match="is on a private network"):
+        async with app.open(listener):
+            pass
+    assert "private" not in listener.questions[0].message
+    assert private.requests == []

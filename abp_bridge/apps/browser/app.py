@@ -20,12 +20,18 @@ from urllib.parse import unquote, urlsplit
 
 import anyio
 import anyio.to_thread
-from playwright.async_api import ProxySettings
 
 from abp_bridge import VERSION
 from abp_bridge.apps.browser.chromium import run_chromium
-from abp_bridge.apps.browser.fetch import Guard, site, split
-from abp_bridge.apps.browser.gate import open_gate
+from abp_bridge.apps.browser.fetch import (
+    DEFAULT_PORTS,
+    Guard,
+    is_public,
+    reachable,
+    resolve,
+    site,
+    split,
+)
 from abp_bridge.apps.browser.icon import fetch_icon
 from abp_bridge.apps.browser.manifest import Manifest, NoManifestError, discover
 from abp_bridge.apps.browser.page import (
@@ -37,6 +43,7 @@ from abp_bridge.apps.browser.page import (
     ignore,
 )
 from abp_bridge.apps.browser.tabs import EmptyTabs, RunBrowser, Tabs, browser_errors
+from abp_bridge.apps.elicitation import ask_permission
 from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.redact.command import show_target
@@ -101,7 +108,8 @@ class PageTools(CallsBeside, Protocol):
 class BrowserApp:
     """An app that is a web page.
 
-    `named`: the person wrote the target, so that its own host may be a private one.
+    `named`: the user wrote the target, so its own host may be a private one. Otherwise the user is
+    asked before it is opened, unless the settings allow its host.
 
     `origin`, if given, is what the person is told instead of the address. `browser` runs the
     browser; the app has a context of its own in it, unless `tabs` says where else its page is
@@ -148,15 +156,19 @@ class BrowserApp:
         Raises:
             AppError: There is no app at the address, or it or the browser failed.
         """
+        if not self._named:
+            await self._ask_to_open(listener)
         found = await self._discover()
         async with (
             only_error(AppError),
-            self._proxy() as proxy,
-            self._tabs.open(self._address, listener, proxy) as tab,
+            self._tabs.open(self._address, listener) as tab,
             anyio.create_task_group() as tasks,
         ):
             with browser_errors():
-                page = AppPage(tab, listener, tasks, self._alias, overhear=self.overhear)
+                guard = None if self._named else self._guard
+                page = AppPage(
+                    tab, listener, tasks, self._alias, overhear=self.overhear, guard=guard
+                )
                 self._page = page
                 await page.prepare()
                 if self._tools is not None:
@@ -177,6 +189,35 @@ class BrowserApp:
                 page.leave()
                 self._page = None
                 tasks.cancel_scope.cancel()
+
+    async def _ask_to_open(self, listener: AppListener) -> None:
+        """Ask the user whether the page may be opened, as a model or a result gave its address.
+
+        Raises:
+            AppError: The user did not say yes, or there is no such host.
+        """
+        parts = urlsplit(self._address)
+        host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
+        if self._guard.names(host, port):
+            return
+        own = site(self._address)
+        addresses = await resolve(host, port)
+        private = next((each for each in addresses if not is_public(each)), "")
+        words = f"Open {own}?\n\nYou did not name this address: {show_target(self._address)}"
+        if private:
+            words += (
+                f"\n\nCaution: {host} is a private or local address ({private}). The page can reach"
+                " what only your machine or network can."
+            )
+        await ask_permission(
+            listener,
+            words=words,
+            origin=own,
+            refused=f"{own} was not opened",
+            otherwise=f"Start abp-bridge with --app {own} to name it without a question.",
+        )
+        if private:
+            self._guard = Guard([*self._settings.allowed_hosts, f"{host}:{port}"])
 
     async def _discover(self) -> Manifest | NoManifestError:
         """What anybody can read of it; of an app that may be signed in, if it can be read. Or why
@@ -257,21 +298,6 @@ class BrowserApp:
             warnings=(*opened.warnings, *more.problems),
         )
 
-    @asynccontextmanager
-    async def _proxy(self) -> AsyncIterator[ProxySettings | None]:
-        """What an app's browser goes through to the network; None where the person named the app,
-        which loads what it likes.
-        """
-        if self._named:
-            yield None
-            return
-        async with open_gate(self._guard, self._on_refused_connection) as address:
-            yield ProxySettings(server=address)
-
-    def _on_refused_connection(self, host: str, port: int, problem: AppError) -> None:
-        if self._page is not None:
-            self._page.on_refused_connection(host, port, problem)
-
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call a capability in the page (`App.call`).
 
@@ -326,12 +352,16 @@ class BrowserApp:
         return CapabilityList.failure()
 
     async def download(self, url: str, auth: JsonObject) -> AppFile:
-        """Fetch by the page's own `fetch`: with its cookies, and where its rules and the guard let
-        it (`App.download`).
+        """Fetch by the page's own `fetch`: with its cookies, and where its rules allow it
+        (`App.download`). For a page that the user did not name, the guard is asked first.
         """
         page = self._page
         if page is None:
             raise AppError(GONE, "DISCONNECTED")
+        if not self._named and (own := site(url)):
+            parts = urlsplit(own)
+            port = parts.port or DEFAULT_PORTS[parts.scheme]
+            await reachable(parts.hostname or "", port, self._guard)
         self._downloads += 1
         address, headers = authorize(url, auth)
         given: JsonObject = {

@@ -34,12 +34,6 @@ MAX_PATH = 55  # of that folder; a socket's path has at most 103 bytes on some s
 POLL = 0.02  # seconds between two looks at whether one that keeps something has ended
 SWEEPS = (0, 0.01, 0.05, 0.2)  # seconds before each attempt to take their files away
 
-# Else a page's STUN goes around every proxy. The second is the flag's name in older versions.
-_PROXIED_UDP = tuple(
-    f"--{name}=disable_non_proxied_udp"
-    for name in ("webrtc-ip-handling-policy", "force-webrtc-ip-handling-policy")
-)
-
 # Two lists of features do not add up: the last is all. So Playwright's own stand in these, too.
 _FEATURES = ("CDPScreenshotNewSurface", "SkipListAccountsWithoutGaiaCookies", "WebMCP")
 _PLAYWRIGHTS = (
@@ -54,7 +48,6 @@ _PLAYWRIGHTS = (
 _ADDRESS_BAR = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup")
 _EXTENSIONS = ("DisableLoadExtensionCommandLineSwitch",)  # so that they can be loaded
 _ARGUMENTS = (
-    *_PROXIED_UDP,
     f"--enable-features={','.join(_FEATURES)}",
     f"--disable-features={','.join((*_PLAYWRIGHTS, *_ADDRESS_BAR, *_EXTENSIONS))}",
 )

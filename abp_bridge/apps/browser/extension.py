@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from playwright.async_api import ProxySettings
-
 from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.apps.browser.chromium import run_profile
 from abp_bridge.apps.browser.manifest import Manifest, NoManifestError
@@ -72,9 +70,7 @@ class _ExtensionTabs:
         self._folder = folder
 
     @asynccontextmanager
-    async def open(
-        self, address: str, listener: QuestionListener, proxy: ProxySettings | None
-    ) -> AsyncIterator[Tab]:
+    async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
         """Start a browser with the extension (`Tabs.open`)."""
         args = [
             f"--disable-extensions-except={self._folder}",

@@ -113,12 +113,14 @@ class Guard:
     def __init__(self, named: Iterable[str]) -> None:
         self._named = {each.strip().lower() for each in named}
 
+    def names(self, host: str, port: int) -> bool:
+        """Whether the user named `host`."""
+        plain = host.lower().strip("[]")
+        return bool({plain, f"[{plain}]", f"{plain}:{port}", f"[{plain}]:{port}"} & self._named)
+
     def allows(self, host: str, port: int, address: str) -> bool:
         """Whether `host` may be reached at `port`, where its name means the IP `address`."""
-        plain = host.lower().strip("[]")
-        return bool(
-            {plain, f"[{plain}]", f"{plain}:{port}", f"[{plain}]:{port}"} & self._named
-        ) or is_public(address)
+        return self.names(host, port) or is_public(address)
 
 
 def is_public(address: str) -> bool:
@@ -302,7 +304,7 @@ async def reachable(host: str, port: int, guard: Guard) -> list[str]:
     Raises:
         AppError: There are none.
     """
-    addresses = await _resolve(host.strip("[]"), port)
+    addresses = await resolve(host, port)
     allowed = [address for address in addresses if guard.allows(host, port, address)]
     if not allowed:
         raise AppError(
@@ -313,9 +315,14 @@ async def reachable(host: str, port: int, guard: Guard) -> list[str]:
     return allowed
 
 
-async def _resolve(host: str, port: int) -> list[str]:
+async def resolve(host: str, port: int) -> list[str]:
+    """Return the IP addresses of `host`, at least one.
+
+    Raises:
+        AppError: There is no such host.
+    """
     try:
-        found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await anyio.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         words = f"there is no host {label(host)!r}"
         raise AppError(words, absence=Absence.HOST) from None

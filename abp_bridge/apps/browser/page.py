@@ -35,7 +35,7 @@ from abp_bridge.apps.browser.call_files import WINDOW
 from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.console import Console, SecretListener
 from abp_bridge.apps.browser.dialogs import Dialogs
-from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, site, split
+from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, Guard, reachable, site, split
 from abp_bridge.apps.browser.page_files import PageFiles
 from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
@@ -62,10 +62,8 @@ SCRIPT_OBJECT = "window.__abpBridge"
 MAX_MESSAGE = 2**24  # characters; inject.js keeps to half of it
 MAX_RESULT = 2**27  # characters of one result, in all its parts
 MAX_NOTES = 10  # of what JSON could not hold in a result
-MAX_REFUSED = 20  # places and frames of which the listener hears that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
 LEAVING_LIMIT = 5.0  # seconds from a document's end to knowing what became of its page
-_GATE_FAILURE = "net::ERR_SOCKS_"
 _OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave up
 
 
@@ -139,9 +137,10 @@ class AppPage:
     """The page in `tab`, to which the app is to be loaded. Its handlers run in `tasks`, which must
     outlive it.
 
-    `alias`, if not empty, is what the person is told instead of the page's origin. `overhear` is
-    told what crosses, as it came: the name of what was called, or `ask`, what was said, and whether
-    it was thrown.
+    `guard`, if given, says which hosts its documents may come from, redirects in the browser
+    included. `alias`, if not empty, is what the person is told instead of the page's origin.
+    `overhear` is told what crosses, as it came: the name of what was called, or `ask`, what was
+    said, and whether it was thrown.
     """
 
     def __init__(
@@ -152,6 +151,7 @@ class AppPage:
         alias: str,
         *,
         overhear: Overhear = ignore,
+        guard: Guard | None = None,
     ) -> None:
         self.overhear = overhear
         self.lost = ""  # why it is gone
@@ -172,10 +172,11 @@ class AppPage:
         self._is_settled = False
         self._questions: dict[str, anyio.CancelScope] = {}  # by inject.js's own ids
         self.main_frame_id = ""
-        self._refused: set[str] = set()
+        self._refused: set[str] = set()  # frames, by their origin
+        self._guard = guard
+        self._unreachable: AppError | None = None  # why the guard refused the page itself
         self._left = anyio.Event()
         self._is_leaving = False  # its document has ended
-        self._unreachable: AppError | None = None  # why the page itself cannot be had
 
     @property
     def origin(self) -> str:
@@ -233,23 +234,32 @@ class AppPage:
         cdp.on("Page.downloadWillBegin", self.files.on_download_begin)
         cdp.on("Page.downloadProgress", self.files.on_download_progress)
         await cdp.send("Page.enable")
+        if self._guard is not None:
+            cdp.on("Fetch.requestPaused", partial(self._on_document, cdp, self._guard))
+            await cdp.send("Fetch.enable", {"patterns": [{"resourceType": "Document"}]})
 
-    def on_refused_connection(self, host: str, port: int, problem: AppError) -> None:
-        """The gate refused what the page, or a redirect, wanted to connect to (`open_gate`)."""
-        if self._script is None:
-            self._unreachable = problem
-        place = f"{host}:{port}"
-        if problem.code == "PERMISSION_DENIED" and self._is_new_refusal(place):
-            self.note(f"a connection to {label(place, 80)} was refused: {problem}")
+    def _on_document(self, cdp: CDPSession, guard: Guard, event: Mapping[str, Any]) -> None:
+        """Check a document of a page that the user did not name, before it is requested."""
+        self.tasks.start_soon(self._check_document, cdp, guard, event)
 
-    def _is_new_refusal(self, whose: str) -> bool:
-        if whose in self._refused or len(self._refused) > MAX_REFUSED:
-            return False
-        self._refused.add(whose)
-        if len(self._refused) > MAX_REFUSED:
-            self.note(f"more than {MAX_REFUSED} were refused: the others are not named")
-            return False
-        return True
+    async def _check_document(
+        self, cdp: CDPSession, guard: Guard, event: Mapping[str, Any]
+    ) -> None:
+        url, verdict = event["request"]["url"], {"requestId": event["requestId"]}
+        command = "Fetch.continueRequest"
+        try:
+            if url.startswith(("http:", "https:")):
+                parts = split(url)
+                port = parts.port or DEFAULT_PORTS[parts.scheme]
+                await reachable(parts.hostname or "", port, guard)
+        except AppError as problem:
+            command, verdict["errorReason"] = "Fetch.failRequest", "BlockedByClient"
+            if self._script is None:
+                self._unreachable = problem
+            if problem.code == "PERMISSION_DENIED":
+                self.note(f"{self.console.show_address(url)} was not opened: {problem}")
+        with suppress(PlaywrightError):
+            await cdp.send(command, verdict)
 
     async def load(
         self, url: str, sites: Collection[str], *, limit: float, patience: float
@@ -278,7 +288,7 @@ class AppPage:
                 f"{failed}: {shown} was not loaded within {limit:g} s", "TIMEOUT"
             ) from None
         except PlaywrightError as problem:
-            if self._unreachable is not None and _GATE_FAILURE in str(problem):
+            if self._unreachable is not None and "ERR_BLOCKED_BY_CLIENT" in str(problem):
                 raise self._unreachable.with_message(f"{failed}: {self._unreachable}") from None
             if "interrupted by another navigation" not in str(problem):
                 raise AppError(
@@ -506,7 +516,8 @@ class AppPage:
 
     def _refuse(self, frame: Frame) -> None:
         whose = site(frame.url) or label(frame.url, 80) or "an unnamed frame"
-        if self._is_new_refusal(whose):
+        if whose not in self._refused:
+            self._refused.add(whose)
             self.note(f"a frame of {whose} tried to speak for the app and was refused")
 
     def _report(self, said: JsonValue, listener: AppListener) -> None:
@@ -563,7 +574,7 @@ class AppPage:
         reason = label(request.failure or "it failed", 80)
         if request.is_navigation_request():
             self.files.on_failed_navigation(request.url)
-        if reason not in _OWN_FAILURES and _place(request.url) not in self._refused:
+        if reason not in _OWN_FAILURES:
             self._on_problem(request, f"failed: {reason}")
 
     def _on_response(self, response: Response) -> None:
@@ -676,12 +687,3 @@ def _thrown(words: str) -> ScriptResult:
 
 def _failure(code: str, words: str) -> JsonObject:
     return {"success": False, "error": {"code": code, "message": words, "retryable": False}}
-
-
-def _place(url: str) -> str:
-    """The host and port of an address, as the gate names them."""
-    try:
-        parts = split(url)
-    except AppError:
-        return ""
-    return f"{parts.hostname}:{parts.port or DEFAULT_PORTS[parts.scheme]}"

@@ -14,16 +14,15 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import anyio
-from playwright.async_api import Browser, Page, ProxySettings
+from playwright.async_api import Browser, Page
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.chromium import BrowserError, attach_chromium
 from abp_bridge.apps.browser.fetch import Guard, get, site
 from abp_bridge.apps.browser.page import Tab
 from abp_bridge.apps.browser.tabs import CLOSE_LIMIT, browser_errors
+from abp_bridge.apps.elicitation import ask_permission
 from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, parse_json
-from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 from abp_bridge.core.sanitize import escape, label
 from abp_bridge.session.app import AppError, QuestionListener
 from abp_bridge.settings import Settings
@@ -33,7 +32,6 @@ MAX_LIST = 4 * 2**20  # bytes of that list
 MAX_TITLE = 80  # characters of a tab's title that are shown
 RELOAD_AFTER = 1_500  # milliseconds after its end for a tab to load anew, when we are gone
 
-CONFIRMED = "confirmed"
 _LOADED = " The tab is loaded anew, now and at the end: what was typed there and not sent is lost."
 _SOCKET_PATH = re.compile(r"/devtools/browser/[\w-]{1,80}")
 
@@ -67,9 +65,7 @@ class RunningTabs:
         self._url = url
 
     @asynccontextmanager
-    async def open(
-        self, address: str, listener: QuestionListener, proxy: ProxySettings | None
-    ) -> AsyncIterator[Tab]:
+    async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
         """Ask the person, then attach (`Tabs.open`)."""
         listing = await _look(self._url)
         there = [each for each in listing.tabs if site(each.url) == site(address)]
@@ -102,27 +98,8 @@ class RunningTabs:
             "The agent may then call what the page offers, signed in as you are."
             f"{loaded}"
         )
-        field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
-        answer = await listener.ask(
-            Question(
-                listener.new_question_id(),
-                Kind.CONFIRM,
-                words,
-                (field,),
-                origin,
-                permits=Permission.BROWSER,
-            )
-        )
-        if answer.outcome is Outcome.ACCEPTED and answer.content.get(CONFIRMED) is True:
-            if answer.answered_by is AnsweredBy.PERSON:
-                return
-            words = f"only a person can allow that, and {answer.answered_by.value} answered"
-        else:
-            words = f"its person did not allow that ({answer.outcome.value}). {answer.reason}"
-        raise AppError(
-            f"{origin} was not connected in the running browser: {words.rstrip('. ')}.",
-            "USER_CANCELLED" if answer.answered_by is AnsweredBy.PERSON else "PERMISSION_REQUIRED",
-        )
+        refused = f"{origin} was not connected in the running browser"
+        await ask_permission(listener, words=words, origin=origin, refused=refused)
 
 
 async def _look(url: str) -> _Listing:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
-from playwright.async_api import Browser, BrowserContext, ProxySettings
+from playwright.async_api import Browser, BrowserContext
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.chromium import BrowserError, error_summary, run_chromium, run_profile
@@ -43,15 +43,12 @@ class Tabs(Protocol):
     remembers: bool
     sign_in: str
 
-    def open(
-        self, address: str, listener: QuestionListener, proxy: ProxySettings | None
-    ) -> AbstractAsyncContextManager[Tab]:
+    def open(self, address: str, listener: QuestionListener) -> AbstractAsyncContextManager[Tab]:
         """A tab for as long as the block.
 
         Args:
             address: What it is going to show.
             listener: Gets the person asked, where that is needed first.
-            proxy: The only way to the network; None for an app that the person named.
 
         Raises:
             AppError: There is none; the message says what to do.
@@ -70,9 +67,7 @@ class EmptyTabs:
         self._run_browser = run_browser
 
     @asynccontextmanager
-    async def open(
-        self, address: str, listener: QuestionListener, proxy: ProxySettings | None
-    ) -> AsyncIterator[Tab]:
+    async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
         """Start a browser for it (`Tabs.open`)."""
         async with self._run_browser(self._settings) as browser:
             with browser_errors():
@@ -80,7 +75,6 @@ class EmptyTabs:
                     accept_downloads=True,
                     permissions=[],
                     service_workers="block",
-                    proxy=proxy,
                     no_viewport=not self._settings.headless,  # the page is as large as its window
                 )
                 tab = Tab(context, await context.new_page())
@@ -101,9 +95,7 @@ class ProfileTabs:
         self._browser = _shared(str(Path(folder).expanduser().resolve()))
 
     @asynccontextmanager
-    async def open(
-        self, address: str, listener: QuestionListener, proxy: ProxySettings | None
-    ) -> AsyncIterator[Tab]:
+    async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
         """Start the browser if this is its first (`Tabs.open`)."""
         async with self._browser.use(self._settings) as context:
             with browser_errors():
