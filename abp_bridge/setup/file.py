@@ -13,8 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.rpc.file_lock import lock
-from abp_bridge.setup.errors import SetupError
+
+
+class SetupError(AbpBridgeError):
+    """A host's configuration stays as it is; the message says why, and what to do."""
+
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.entries import find_layout
-from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import is_there, read_content
+from abp_bridge.setup.file import SetupError, is_there, read_content
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, LimitError
 from abp_bridge.setup.hosts import Files, FileScope, Layout, SetupHost

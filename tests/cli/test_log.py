@@ -309,7 +309,7 @@ def test_a_bug_where_agents_come_in_is_logged_and_said() -> None:
 # Rooms without a line that could fail, or whose own process the app is.
 NOT_PROVOKED = {"surfaces.page.words", "apps.demo"}
 # Rooms of pure functions, or of a command's options: what calls them is provoked.
-CALLED = {"core.redact", "protocols.abp", "protocols.acp", "protocols.webmcp", "setup.doctor.signs"}
+CALLED = {"core.redact", "protocols.abp", "protocols.acp", "protocols.webmcp"}
 CALLED |= {"cli.doctor", "cli.install"}
 
 

@@ -21,12 +21,11 @@ from abp_bridge.cli.doctor.ask import judge as judge_answer
 from abp_bridge.cli.install import entry as install
 from abp_bridge.cli.install.place import find_place
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.setup.doctor.environment import environment, patience
 from abp_bridge.setup.doctor.finding import Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather
-from abp_bridge.setup.doctor.proof import judge as judge_proof
-from abp_bridge.setup.doctor.questions import what_can_be_asked
-from abp_bridge.setup.doctor.reach import reach_all
+from abp_bridge.setup.doctor.machine import environment, patience
+from abp_bridge.setup.doctor.questions import reach_all, what_can_be_asked
+from abp_bridge.setup.doctor.start import judge as judge_proof
 from abp_bridge.setup.doctor.traps import TRAPS, judge
 from abp_bridge.setup.hosts import HOSTS, FileScope
 from abp_bridge.setup.locate import Machine, locate

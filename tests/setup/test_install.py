@@ -32,8 +32,7 @@ from abp_bridge.setup.entries import (
     own_arguments,
     wrapped_command,
 )
-from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import BACKUP, read
+from abp_bridge.setup.file import BACKUP, SetupError, read
 from abp_bridge.setup.file import write as write_file
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.hosts import HOSTS

@@ -15,7 +15,7 @@ from abp_bridge.setup.entries import (
     own_arguments,
     wrapped_command,
 )
-from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.file import SetupError
 from abp_bridge.setup.hosts import HOSTS
 from abp_bridge.setup.locate import Machine, locate, read_value, repository_folder
 

@@ -13,15 +13,11 @@ from abp_bridge.cli.output import print_text
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.settings.targets import is_extension
-from abp_bridge.setup.doctor.environment import environment
-from abp_bridge.setup.doctor.facts import Entry, HostFacts
-from abp_bridge.setup.doctor.finding import Finding, Section, Verdict
+from abp_bridge.setup.doctor.finding import Entry, Finding, HostFacts, Section, Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather
-from abp_bridge.setup.doctor.machine import look_at_machine, try_browser
-from abp_bridge.setup.doctor.proof import ask_host, is_missing
-from abp_bridge.setup.doctor.questions import what_can_be_asked
-from abp_bridge.setup.doctor.reach import findings, reach_all
-from abp_bridge.setup.doctor.start import leave_alone, try_start
+from abp_bridge.setup.doctor.machine import environment, look_at_machine, try_browser
+from abp_bridge.setup.doctor.questions import findings, reach_all, what_can_be_asked
+from abp_bridge.setup.doctor.start import ask_host, is_missing, leave_alone, try_start
 from abp_bridge.setup.doctor.traps import judge
 from abp_bridge.setup.hosts import NAME, OTHER_NAME, SetupHost
 from abp_bridge.setup.locate import Machine

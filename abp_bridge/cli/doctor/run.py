@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         return complain("--ask is for Linux and macOS; on Windows, inside WSL", "doctor")
 
     from abp_bridge.cli.doctor.examination import Examination
-    from abp_bridge.setup.errors import SetupError
+    from abp_bridge.setup.file import SetupError
     from abp_bridge.setup.locate import Machine
 
     try:

@@ -35,8 +35,7 @@ from abp_bridge.setup.entries import (
     unread_words,
     wrapped_command,
 )
-from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import read_backup
+from abp_bridge.setup.file import SetupError, read_backup
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, find
 from abp_bridge.setup.hosts import (

@@ -9,8 +9,7 @@ from abp_bridge.cli.output import print_text
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.setup.entries import Server, find_layout, list_entries
-from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import is_there
+from abp_bridge.setup.file import SetupError, is_there
 from abp_bridge.setup.hosts import HOSTS, FileScope, SetupHost
 from abp_bridge.setup.locate import Machine, local_layout, locate, read_value
 

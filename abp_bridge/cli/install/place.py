@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.json_value import as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.setup.entries import Server, find_layout, list_entries, read_server
-from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import ConfigFile, read
+from abp_bridge.setup.file import ConfigFile, SetupError, read
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import find
 from abp_bridge.setup.hosts import (

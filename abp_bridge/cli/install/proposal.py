@@ -21,8 +21,14 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
 from abp_bridge.core.sanitize import message, reveal
 from abp_bridge.setup.change import Change
 from abp_bridge.setup.entries import list_servers, read_server
-from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import keep_backup, read, remove_backup, remove_folders, write
+from abp_bridge.setup.file import (
+    SetupError,
+    keep_backup,
+    read,
+    remove_backup,
+    remove_folders,
+    write,
+)
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import equal
 from abp_bridge.setup.locate import parse

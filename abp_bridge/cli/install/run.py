@@ -28,7 +28,7 @@ from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import print_message
 from abp_bridge.settings import SettingsError, describe_removed, misspelt, read_values
 from abp_bridge.settings.targets import find_target_problem
-from abp_bridge.setup.errors import SetupError
+from abp_bridge.setup.file import SetupError
 from abp_bridge.setup.hosts import NAME
 from abp_bridge.setup.locate import Machine, understanding
 

@@ -22,8 +22,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.setup import change
 from abp_bridge.setup.entries import additions, find_unwrapped, is_only_wrapped
-from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import read_backup
+from abp_bridge.setup.file import SetupError, read_backup
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.hosts import NAME
 from abp_bridge.setup.locate import Machine, understanding

@@ -1,9 +1,17 @@
-"""A line of `abp-bridge doctor`: its verdict, its words, and the next step. Pure."""
+"""What `abp-bridge doctor` sees of a host (`HostFacts`) and says of it (`Finding`, `Verdict`)."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import PurePath
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, walk
+from abp_bridge.core.sanitize import label
+from abp_bridge.setup.entries import Server
+from abp_bridge.setup.hosts import FileScope, Scope, SetupHost, Shape
 
 
 class Verdict(enum.Enum):
@@ -75,3 +83,197 @@ class Section:
     def fails(self) -> bool:
         """Whether one of them does."""
         return any(each.verdict.fails for each in self.findings)
+
+
+# What a word of ours ends with, whatever starts it: a script, a module, uvx.
+_OURS = ("abp-bridge", "abp-bridge.exe", "abp_bridge")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A configuration file, as it was found.
+
+    Attributes:
+        scope: Whose it is: this person's, or a project's.
+        path: Where.
+        value: What it says; None where there is no file, or it is not understood.
+        problem: Why it is not understood.
+        obstacle: Why `install` leaves it alone, where a host may read it all the same.
+        exists: It is there.
+    """
+
+    scope: FileScope
+    path: str
+    value: JsonValue = None
+    problem: str = ""
+    obstacle: str = ""
+    exists: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A server of ours, or an agent, in one of the files.
+
+    Attributes:
+        scope: Of its file; `local` is this person's for one folder.
+        file: Its path.
+        server: As it is there.
+        shape: How this host writes down a command.
+        agent: It is an ACP agent.
+        program: Where its command is on this machine, by the PATH that the host has; None where
+            there is none.
+        elsewhere: Where it is by the PATH of this terminal; None where there is none.
+        shares_name: Another of this host's has the same name, in another file or for other folders.
+        folder: For which it is alone; empty where it is for all.
+    """
+
+    scope: Scope
+    file: str
+    server: Server
+    shape: Shape
+    agent: bool = False
+    program: str | None = None
+    elsewhere: str | None = None
+    shares_name: bool = False
+    folder: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Its name as people read it, with its place where that alone tells it from another."""
+        return f'"{label(self.name)}"' + (f" of {self.place}" if self.shares_name else "")
+
+    @property
+    def place(self) -> str:
+        """Its file, and for which folder alone it is there."""
+        return f"{self.file} (for {label(self.folder, 200)} alone)" if self.folder else self.file
+
+    @property
+    def name(self) -> str:
+        """Its name in the file."""
+        return self.server.name
+
+    @property
+    def members(self) -> JsonObject:
+        """All members of the entry."""
+        return as_object(self.server.entry)
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The variables that it adds."""
+        return {} if self.server.launch is None else self.server.launch.env
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its whole command line."""
+        return () if self.server.launch is None else self.server.launch.words
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Our own arguments, without the command behind `--`."""
+        own = self.server.own
+        if own is None:
+            words = self.words
+            end = words.index("--") if "--" in words else len(words)
+            places = [place for place, word in enumerate(words[:end]) if is_our_word(word)]
+            own = words[places[-1] + 1 :] if places else ()
+        return own[: own.index("--")] if "--" in own else own
+
+    @property
+    def apps(self) -> list[str]:
+        """The targets of the apps that it names."""
+        words = [*self.own, ""]
+        named = [after for word, after in pairwise(words) if word == "--app"]
+        joined = [word[len("--app=") :] for word in words if word.startswith("--app=")]
+        return [each for each in (*named, *joined) if each]
+
+    @property
+    def unusable(self) -> list[str]:
+        """What of it no program can be started with: each in words, without what it says."""
+        command, *args = self.words or ("",)
+        texts = {
+            "a name": [self.name],
+            "a command": [command],
+            "an argument": args,
+            "a cwd": [as_text(self.members.get("cwd"))],
+            **{f"a value of {label(name)}": [name, each] for name, each in self.env.items()},
+        }
+        found = [
+            f"{what} with {problem}"
+            for what, words in texts.items()
+            if (problem := _find_no_text(words))
+        ]
+        if any(not name or "=" in name for name in self.env):
+            found.append("a variable whose name is empty or has a = in it")
+        return found
+
+    def has_option(self, *options: str) -> bool:
+        """Whether one of the options is among our own arguments."""
+        return any(word.partition("=")[0] in options for word in self.own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """What was seen of one host's configuration.
+
+    Attributes:
+        host: Of whom.
+        files: Its files, whether they are there or not.
+        entries: Ours in them.
+        names: Of all servers in them.
+        beside: Other files of the host, by name, that are there and understood.
+        unread: Files with a server of ours in them that this host does not read, and why.
+        folders: That of the project, and those above it, from the inmost.
+        root: The folder of its repository; the folder itself where there is none.
+        repository: The same, but for a worktree: that of the main one.
+        environ: The variables of this terminal.
+    """
+
+    host: SetupHost
+    files: Sequence[SeenFile] = ()
+    entries: Sequence[Entry] = ()
+    names: Collection[str] = ()
+    beside: Mapping[str, JsonValue] = field(default_factory=dict)
+    unread: Sequence[tuple[str, str]] = ()
+    folders: Sequence[str] = ()
+    root: str = ""
+    repository: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """The project's folder; empty where there is none."""
+        return self.folders[0] if self.folders else ""
+
+    def file(self, scope: FileScope) -> SeenFile | None:
+        """The one of this scope."""
+        return next((each for each in self.files if each.scope == scope), None)
+
+    def values(self) -> Iterator[tuple[SeenFile, JsonObject]]:
+        """Each file that is understood, and what it says."""
+        for each in self.files:
+            if each.value is not None:
+                yield each, as_object(each.value)
+
+
+def _find_no_text(words: Iterable[str]) -> str:
+    """What no system's texts can hold, as a file's can in an escape; empty where there is none."""
+    for letter in "".join(words):
+        if letter == "\0":
+            return "a NUL character in it"
+        if "\ud800" <= letter <= "\udfff":
+            return "half a character in it"
+    return ""
+
+
+def is_our_word(word: str) -> bool:
+    """Whether a word of a command line is what starts us."""
+    return PurePath(word.replace("\\", "/")).name.lower() in _OURS
+
+
+def mentions_us(value: JsonValue) -> bool:
+    """Whether an entry starts us, in whatever shape it is written down."""
+    entry = as_object(value)
+    inside = as_object(entry.get("transport")) or entry
+    said = [inside.get(name) for name in ("command", "cmd", "args")]
+    texts = [each for member in said for each in walk(member) if isinstance(each, str)]
+    return any(is_our_word(text.split()[0]) for text in texts if text.strip())

@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from abp_bridge.core.json_value import JsonValue, as_object
-from abp_bridge.setup.doctor.environment import host_path
-from abp_bridge.setup.doctor.facts import Entry, HostFacts, SeenFile, mentions_us
-from abp_bridge.setup.doctor.signs.gemini import ENABLEMENT
+from abp_bridge.setup.doctor.finding import Entry, HostFacts, SeenFile, mentions_us
+from abp_bridge.setup.doctor.host_signs import ENABLEMENT
+from abp_bridge.setup.doctor.machine import host_path
 from abp_bridge.setup.entries import Server, find_layout, list_entries, read_server
-from abp_bridge.setup.errors import SetupError
-from abp_bridge.setup.file import ANOTHER, is_there, read_content
+from abp_bridge.setup.file import ANOTHER, SetupError, is_there, read_content
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, LimitError, find
 from abp_bridge.setup.hosts import (

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from abp_bridge.setup.doctor.facts import HostFacts
-from abp_bridge.setup.doctor.finding import Finding, Verdict
-from abp_bridge.setup.doctor.signs import anywhere, claude, codex, fast_agent, gemini
+from abp_bridge.setup.doctor import host_signs, signs
+from abp_bridge.setup.doctor.finding import Finding, HostFacts, Verdict
 from abp_bridge.setup.hosts import HOSTS
 
 Find = Callable[[HostFacts], Iterable[str]]
@@ -69,7 +68,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "The host cannot read its file, and starts nothing that is in it.",
         "Mend what is named: strict JSON has no comments and no comma before a bracket.",
-        anywhere.not_understood,
+        signs.not_understood,
     ),
     Trap(
         "left alone",
@@ -78,7 +77,7 @@ TRAPS: tuple[Trap, ...] = (
         "Its file cannot be read here, has more than is read of one, or no place for our entry.",
         "Mend that, then 'abp-bridge install HOST'; or put in by hand what 'abp-bridge install HOST"
         " --print' shows.",
-        anywhere.left_alone,
+        signs.left_alone,
     ),
     Trap(
         "another file",
@@ -86,7 +85,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "Our server is in a file that this host does not read here.",
         "Install it again, 'abp-bridge install HOST': that finds the file which is read.",
-        anywhere.unread_files,
+        signs.unread_files,
     ),
     Trap(
         "key",
@@ -94,7 +93,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "Our server is under a key of another host's.",
         "Move it there, or install it again: 'abp-bridge install HOST'.",
-        anywhere.wrong_key,
+        signs.wrong_key,
     ),
     Trap(
         "member",
@@ -102,7 +101,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "The command is written down as another host has it.",
         _AGAIN,
-        anywhere.wrong_member,
+        signs.wrong_member,
     ),
     Trap(
         "text",
@@ -110,7 +109,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "The entry has a text that no program can be started with: the host may lose all of it.",
         "Take that out of the file, or write it as it is meant.",
-        anywhere.unusable,
+        signs.unusable,
     ),
     Trap(
         "type",
@@ -118,7 +117,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A member is missing without which this host takes the entry for none.",
         _AGAIN,
-        anywhere.wrong_type,
+        signs.wrong_type,
     ),
     Trap(
         "switched off",
@@ -126,7 +125,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "The entry is there, and switched off.",
         "Switch it on in the file, or in the host.",
-        anywhere.switched_off,
+        signs.switched_off,
     ),
     Trap(
         "command",
@@ -134,7 +133,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "The command is gone, as when its environment has moved.",
         _FIND,
-        anywhere.no_program,
+        signs.no_program,
     ),
     Trap(
         "PATH",
@@ -143,7 +142,7 @@ TRAPS: tuple[Trap, ...] = (
         "A command without its folder is found in a terminal, and not by a host that a desktop"
         " starts.",
         "Write its whole path. " + _FIND,
-        anywhere.not_on_path,
+        signs.not_on_path,
     ),
     Trap(
         "relative path",
@@ -151,7 +150,7 @@ TRAPS: tuple[Trap, ...] = (
         _WARNING,
         "A path that does not begin at the root is another one in each folder.",
         "Write its whole path. " + _FIND,
-        anywhere.no_absolute_path,
+        signs.no_absolute_path,
     ),
     Trap(
         "~",
@@ -159,15 +158,15 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "No host puts your folder in for ~.",
         "Write the whole path.",
-        anywhere.home_sign,
+        signs.home_sign,
     ),
     Trap(
         "variables",
-        (*anywhere.EXPANDS,),
+        (*signs.EXPANDS,),
         _FAILS,
         "A variable is written as another host has it, and stays as it is written.",
         "Write the value.",
-        anywhere.variables,
+        signs.variables,
     ),
     Trap(
         "copies",
@@ -175,7 +174,7 @@ TRAPS: tuple[Trap, ...] = (
         _WARNING,
         "The same server is there under two names, and a model sees each tool twice.",
         "Take one out: 'abp-bridge uninstall HOST --name NAME'.",
-        anywhere.copies,
+        signs.copies,
     ),
     Trap(
         "two scopes",
@@ -183,24 +182,24 @@ TRAPS: tuple[Trap, ...] = (
         _WARNING,
         "One name stands twice, in two files or for all folders and for this one: one counts.",
         "Take one out: 'abp-bridge uninstall HOST', with --project for the project's.",
-        anywhere.two_scopes,
+        signs.two_scopes,
     ),
     Trap(
         "withheld tools",
-        tuple(name for name in HOSTS if name in {*anywhere.TOOLS, *anywhere.KEPT_BACK}),
+        tuple(name for name in HOSTS if name in {*signs.TOOLS, *signs.KEPT_BACK}),
         _WARNING,
         "The entry lets some tools through, or keeps some back, and a model does not see the"
         " others: those of an app that comes later, or those by which a long call goes on.",
         "Take the list out of the entry.",
-        anywhere.withheld_tools,
+        signs.withheld_tools,
     ),
     Trap(
         "name",
-        (*anywhere.NAMES,),
+        (*signs.NAMES,),
         _FAILS,
         "The host takes no such name.",
         "Letters, digits, - and _ are taken everywhere: 'abp-bridge install HOST --name NAME'.",
-        anywhere.wrong_name,
+        signs.wrong_name,
     ),
     Trap(
         "call limit",
@@ -208,7 +207,7 @@ TRAPS: tuple[Trap, ...] = (
         _WARNING,
         "The host's limit for a call runs while you think.",
         "Set the entry's timeout to 15 minutes: 'abp-bridge install HOST' does for a new entry.",
-        anywhere.short_clock,
+        signs.short_clock,
     ),
     Trap(
         "unit",
@@ -216,7 +215,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A limit is given in another unit than the host's.",
         "Write it in that unit.",
-        anywhere.wrong_unit,
+        signs.wrong_unit,
     ),
     Trap(
         "nobody asked",
@@ -224,7 +223,7 @@ TRAPS: tuple[Trap, ...] = (
         Verdict.UNSUPPORTED,
         "The host shows its person nothing that a server asks, and nobody else is asked.",
         "Add '--page open' to its arguments: a page of the bridge's own opens for each question.",
-        anywhere.nobody_asked,
+        signs.nobody_asked,
     ),
     Trap(
         "answers file",
@@ -232,7 +231,7 @@ TRAPS: tuple[Trap, ...] = (
         Verdict.POLICY,
         "A file answers, and no person.",
         "Take --answers and ABP_ANSWERS out, if a person is to be asked.",
-        anywhere.answers_file,
+        signs.answers_file,
     ),
     Trap(
         "silent agent",
@@ -240,7 +239,7 @@ TRAPS: tuple[Trap, ...] = (
         Verdict.UNANSWERED,
         "The agent behind us says that servers may ask, and answers none of them.",
         "Put another agent behind us.",
-        anywhere.silent_agent,
+        signs.silent_agent,
     ),
     Trap(
         "settings",
@@ -248,7 +247,7 @@ TRAPS: tuple[Trap, ...] = (
         _WARNING,
         "A setting in the entry's environment is misspelt, and passed over.",
         "docs/settings.md has them all.",
-        anywhere.misspelt_settings,
+        signs.misspelt_settings,
     ),
     Trap(
         "uvx",
@@ -257,7 +256,7 @@ TRAPS: tuple[Trap, ...] = (
         "What is fetched at the start comes too late for hosts that wait a second.",
         "Install it for good, from its folder ('uv tool install .'), then 'abp-bridge install HOST"
         " --name NAME'.",
-        anywhere.started_by_uvx,
+        signs.started_by_uvx,
     ),
     Trap(
         "misspelt key",
@@ -265,7 +264,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "Codex passes a misspelt key over without a word.",
         "Write it as Codex has it.",
-        codex.misspelt,
+        host_signs.codex_misspelt,
     ),
     Trap(
         "wrong value",
@@ -273,7 +272,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "Codex does not start with a value of the wrong kind.",
         "Mend it: until then Codex does not start at all.",
-        codex.wrong_value,
+        host_signs.codex_wrong_value,
     ),
     Trap(
         "never asks",
@@ -281,7 +280,7 @@ TRAPS: tuple[Trap, ...] = (
         Verdict.REFUSED,
         'With approval_policy = "never" Codex declines every question by itself.',
         'Set approval_policy = "on-request", or have the page asked: ABP_PAGE=open in env.',
-        codex.never,
+        host_signs.codex_never,
     ),
     Trap(
         "granular policy",
@@ -289,7 +288,7 @@ TRAPS: tuple[Trap, ...] = (
         Verdict.REFUSED,
         "A granular policy without mcp_elicitations = true declines every question.",
         "Set mcp_elicitations = true in it.",
-        codex.granular,
+        host_signs.codex_granular,
     ),
     Trap(
         "untrusted project",
@@ -297,7 +296,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A project's .codex/config.toml is read only where that project is trusted.",
         "Start codex in that folder, and trust it; or install it for you: without --project.",
-        codex.untrusted,
+        host_signs.codex_untrusted,
     ),
     Trap(
         "not required",
@@ -305,7 +304,7 @@ TRAPS: tuple[Trap, ...] = (
         _WARNING,
         "Codex asks its model without our tools, where they come after a second.",
         "Set required = true in the entry.",
-        codex.not_required,
+        host_signs.codex_not_required,
     ),
     Trap(
         "display",
@@ -314,7 +313,7 @@ TRAPS: tuple[Trap, ...] = (
         "Codex passes HOME, LANG, PATH, SHELL and TERM on, and nothing by which a browser is"
         " found.",
         'Add env_vars = ["DISPLAY", "WAYLAND_DISPLAY"] to the entry.',
-        codex.display,
+        host_signs.codex_display,
     ),
     Trap(
         "approval",
@@ -322,7 +321,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A server of .mcp.json is not started before you approve it.",
         "Start claude in this folder, and approve it (/mcp shows it).",
-        claude.pending,
+        host_signs.claude_pending,
     ),
     Trap(
         "rejected",
@@ -330,7 +329,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A server of .mcp.json that you rejected once stays off.",
         "Take it out of disabledMcpjsonServers, or 'claude mcp reset-project-choices'.",
-        claude.rejected,
+        host_signs.claude_rejected,
     ),
     Trap(
         "settings.json",
@@ -338,7 +337,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "Claude Code reads no servers from its settings.json.",
         "Move them to ~/.claude.json: 'claude mcp add-json --scope user NAME ENTRY'.",
-        claude.settings,
+        host_signs.claude_settings,
     ),
     Trap(
         "disabled here",
@@ -346,7 +345,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A server that you switched off in this folder by /mcp stays off in it.",
         "Switch it on again there: start claude in this folder, and /mcp.",
-        claude.disabled,
+        host_signs.claude_disabled,
     ),
     Trap(
         "disabled here",
@@ -354,7 +353,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A server that you switched off by /mcp stays off, whatever the settings say.",
         "Switch it on again: start gemini, and /mcp enable NAME.",
-        gemini.disabled,
+        host_signs.gemini_disabled,
     ),
     Trap(
         "elicitation mode",
@@ -362,7 +361,7 @@ TRAPS: tuple[Trap, ...] = (
         Verdict.REFUSED,
         "With the mode auto-cancel or none of an entry's elicitation fast-agent asks nobody.",
         "Set elicitation.mode: forms, or take it out.",
-        fast_agent.never,
+        host_signs.fast_agent_never,
     ),
     Trap(
         "folder not trusted",
@@ -370,7 +369,7 @@ TRAPS: tuple[Trap, ...] = (
         _WARNING,
         "In a folder that is not trusted the host starts no server, your own neither.",
         "Start it in this folder, and trust that when it asks.",
-        gemini.untrusted_folder,
+        host_signs.gemini_untrusted_folder,
     ),
     Trap(
         "folder distrusted",
@@ -378,7 +377,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "In a folder that you told it not to trust it starts no server.",
         "Change it in trustedFolders.json, or by /permissions in the host.",
-        gemini.distrusted_folder,
+        host_signs.gemini_distrusted_folder,
     ),
     Trap(
         "allowed servers",
@@ -386,7 +385,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "mcp.allowed and mcp.excluded of the settings say which servers are started.",
         "Add its name to mcp.allowed, or take it out of mcp.excluded.",
-        gemini.not_allowed,
+        host_signs.gemini_not_allowed,
     ),
     Trap(
         "headless",

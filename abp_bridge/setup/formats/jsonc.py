@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.setup.formats.lists import Brackets
 from abp_bridge.setup.formats.text import (
     MAX_COLUMNS,
     MAX_LEVELS,
     MAX_VALUES,
+    Brackets,
     Edit,
     FormatError,
     LimitError,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.setup.formats.lists import Brackets
 from abp_bridge.setup.formats.text import (
     MAX_LEVELS,
     MAX_VALUES,
+    Brackets,
     Edit,
     FormatError,
     LimitError,

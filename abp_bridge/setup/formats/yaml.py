@@ -12,14 +12,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.setup.formats.lists import Brackets, difference
 from abp_bridge.setup.formats.text import (
     MAX_LEVELS,
+    Brackets,
     Edit,
     FormatError,
     LimitError,
     Path,
     apply_edits,
+    difference,
     find,
     find_twice,
     json_of,

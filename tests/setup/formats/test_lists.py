@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.lists import difference
-from abp_bridge.setup.formats.text import FormatError
+from abp_bridge.setup.formats.text import FormatError, difference
 
 PATH = ("s", "db", "args")
 OURS = ["mcp", "--", "npx"]

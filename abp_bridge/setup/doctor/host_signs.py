@@ -1,8 +1,10 @@
-"""Traps of Codex. Pure."""
+"""Traps of single hosts: Claude Code, Codex, Gemini CLI with Qwen Code, and fast-agent. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 
 from abp_bridge.core.json_value import (
     JsonObject,
@@ -14,9 +16,58 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import nearest
-from abp_bridge.setup.doctor.facts import HostFacts, mentions_us
+from abp_bridge.setup.doctor.finding import HostFacts, mentions_us
 from abp_bridge.setup.entries import wrapped_command
+from abp_bridge.setup.formats.text import find as find_value
 from abp_bridge.setup.hosts import DISPLAY_VARIABLES
+
+
+def _names(facts: HostFacts, name: str) -> set[str]:
+    """The names that one of its settings has, wherever it keeps that."""
+    user = facts.file("user")
+    projects = as_object(as_object(user.value if user else None).get("projects"))
+    places = [*facts.beside.values(), projects.get(facts.repository)]
+    return {each for place in places for each in as_texts(as_object(place).get(name))}
+
+
+def claude_pending(facts: HostFacts) -> Iterator[str]:
+    """A project's servers that nobody has approved."""
+    if any(
+        as_object(each).get("enableAllProjectMcpServers") is True for each in facts.beside.values()
+    ):
+        return
+    known = _names(facts, "enabledMcpjsonServers") | _names(facts, "disabledMcpjsonServers")
+    for entry in facts.entries:
+        if entry.scope == "project" and entry.name not in known:
+            yield f'"{entry.name}" of {entry.file} waits for your approval.'
+
+
+def claude_rejected(facts: HostFacts) -> Iterator[str]:
+    """A project's servers that somebody has rejected."""
+    rejected = _names(facts, "disabledMcpjsonServers")
+    for entry in facts.entries:
+        if entry.scope == "project" and entry.name in rejected:
+            yield f'"{entry.name}" of {entry.file} is among disabledMcpjsonServers.'
+
+
+def claude_disabled(facts: HostFacts) -> Iterator[str]:
+    """Servers that its person switched off in this folder, by /mcp."""
+    user = facts.file("user")
+    projects = as_object(as_object(user.value if user else None).get("projects"))
+    off = as_texts(as_object(projects.get(facts.repository)).get("disabledMcpServers"))
+    for entry in facts.entries:
+        if user is not None and entry.name in off:
+            where = f"disabledMcpServers of {facts.repository} in {user.path}"
+            yield f"{entry.shown} is among {where}: it is not started here."
+
+
+def claude_settings(facts: HostFacts) -> Iterator[str]:
+    """Servers in settings, where none are read."""
+    for path, value in facts.beside.items():
+        if names := [*as_object(as_object(value).get("mcpServers"))]:
+            shown = label(", ".join(names))
+            yield f"{path} has mcpServers ({shown}): Claude Code reads no servers there."
+
 
 _TEXT, _WHOLE, _NUMBER, _TABLE = "text", "true or false", "a number", "a table"
 _TEXTS, _VARIABLES, _COUNT = "a list of texts", "a table of texts", "a whole number"
@@ -53,7 +104,7 @@ def _servers(facts: HostFacts) -> Iterator[tuple[str, JsonObject]]:
             yield name, as_object(entry)
 
 
-def misspelt(facts: HostFacts) -> Iterator[str]:
+def codex_misspelt(facts: HostFacts) -> Iterator[str]:
     """Keys that Codex passes over."""
     for entry in facts.entries:
         for key in entry.members:
@@ -84,7 +135,7 @@ def _fits(value: JsonValue, wanted: str) -> bool:
     return isinstance(value, list) if wanted == "a list" else value in _APPROVAL_MODES
 
 
-def wrong_value(facts: HostFacts) -> Iterator[str]:
+def codex_wrong_value(facts: HostFacts) -> Iterator[str]:
     """Values with which Codex does not start."""
     for name, entry in _servers(facts):
         if ("command" in entry) is ("url" in entry):
@@ -112,21 +163,21 @@ def _policies(facts: HostFacts) -> Iterator[tuple[str, JsonValue]]:
             yield f"{file.path} (profile {label(chosen, 40)})", profile.get("approval_policy")
 
 
-def never(facts: HostFacts) -> Iterator[str]:
+def codex_never(facts: HostFacts) -> Iterator[str]:
     """Policies by which nobody is asked."""
     for where, policy in _policies(facts):
         if policy == "never":
             yield f'{where} has approval_policy = "never": Codex declines every question itself.'
 
 
-def granular(facts: HostFacts) -> Iterator[str]:
+def codex_granular(facts: HostFacts) -> Iterator[str]:
     """Granular policies by which no server asks."""
     for where, policy in _policies(facts):
         if as_object(as_object(policy).get("granular")).get("mcp_elicitations") is False:
             yield f"{where} has mcp_elicitations = false: Codex declines every question itself."
 
 
-def untrusted(facts: HostFacts) -> Iterator[str]:
+def codex_untrusted(facts: HostFacts) -> Iterator[str]:
     """A project's file that is not read."""
     file, user = facts.file("project"), facts.file("user")
     if file is None or not file.exists:
@@ -139,7 +190,7 @@ def untrusted(facts: HostFacts) -> Iterator[str]:
         yield f"{file.path} is not read: Codex does not trust {facts.folder}."
 
 
-def not_required(facts: HostFacts) -> Iterator[str]:
+def codex_not_required(facts: HostFacts) -> Iterator[str]:
     """Servers that Codex does not wait for; one that we are put before is as it was."""
     for entry in facts.entries:
         is_wrapped = wrapped_command(entry.words) is not None
@@ -148,7 +199,7 @@ def not_required(facts: HostFacts) -> Iterator[str]:
             yield f"{entry.shown} is not required: Codex waits a second for it, then does without."
 
 
-def display(facts: HostFacts) -> Iterator[str]:
+def codex_display(facts: HostFacts) -> Iterator[str]:
     """Servers that are kept from finding a browser."""
     needed = [each for each in DISPLAY_VARIABLES[:2] if facts.environ.get(each)]
     for entry in facts.entries if needed else ():
@@ -156,3 +207,76 @@ def display(facts: HostFacts) -> Iterator[str]:
         if not given.intersection(DISPLAY_VARIABLES[:2]):
             neither = " nor ".join(DISPLAY_VARIABLES[:2])
             yield f"{entry.shown} gets neither {neither}: no page opens."
+
+
+ENABLEMENT = "mcp-server-enablement.json"
+
+
+def _trust(facts: HostFacts) -> str:
+    """What the host's list says of this folder; empty where nothing."""
+    best, level = "", ""
+    for value in facts.beside.values():
+        for path, said in as_object(value).items():
+            above = path.rstrip("/\\")
+            if said == "TRUST_PARENT":
+                above = re.sub(r"[/\\][^/\\]*$", "", above)
+            if above in facts.folders and len(path) > len(best):
+                best, level = path, as_text(said)
+    return level
+
+
+def _asks_for_trust(facts: HostFacts) -> bool:
+    """Whether it trusts only what its person named. Gemini CLI does unless it is told not to."""
+    usual = facts.host.name == "gemini"
+    user = facts.file("user")
+    wanted = find_value(user.value if user else None, ("security", "folderTrust", "enabled"))
+    by_variable = facts.environ.get("GEMINI_CLI_TRUST_WORKSPACE") == "true" and usual
+    return (wanted if isinstance(wanted, bool) else usual) and not by_variable
+
+
+def gemini_untrusted_folder(facts: HostFacts) -> Iterator[str]:
+    """A folder of which nobody has said that it is trusted."""
+    if facts.entries and _asks_for_trust(facts) and not _trust(facts):
+        yield f"{facts.host.title} does not know whether to trust {facts.folder}."
+
+
+def gemini_distrusted_folder(facts: HostFacts) -> Iterator[str]:
+    """A folder that is not trusted."""
+    if facts.entries and _asks_for_trust(facts) and _trust(facts) == "DO_NOT_TRUST":
+        yield f"{facts.folder} is one that {facts.host.title} was told not to trust."
+
+
+def gemini_disabled(facts: HostFacts) -> Iterator[str]:
+    """Servers that its person switched off, by /mcp."""
+    for path, value in facts.beside.items():
+        for entry in facts.entries if PurePath(path).name == ENABLEMENT else ():
+            said = as_object(as_object(value).get(entry.name.lower().strip()))
+            if said.get("enabled") is False:
+                yield f"{entry.shown} is switched off in {path}: it is not started."
+
+
+def gemini_not_allowed(facts: HostFacts) -> Iterator[str]:
+    """Servers that the settings keep from being started."""
+    for file, value in facts.values():
+        lists = as_object(value.get("mcp"))
+        allowed, excluded = lists.get("allowed"), as_texts(lists.get("excluded"))
+        for entry in facts.entries:
+            if entry.name in excluded or (
+                allowed is not None and entry.name not in as_texts(allowed)
+            ):
+                which = "mcp.excluded" if entry.name in excluded else "no mcp.allowed"
+                yield f"{entry.shown} is in {which} of {file.path}: it is not started."
+
+
+_SILENT = {
+    "auto-cancel": "it dismisses every question itself",
+    "none": "it does not say that it can be asked",
+}
+
+
+def fast_agent_never(facts: HostFacts) -> Iterator[str]:
+    """Modes by which nobody is asked."""
+    for entry in facts.entries:
+        mode = as_object(entry.members.get("elicitation")).get("mode")
+        if isinstance(mode, str) and (then := _SILENT.get(mode)):
+            yield f"{entry.shown} has elicitation.mode: {mode}, with which {then}."

@@ -10,7 +10,7 @@ from abp_bridge.core.json_value import as_number, as_object, as_texts
 from abp_bridge.core.sanitize import label
 from abp_bridge.session.profiles import PROFILES
 from abp_bridge.settings import describe_removed, misspelt
-from abp_bridge.setup.doctor.facts import Entry, HostFacts, is_our_word, mentions_us
+from abp_bridge.setup.doctor.finding import Entry, HostFacts, is_our_word, mentions_us
 from abp_bridge.setup.entries import wrapped_command
 from abp_bridge.setup.formats.text import find as find_value
 from abp_bridge.setup.hosts import HOSTS, QUESTION_LIMIT, SetupHost
