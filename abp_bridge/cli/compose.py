@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.hosts.mcp.tool_list import ToolList
     from abp_bridge.models.surface import AgentSurface, AskPerson, OnProgress
+    from abp_bridge.session.audit import AuditLog
     from abp_bridge.session.bridge import Bridge
     from abp_bridge.session.elicitor import Elicitor
     from abp_bridge.session.host import ExpectedApps, Host, HostSurfaces, SessionApi
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from abp_bridge.surfaces.inbox.register import Register
     from abp_bridge.surfaces.notify import Notifier
     from abp_bridge.surfaces.terminal.surface import Terminal
-    from abp_bridge.trace.audit import AuditLog
     from abp_bridge.trace.recorder import Recorder
 
     SendLink = Callable[[Question, PageLink], Awaitable[SurfaceResponse]]
@@ -364,7 +364,7 @@ def audit_log(path: str) -> AuditLog:
 
     Raises AuditError.
     """
-    from abp_bridge.trace.audit import AuditLog
+    from abp_bridge.session.audit import AuditLog
 
     return AuditLog(path)
 

@@ -34,7 +34,7 @@ from abp_bridge.replay.policy import (
 from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.settings.values import OFF
 from abp_bridge.trace.format import MODEL, Recording
-from abp_bridge.trace.redact.paths import path_replacer
+from abp_bridge.trace.redactor import path_replacer
 
 _KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
 BROWSER = "browser"  # the person's, as a stand-in: it says where it was opened

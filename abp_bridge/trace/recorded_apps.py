@@ -34,7 +34,7 @@ from abp_bridge.surfaces.page.buttons import confirms
 from abp_bridge.surfaces.page.surface import ask_by_link
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.recorder import Recorder
-from abp_bridge.trace.redact.structure import blank
+from abp_bridge.trace.redactor import blank
 
 _PRESSED = {Outcome.ACCEPTED: "send", Outcome.DECLINED: "decline", Outcome.CANCELLED: "cancel"}
 

@@ -54,8 +54,13 @@ from abp_bridge.trace.format import (
     dump_head,
     stand_in_scheme,
 )
-from abp_bridge.trace.redact.answers import SecretAnswers, secrets_of
-from abp_bridge.trace.redact.redactor import MAX_TEXT, Redactor, RedactorFullError
+from abp_bridge.trace.redactor import (
+    MAX_TEXT,
+    Redactor,
+    RedactorFullError,
+    SecretAnswers,
+    secrets_of,
+)
 
 logger = logging.getLogger(__name__)
 

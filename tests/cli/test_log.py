@@ -243,7 +243,7 @@ ROOMS: dict[str, Room] = {
         ASKED,
     ),
     "trace": (
-        "abp_bridge.trace.redact.redactor:Redactor.clean_message",
+        "abp_bridge.trace.redactor:Redactor.clean_message",
         [*SERVE, "--record", "TRACE"],
         look_by_mcp,
         "ERROR abp_bridge.trace.recorder: a recording met something that it cannot write down",

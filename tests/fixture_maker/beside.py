@@ -22,7 +22,7 @@ from abp_bridge.replay.opencode_client import QuestionsClient, free_port
 from abp_bridge.replay.page_driver import fill_in
 from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
-from abp_bridge.trace.redact.paths import path_replacer
+from abp_bridge.trace.redactor import path_replacer
 
 from .cases import ASKED, Case
 

@@ -28,7 +28,7 @@ from abp_bridge.session import approval, validation
 from abp_bridge.session.result_store import ResultStore
 from abp_bridge.session.surface import SurfaceResponse
 from abp_bridge.surfaces.opencode import server
-from abp_bridge.trace.redact.answers import SecretAnswers
+from abp_bridge.trace.redactor import SecretAnswers
 
 from .test_simulation import run
 from .world import Report

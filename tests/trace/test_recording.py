@@ -28,7 +28,7 @@ from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
 from abp_bridge.replay.opencode_client import free_port
 from abp_bridge.trace.format import TraceError, read
-from abp_bridge.trace.redact.redactor import MAX_SECRETS
+from abp_bridge.trace.redactor import MAX_KNOWN
 
 Json = Any
 
@@ -358,7 +358,7 @@ def test_more_secrets_than_can_be_kept_end_the_recording_and_not_the_session(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     trace = tmp_path / "trace.jsonl"
-    secrets = [f"planted secret {number:05}" for number in range(MAX_SECRETS + 1)]
+    secrets = [f"planted secret {number:05}" for number in range(MAX_KNOWN + 1)]
     with RawHost("--app", "demo", "--record", str(trace)) as host:
         host.initialize()
         host.request("tools/call", {"name": "none", "arguments": {"passwords": secrets}})

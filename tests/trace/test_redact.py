@@ -23,8 +23,12 @@ from abp_bridge.core.json_value import as_object
 from abp_bridge.settings import Settings
 from abp_bridge.trace.format import Entry
 from abp_bridge.trace.recorder import Recorder
-from abp_bridge.trace.redact.answers import SecretAnswers
-from abp_bridge.trace.redact.redactor import MAX_LINKS, MAX_SECRETS, Redactor, RedactorFullError
+from abp_bridge.trace.redactor import (
+    MAX_KNOWN,
+    Redactor,
+    RedactorFullError,
+    SecretAnswers,
+)
 
 Json = Any
 Spell = Callable[[str], str]
@@ -163,7 +167,7 @@ def test_a_secret_inside_of_what_is_kept_back_is_one_elsewhere_too() -> None:
 
 def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
     words = redactor()
-    for number in range(MAX_SECRETS):
+    for number in range(MAX_KNOWN):
         words.learn(f"secret {number:05}")
     assert words.clean({"password": "hunter"}) == {"password": "[secret]"}, (
         "what is anybody's word is only blanked where it stands"
@@ -175,7 +179,7 @@ def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
 def test_one_secret_too_many_is_not_forgotten_for_its_name() -> None:
     """Its echo would be written as it is."""
     words = redactor()
-    words.learn([f"secret {number:05}" for number in range(MAX_SECRETS)])
+    words.learn([f"secret {number:05}" for number in range(MAX_KNOWN)])
     with pytest.raises(RedactorFullError):
         words.clean({"password": "one more of 18", "echo": "it is one more of 18"})
 
@@ -187,12 +191,12 @@ def test_links_and_states_are_kept_in_mind_as_far_as_there_is_room(kind: str) ->
         return f"/open/{token}" if kind == "link" else {"requestState": token}
 
     words = redactor()
-    everything: Json = words.clean([said(number) for number in range(MAX_LINKS)])
+    everything: Json = words.clean([said(number) for number in range(MAX_KNOWN)])
     last = everything[-1]
-    assert f"[{kind} {MAX_LINKS}]" in json.dumps(last)
-    assert words.clean(said(MAX_LINKS - 1)) == last
+    assert f"[{kind} {MAX_KNOWN}]" in json.dumps(last)
+    assert words.clean(said(MAX_KNOWN - 1)) == last
     with pytest.raises(RedactorFullError):
-        words.clean(said(MAX_LINKS))
+        words.clean(said(MAX_KNOWN))
 
 
 # what is cleaned, and how many times its size that may take at most

@@ -20,7 +20,7 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.event import InputResolvedEvent
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
-from abp_bridge.trace.audit import AuditLog
+from abp_bridge.session.audit import AuditLog
 
 Json = Any
 
