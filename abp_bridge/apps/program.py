@@ -19,7 +19,6 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppFile, CallResult, failed
 from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.json_value import JsonObject, as_text, map_texts
-from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
@@ -309,8 +308,7 @@ class Program:
 
     def _note(self, answer: Answer) -> None:
         """Who called is told where nobody answered: else it takes the cancel for a person's."""
-        nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
-        if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
+        if answer.unanswered:
             self._tell_nobody(answer.reason or answer.outcome.value)
 
     def _tell_nobody(self, reason: str) -> None:

@@ -51,8 +51,13 @@ class Answer:
     @property
     def answerer(self) -> AnsweredBy:
         """Who gave it; nobody, where what somebody gave did not count, and it is none of theirs."""
-        given = self.outcome in (Outcome.ACCEPTED, Outcome.DECLINED, Outcome.CANCELLED)
-        return self.answered_by if given else AnsweredBy.NOBODY
+        return self.answered_by if self.outcome.row.is_given else AnsweredBy.NOBODY
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether no user answered, though an answer was still wanted: the requester is told so."""
+        nobody = not self.outcome.row.is_given and self.outcome is not Outcome.WITHDRAWN
+        return nobody or self.answered_by is AnsweredBy.HOST_POLICY
 
     @property
     def unasked(self) -> bool:

@@ -1,9 +1,14 @@
-"""How a question ended, and who answered it."""
+"""How a question ended, and who answered it.
+
+`OUTCOMES` is the one table of what every protocol and surface reports of each outcome.
+`docs/abp.md` is printed from it.
+"""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 
 class Outcome(enum.Enum):
@@ -13,9 +18,100 @@ class Outcome(enum.Enum):
     DECLINED = "declined"
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
+    INVALID = "invalid"  # the answers did not fit the question, each time
     UNSUPPORTED = "unsupported"  # no surface of this host can ask it
-    INVALID = "invalid"  # what came back, again and again, was none
     WITHDRAWN = "withdrawn"  # its call, its app or its host ended first
+
+    @property
+    def row(self) -> OutcomeRow:
+        """What is reported of it."""
+        return OUTCOMES[self]
+
+
+class Action(enum.Enum):
+    """What the user did with a form (MCP `elicitation/create`, ACP)."""
+
+    ACCEPT = "accept"
+    DECLINE = "decline"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRow:
+    """What is reported of one outcome.
+
+    Attributes:
+        code: ABP's error code, of a question or of a call that needed a yes.
+        cancelled: ABP's member of that name.
+        retryable: ABP's member of that name.
+        has_default: A preference takes its default.
+        is_given: A user, a host or a file gave it.
+        action: MCP's, for a server that asked.
+        exit_code: That of `abp-bridge ask --exit-code`.
+        card: The text of an ACP card, which fails unless an answer or a decline came.
+        page: How the page names the ending (`Ending`), where the answer came from there.
+        words: ABP's error message, unless there is a reason; `{who}` answered.
+        why: Why a call that needed a yes was not made; `{who}` answered.
+    """
+
+    code: str
+    cancelled: bool
+    retryable: bool
+    has_default: bool
+    is_given: bool
+    action: Action
+    exit_code: int
+    card: str
+    page: str
+    words: str
+    why: str
+
+
+# fmt: off
+# In each row: the columns below, and then how the page calls it, the words and the reason.
+#   code                  cancl. retry. deflt. given  MCP action     exit card
+OUTCOMES: Mapping[Outcome, OutcomeRow] = {
+    Outcome.ACCEPTED: OutcomeRow(
+    "",                   False, False, False, True,  Action.ACCEPT,  0, "Answered.",
+    "sent", "", ""),
+    Outcome.DECLINED: OutcomeRow(
+    "USER_CANCELLED",     True,  False, True,  True,  Action.DECLINE, 3, "Skipped.",
+    "declined", "{who} declined to answer.", "{who} said no"),
+    Outcome.CANCELLED: OutcomeRow(
+    "USER_CANCELLED",     True,  False, True,  True,  Action.CANCEL,  1, "Not answered.",
+    "cancelled", "{who} dismissed the question.", "{who} dismissed the question"),
+    Outcome.TIMED_OUT: OutcomeRow(
+    "TIMEOUT",            False, True,  True,  False, Action.CANCEL,  1, "Not answered.",
+    "", "Nobody answered in time.", "nobody answered in time"),
+    Outcome.INVALID: OutcomeRow(
+    "ELICITATION_FAILED", False, True,  True,  False, Action.CANCEL,  1, "Not answered.",
+    "", "The host kept sending answers that do not fit the question.", "no answer fitted"),
+    Outcome.UNSUPPORTED: OutcomeRow(
+    "NOT_SUPPORTED",      False, False, True,  False, Action.CANCEL,  1, "Not answered.",
+    "", "This host has no way to ask its user that.", "no person could be asked"),
+    Outcome.WITHDRAWN: OutcomeRow(
+    "CANCELLED",          True,  False, False, False, Action.CANCEL,  1, "Not answered.",
+    "", "The question was withdrawn before it was answered.", "the question was withdrawn"),
+}
+# An accepted "no" to a consent, or to what needs a yes.
+SAID_NO = OutcomeRow(
+    "USER_CANCELLED",     True,  False, False, True,  Action.DECLINE, 3, "Answered.",
+    "sent", "", "{who} said no")
+# fmt: on
+
+# The way back: what a host, an ABP agent or a client reports.
+BY_ACTION: Mapping[Action, Outcome] = {
+    Action.ACCEPT: Outcome.ACCEPTED,
+    Action.DECLINE: Outcome.DECLINED,
+    Action.CANCEL: Outcome.CANCELLED,
+}
+BY_CODE: Mapping[str, Outcome] = {
+    "USER_CANCELLED": Outcome.DECLINED,
+    "CANCELLED": Outcome.CANCELLED,
+    "TIMEOUT": Outcome.TIMED_OUT,
+    "ELICITATION_FAILED": Outcome.INVALID,
+    "": Outcome.DECLINED,  # X9
+}
 
 
 class AnsweredBy(enum.Enum):
@@ -30,7 +126,7 @@ class AnsweredBy(enum.Enum):
     NOBODY = "nobody"
 
 
-# Who that is, in a sentence. What nobody knows who did, the host did in any case.
+# Who that is, in a sentence. If no one knows who answered, the host did.
 ANSWERERS: Mapping[AnsweredBy, str] = {
     AnsweredBy.PERSON: "the user",
     AnsweredBy.HOST_POLICY: "the host",
@@ -40,13 +136,9 @@ ANSWERERS: Mapping[AnsweredBy, str] = {
     AnsweredBy.DEFAULT: "the app's default",
     AnsweredBy.NOBODY: "nobody",
 }
-_REFUSALS = {
-    Outcome.DECLINED: "declined to answer",
-    Outcome.CANCELLED: "dismissed the question",
-}
 
 
-def describe_refusal(outcome: Outcome, by: AnsweredBy) -> str:
-    """Who declined or dismissed a question, as a sentence; empty for another `outcome`."""
-    did, who = _REFUSALS.get(outcome), ANSWERERS[by]
-    return f"{who[:1].upper()}{who[1:]} {did}." if did else ""
+def describe_outcome(outcome: Outcome, by: AnsweredBy) -> str:
+    """Return the sentence for the requester's developer; empty for an accepted question."""
+    words = outcome.row.words.format(who=ANSWERERS[by])
+    return words[:1].upper() + words[1:]

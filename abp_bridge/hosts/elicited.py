@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import secrets
 
-from abp_bridge.core.outcome import AnsweredBy
+from abp_bridge.core.outcome import BY_ACTION, Action, AnsweredBy
 from abp_bridge.core.question import Question
 from abp_bridge.protocols.host_words import read_answered_by, read_host_words
-from abp_bridge.protocols.mcp.elicitation import OUTCOMES, Action, decode_reply
+from abp_bridge.protocols.mcp.elicitation import decode_reply
 from abp_bridge.rpc.connection import Reply
 from abp_bridge.session.surface import HostUnattendedError, SurfaceResponse
 
@@ -38,7 +38,7 @@ def decode_elicited(reply: Reply, question: Question) -> SurfaceResponse:
     answered_by = find_machine(reply)
     words = "" if action is Action.ACCEPT else read_host_words(reply.result)
     return SurfaceResponse(
-        OUTCOMES[action],
+        BY_ACTION[action],
         content,
         reply.seconds,
         reply.exact,

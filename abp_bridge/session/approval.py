@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult, Capability, describe_parameters, failed
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.outcome import ANSWERERS, AnsweredBy, Outcome
+from abp_bridge.core.outcome import ANSWERERS, SAID_NO, AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 from abp_bridge.core.sanitize import escape, label, message
 from abp_bridge.core.words import MISSPELT, nearest
@@ -102,7 +102,13 @@ def refusal(capability: str, answer: Answer, asked_by: str = "--confirm") -> Cal
     """
     if answer.outcome is Outcome.ACCEPTED and answer.content.get(CONFIRMED) is True:
         return None
-    code, why, retryable = _REFUSALS.get((answer.answered_by, answer.outcome), _NOBODY)
+    row = SAID_NO if answer.outcome is Outcome.ACCEPTED else answer.outcome.row
+    by_user = row.is_given and answer.answered_by in (AnsweredBy.PERSON, AnsweredBy.SCRIPT)
+    late = answer.outcome is Outcome.TIMED_OUT and answer.answered_by is AnsweredBy.NOBODY
+    code, why, retryable = _NOBODY
+    if by_user or late:
+        code, retryable = row.code, row.retryable
+        why = row.why.format(who=ANSWERERS[answer.answered_by])
     reason = f" {answer.reason}" if answer.reason else ""
     return failed(
         code,
@@ -114,15 +120,6 @@ def refusal(capability: str, answer: Answer, asked_by: str = "--confirm") -> Cal
 
 
 _NOBODY = ("PERMISSION_REQUIRED", "no person gave it", False)
-_REFUSALS: Mapping[tuple[AnsweredBy, Outcome], tuple[str, str, bool]] = {
-    (who, outcome): ("USER_CANCELLED", f"{ANSWERERS[who]} {did}", False)
-    for who in (AnsweredBy.PERSON, AnsweredBy.SCRIPT)
-    for outcome, did in (
-        (Outcome.ACCEPTED, "said no"),
-        (Outcome.DECLINED, "said no"),
-        (Outcome.CANCELLED, "dismissed the question"),
-    )
-} | {(AnsweredBy.NOBODY, Outcome.TIMED_OUT): ("TIMEOUT", "nobody answered in time", True)}
 
 
 def _quote(words: str) -> str:

@@ -25,7 +25,7 @@ from abp_bridge.core.evidence import (
 )
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import Attempt, SurfaceVariant, asks_by_entries
-from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_refusal
+from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_outcome
 from abp_bridge.core.question import MISSING, Kind, Question
 from abp_bridge.core.surface import TRAITS, Surface
 from abp_bridge.rpc.arrival import now
@@ -149,7 +149,8 @@ async def ask_on(
 def _reason(response: SurfaceResponse, verdict: Verdict) -> str:
     """Why it ended so: ours, and what the host says of it itself, marked as its own."""
     ours = response.reason or verdict.reason
-    ours = ours or describe_refusal(response.outcome, verdict.answered_by)
+    if not ours and response.outcome.row.is_given:
+        ours = describe_outcome(response.outcome, verdict.answered_by)
     theirs = response.host_words
     said = f'The host says: "{theirs}".' if theirs and theirs not in ours else ""
     return " ".join(filter(None, (ours, said)))

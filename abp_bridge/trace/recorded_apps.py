@@ -22,7 +22,7 @@ from abp_bridge.core.answer import Answer, read_boolean
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, CapabilityList
 from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, map_texts
-from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.outcome import Action
 from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import encode_request
@@ -35,8 +35,6 @@ from abp_bridge.surfaces.page.surface import ask_by_link
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.recorder import Recorder
 from abp_bridge.trace.redactor import blank
-
-_PRESSED = {Outcome.ACCEPTED: "send", Outcome.DECLINED: "decline", Outcome.CANCELLED: "cancel"}
 
 
 class _Pipe:
@@ -227,7 +225,8 @@ class _RecordedPageQuestion:
         pairs = list(zip(question.fields, values, strict=True))
         if question.secret:
             self._recorder.secret([value for field, value in pairs if field.secret])
-        press = _PRESSED.get(reply.outcome, "cancel")
+        action = reply.outcome.row.action
+        press = "send" if action is Action.ACCEPT else action.value
         fill: JsonValue = _fill(question.fields, reply.content)
         if confirms(question):
             press, fill = ("yes" if values[0] else "no") if press == "send" else press, []

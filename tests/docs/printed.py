@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from abp_bridge.cli.main import COMMANDS
+from abp_bridge.core.outcome import SAID_NO, Outcome
 from abp_bridge.core.surface import BESIDE, WAYS
 from abp_bridge.session import result_store
 from abp_bridge.session.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD
@@ -134,6 +135,27 @@ def ways_table() -> Iterable[str]:
             yield f"| {row.name} | {own.give} | {own.then} |"
 
 
+def outcomes_table() -> Iterable[str]:
+    """What each protocol and surface reports of each outcome."""
+    heads = "outcome,ABP error,cancelled,retryable,preference,MCP action,ACP card,exit"
+    yield f"| {heads.replace(',', ' | ')} |"
+    yield "|---|---|---|---|---|---|---|---|"
+    rows = {code(each.value): each.row for each in Outcome}
+    rows["`accepted`, a no to a consent"] = SAID_NO
+    for name, row in rows.items():
+        cells = (
+            name,
+            code(row.code),
+            "yes" if row.cancelled else "",
+            "yes" if row.retryable else "",
+            "its default" if row.has_default else "",
+            code(row.action.value),
+            row.card,
+            str(row.exit_code),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
 def hosts_table() -> Iterable[str]:
     """Every host that `abp-bridge install` knows."""
     yield "| HOST | what it is | file | `--project` | then | its own check |"
@@ -177,6 +199,7 @@ SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 TABLES: dict[tuple[str, str], Callable[[], Iterable[str]]] = {
     ("docs/settings.md", "settings"): settings_table,
     ("docs/results.md", "results"): limits_table,
+    ("docs/abp.md", "outcomes"): outcomes_table,
     ("docs/asking.md", "ways"): ways_table,
     ("docs/doctor.md", "doctor"): doctor_table,
     ("docs/install.md", "hosts"): hosts_table,

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.answer import validate_answer
+from abp_bridge.core.outcome import Action
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp.client import HostCapabilities, decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
-    Action,
     decode_reply,
     decode_sampled,
     encode_form,

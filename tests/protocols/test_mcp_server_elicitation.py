@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.answer import Answer, validate_answer
-from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.outcome import Action, AnsweredBy, Outcome
 from abp_bridge.core.question import (
     IRREVERSIBLE,
     MISSING,
@@ -23,7 +23,7 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.mcp.elicitation import Action, decode_reply, encode_form
+from abp_bridge.protocols.mcp.elicitation import decode_reply, encode_form
 from abp_bridge.protocols.mcp.server_elicitation import (
     decode_form,
     decode_question,

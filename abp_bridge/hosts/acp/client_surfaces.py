@@ -14,7 +14,7 @@ from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
-from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.outcome import Action, AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Advice, Surface
@@ -37,12 +37,6 @@ from abp_bridge.session.surface import (
     find_answerer,
     median,
 )
-
-# What a question's card says when it has ended.
-_ENDINGS: dict[Outcome | None, str] = {
-    Outcome.ACCEPTED: "Answered.",
-    Outcome.DECLINED: "Skipped.",
-}
 
 
 @dataclass(slots=True)
@@ -251,9 +245,9 @@ class ClientSurfaces:
             self._connection.postpone(partial(self._tell_ending, card))
 
     def _tell_ending(self, card: _Card) -> None:
-        ending = _ENDINGS.get(card.outcome)
-        words = [ending or "Not answered."]
-        ended = acp.encode_ended(card.id, words, [], failed=ending is None)
+        row = (card.outcome or Outcome.UNSUPPORTED).row
+        failed = row.action is Action.CANCEL
+        ended = acp.encode_ended(card.id, [row.card], [], failed=failed)
         self._connection.notify(*self._encode_update(ended), deferred=True)
 
     async def _ask_on(

@@ -16,7 +16,7 @@ import anyio
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.outcome import BY_ACTION, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import Revealed, label
 from abp_bridge.core.surface import WAYS, Advice, Surface
@@ -31,7 +31,6 @@ from abp_bridge.protocols.mcp.client import (
     decode_capabilities,
 )
 from abp_bridge.protocols.mcp.elicitation import (
-    OUTCOMES,
     decode_roots,
     form_version,
 )
@@ -303,7 +302,7 @@ async def _ask_through_model(
     with parked.tell_model(question.id, text, asks=True) as message:
         await message.answered.wait()
     action, content = model_messages.decode_answered(message.answer)
-    return SurfaceResponse(OUTCOMES[action], content)
+    return SurfaceResponse(BY_ACTION[action], content)
 
 
 async def _send_address_through_model(

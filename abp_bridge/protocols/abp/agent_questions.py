@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
-from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.outcome import BY_CODE, AnsweredBy, Outcome
 from abp_bridge.core.question import (
     MISSING,
     SAYING_KINDS,
@@ -170,13 +170,6 @@ class AgentAnswer:
     reason: str = ""
 
 
-_BY_CODE = {
-    "USER_CANCELLED": Outcome.DECLINED,
-    "CANCELLED": Outcome.CANCELLED,
-    "TIMEOUT": Outcome.TIMED_OUT,
-    "ELICITATION_FAILED": Outcome.INVALID,
-    "": Outcome.DECLINED,  # X9
-}
 _OUTCOMES = {each.value: each for each in Outcome if each is not Outcome.ACCEPTED}
 
 
@@ -204,7 +197,7 @@ def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAns
     error = body.get("error")
     code = as_text(as_object(error).get("code"))
     words = as_text(error) or as_text(as_object(error).get("message")) or code
-    outcome = said or _BY_CODE.get(code, Outcome.UNSUPPORTED)
+    outcome = said or BY_CODE.get(code, Outcome.UNSUPPORTED)
     if not (said or code):
         cancelled = body.get("cancelled") is True
         failed = nobody or error  # X9: an error is no person's no

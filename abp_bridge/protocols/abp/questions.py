@@ -15,7 +15,7 @@ from abp_bridge.core import file, sanitize
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.normal_schema import normalize
-from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_refusal
+from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_outcome
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.schema import Schema
 from abp_bridge.errors import RemoteProtocolError
@@ -86,6 +86,7 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
     """
     if question.fields == (ACKNOWLEDGE,) and answer.content.get(CONFIRMED) is False:
         answer = replace(answer, outcome=Outcome.DECLINED)
+    row = answer.outcome.row
     metadata: dict[str, JsonValue] = {
         "answeredBy": answer.answered_by.value,
         "route": answer.route,
@@ -94,7 +95,7 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
     }
     if answer.unchecked:
         metadata["unchecked"] = list(answer.unchecked)
-    if question.default is not MISSING and answer.outcome in _DEFAULTED:
+    if question.default is not MISSING and row.has_default:
         metadata |= {"answeredBy": AnsweredBy.DEFAULT.value, "reason": answer.reason}
         return {"success": True, "data": {VALUE: question.default}, "metadata": metadata}
     if answer.evidence:
@@ -102,12 +103,11 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
     if answer.outcome is Outcome.ACCEPTED:
         data = _data(question, answer.content)
         return {"success": True, "data": data, "metadata": {**answer.metadata, **metadata}}
-    code, retryable, cancelled, words = _FAILURES[answer.outcome]
-    words = describe_refusal(answer.outcome, answer.answered_by) or words
+    reason = answer.reason or describe_outcome(answer.outcome, answer.answered_by)
     return {
         "success": False,
-        **({"cancelled": True} if cancelled else {}),
-        "error": _error(code, answer.reason or words, retryable),
+        **({"cancelled": True} if row.cancelled else {}),
+        "error": _error(row.code, reason, row.retryable),
         "metadata": metadata,
     }
 
@@ -123,11 +123,11 @@ def encode_problem(problem: RemoteProtocolError) -> dict[str, JsonValue]:
 
 def encode_withdrawn(reason: str) -> dict[str, JsonValue]:
     """The ABP elicitation response to a request that nobody is left to ask."""
-    code, retryable, cancelled, _ = _FAILURES[Outcome.WITHDRAWN]
+    row = Outcome.WITHDRAWN.row
     return {
         "success": False,
-        "cancelled": cancelled,
-        "error": _error(code, reason, retryable),
+        "cancelled": row.cancelled,
+        "error": _error(row.code, reason, row.retryable),
         "metadata": {
             "answeredBy": AnsweredBy.NOBODY.value,
             "route": "",
@@ -144,43 +144,6 @@ def _error(code: str, reason: str, retryable: bool = False) -> JsonObject:
         "retryable": retryable,
         "details": {"reason": reason},
     }
-
-
-# A preference has an answer of its own when nobody gives one. A withdrawn one does not: nobody
-# waits for it.
-_DEFAULTED = {
-    Outcome.DECLINED,
-    Outcome.CANCELLED,
-    Outcome.TIMED_OUT,
-    Outcome.UNSUPPORTED,
-    Outcome.INVALID,
-}
-
-_FAILURES: dict[Outcome, tuple[str, bool, bool, str]] = {
-    # outcome: (code, retryable, cancelled, words where no more is known)
-    # X8, X9
-    Outcome.DECLINED: ("USER_CANCELLED", False, True, ""),
-    Outcome.CANCELLED: ("USER_CANCELLED", False, True, ""),
-    Outcome.TIMED_OUT: ("TIMEOUT", True, False, "Nobody answered in time."),
-    Outcome.UNSUPPORTED: (
-        "NOT_SUPPORTED",
-        False,
-        False,
-        "This host has no way to ask its user that.",
-    ),
-    Outcome.INVALID: (
-        "ELICITATION_FAILED",
-        True,
-        False,
-        "The host kept sending answers that do not fit the question.",
-    ),
-    Outcome.WITHDRAWN: (
-        "CANCELLED",
-        False,
-        True,
-        "The question was withdrawn before it was answered.",
-    ),
-}
 
 
 def _data(question: Question, content: JsonObject) -> dict[str, JsonValue]:

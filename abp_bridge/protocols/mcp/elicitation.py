@@ -8,7 +8,6 @@ text, yes or no, and one of several: what every host's form really shows.
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +26,7 @@ from abp_bridge.core.json_value import (
     to_text,
 )
 from abp_bridge.core.options import yes_or_no
-from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.outcome import Action
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -49,21 +48,6 @@ MAX_OPTION = 60  # characters of an option with its description: one line of a t
 MAX_SCHEMA = 1_500  # characters of a schema in a description: a person reads it
 
 _FORMATS = ("email", "uri", "date", "date-time")
-
-
-class Action(enum.Enum):
-    """What a person did with a form, as the host says it."""
-
-    ACCEPT = "accept"
-    DECLINE = "decline"
-    CANCEL = "cancel"
-
-
-OUTCOMES = {
-    Action.ACCEPT: Outcome.ACCEPTED,
-    Action.DECLINE: Outcome.DECLINED,
-    Action.CANCEL: Outcome.CANCELLED,
-}
 
 
 def form_version(version: str) -> str:

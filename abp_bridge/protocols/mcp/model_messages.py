@@ -11,10 +11,11 @@ import json
 from collections.abc import Mapping
 
 from abp_bridge.core.json_value import Json, JsonObject
+from abp_bridge.core.outcome import Action
 from abp_bridge.core.question import Question, message_of
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.mcp.elicitation import Action, encode_form
+from abp_bridge.protocols.mcp.elicitation import encode_form
 from abp_bridge.protocols.mcp.versions import V2025_11_25
 
 ANSWER = "abp_answer"

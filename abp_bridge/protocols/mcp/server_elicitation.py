@@ -17,13 +17,12 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
 from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.options import is_default
-from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.outcome import SAID_NO, Action, AnsweredBy, Outcome
 from abp_bridge.core.question import IRREVERSIBLE, MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.schema import is_valid
 from abp_bridge.core.web_address import describe_oddities, host_of
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.host_words import encode_account
-from abp_bridge.protocols.mcp.elicitation import Action
 from abp_bridge.protocols.schema_fields import (
     ACKNOWLEDGE,
     decode_fields,
@@ -314,15 +313,12 @@ def encode_reply(question: Question, outcome: Outcome, content: JsonObject) -> d
 
     What is neither an accept nor a decline is a cancel.
     """
+    row = outcome.row
     if question.fields == (ACKNOWLEDGE,):
         refused = outcome is Outcome.ACCEPTED and content.get(ACKNOWLEDGE.name) is False
-        outcome, content = (Outcome.DECLINED if refused else outcome), {}
-    action = _ACTIONS.get(outcome, Action.CANCEL)
-    has_content = action is Action.ACCEPT and not question.link
-    return {"action": action.value, **({"content": dict(content)} if has_content else {})}
-
-
-_ACTIONS = {Outcome.ACCEPTED: Action.ACCEPT, Outcome.DECLINED: Action.DECLINE}
+        row, content = (SAID_NO if refused else row), {}
+    has_content = row.action is Action.ACCEPT and not question.link
+    return {"action": row.action.value, **({"content": dict(content)} if has_content else {})}
 
 
 def _mapping(value: JsonValue, what: str) -> JsonObject:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult, Failure, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.outcome import ANSWERERS, AnsweredBy, Outcome
+from abp_bridge.core.outcome import ANSWERERS, SAID_NO, AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.mcp import server
 
@@ -92,26 +92,16 @@ def beforeunload_result() -> CallResult:
     return CallResult(failure=Failure(UNKNOWN, f"{words}. {more} {LOOK}"))
 
 
-# How a call ends that nobody let go on: (code, why, retryable, cancelled); {} is who answered.
-_REFUSALS: Mapping[Outcome, tuple[str, str, bool, bool]] = {
-    Outcome.ACCEPTED: ("USER_CANCELLED", "{} said no", False, True),
-    Outcome.DECLINED: ("USER_CANCELLED", "{} said no", False, True),
-    Outcome.CANCELLED: ("USER_CANCELLED", "{} dismissed the question", False, True),
-    Outcome.TIMED_OUT: ("TIMEOUT", "nobody answered in time", True, False),
-    Outcome.UNSUPPORTED: ("NOT_SUPPORTED", "no person could be asked", False, False),
-    Outcome.INVALID: ("ELICITATION_FAILED", "no answer fitted", True, False),
-    Outcome.WITHDRAWN: ("CANCELLED", "the question was withdrawn", False, True),
-}
-
-
 def refusal_result(answer: Answer) -> CallResult:
     """How a call ends whose question was not accepted, or was answered with a no."""
-    code, why, retryable, cancelled = _REFUSALS[answer.outcome]
+    row = SAID_NO if answer.outcome is Outcome.ACCEPTED else answer.outcome.row
+    code, cancelled = row.code, row.cancelled
+    why = row.why.format(who=ANSWERERS[answer.answered_by])
     if answer.answered_by is AnsweredBy.HOST_POLICY:
         code, why, cancelled = "PERMISSION_REQUIRED", "no person answered", False
     reason = f" {answer.reason}" if answer.reason else ""
-    words = f"Nothing was sent: {why.format(ANSWERERS[answer.answered_by])}.{reason}"
-    return failed(code, words, retryable=retryable, cancelled=cancelled)
+    words = f"Nothing was sent: {why}.{reason}"
+    return failed(code, words, retryable=row.retryable, cancelled=cancelled)
 
 
 def unsent_result(

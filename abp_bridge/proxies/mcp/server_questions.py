@@ -208,11 +208,9 @@ class ServerQuestions:
 
     def _note(self, method: str, question: Question, answer: Answer) -> None:
         """Who called is told where nobody answered: else it takes the cancel for a person's."""
-        from abp_bridge.core.outcome import AnsweredBy, Outcome
         from abp_bridge.core.surface import describe_unasked
 
-        nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
-        if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
+        if answer.unanswered:
             logger.warning("nobody answered what the server asked: %s", answer.reason)
             words = _tell(method, answer.reason or "What came back did not fit.")
             self._calls.note("\n".join([words, *describe_unasked(_unasked(question, answer))]))

@@ -26,7 +26,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.outcome import BY_ACTION, Action, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.session.surface import Ending, SurfaceResponse
 from abp_bridge.surfaces import http
@@ -426,7 +426,7 @@ class PageSite:
         return self._answer(request, form, SurfaceResponse(Outcome.ACCEPTED, given))
 
     def _answer(self, request: Request, form: OpenForm, reply: SurfaceResponse) -> Response:
-        if form.answer(reply, _ENDINGS[reply.outcome]):
+        if form.answer(reply, Ending(reply.outcome.row.page)):
             now = anyio.current_time()
             unshown = {id: until for id, until in self._unshown.items() if until > now}
             self._unshown = {**unshown, form.link.id: now + http.CLOSE_LIMIT}
@@ -452,13 +452,8 @@ class PageSite:
         return self._streams.response(stream())
 
 
-_LEAVES = {"decline": Outcome.DECLINED, "cancel": Outcome.CANCELLED}
+_LEAVES = {each.value: BY_ACTION[each] for each in (Action.DECLINE, Action.CANCEL)}
 _STAYS = ("later", "more")
-_ENDINGS = {
-    Outcome.ACCEPTED: Ending.SENT,
-    Outcome.DECLINED: Ending.DECLINED,
-    Outcome.CANCELLED: Ending.CANCELLED,
-}
 
 _FormHandler = Callable[[Request, OpenForm, Filled | None], Response]
 
