@@ -1,9 +1,7 @@
 """Files that a session keeps: results too large or too binary for a host to read in a message.
 
-Touches the output folder, and nothing else.
-
-The folder is made when the first file is saved: `ABP_OUTPUT_DIR`, or a temporary one that goes when
-the session ends. docs/results.md has how much is kept, and how long.
+The folder is made when the first file is saved: `ABP_OUTPUT_DIR`, where files stay, or a temporary
+one that is removed when the session ends. docs/results.md has how much is kept.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import mimetypes
 import os
 import re
 import stat
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, TypeVarTuple, Unpack
 
@@ -25,21 +23,16 @@ from abp_bridge.core.file import sniff
 from abp_bridge.core.json_value import JsonObject, JsonValue, to_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.abp.data import UNKNOWN, Extracted
-from abp_bridge.rpc.arrival import now
+from abp_bridge.protocols.abp.data import UNKNOWN
 from abp_bridge.rpc.temporary import make_folder, remove_folder
 from abp_bridge.session.app import AppError
-from abp_bridge.session.saved_index import SavedIndex
 
 INLINE_LIMIT = 50_000  # characters of JSON that a result may have before it goes to a file
-SHOWN_LIMIT = 256 * 1024  # bytes of a file that is shown with its result
+SHOWN_LIMIT = 256 * 1024  # bytes of the files that are shown with a result
 READ_LIMIT = 8 * 2**20  # bytes of a file that a resource may carry in one message
-MAX_FILES = 1_000  # files that are listed as resources
-MAX_TAKEN = 100  # files in one result: more names no model reads, and the loop stands still
-FILE_LIMIT = 64 * 2**20  # bytes of one file: what a page's result may have fits
 SESSION_LIMIT = 512 * 2**20  # bytes of all files of a session: more would fill a small disk
-MAX_DOWNLOADS = 20  # files of one result that are fetched
-FETCH_LIMIT = 60.0  # seconds for all of them: the host waits for the result meanwhile
+MAX_TAKEN = 100  # files in one result: no model reads more names
+FETCH_LIMIT = 60.0  # seconds to fetch the files of a result: the host waits for it meanwhile
 HEAVY = 64 * 1024  # bytes or characters whose work is not for the event loop
 
 T = TypeVar("T")
@@ -71,21 +64,17 @@ class ResultStore:
         self._wanted = folder and os.path.abspath(folder)
         self._on_change = on_change
         self._folder: str | None = None
-        self._index: SavedIndex | None = None
         self._files: dict[str, SavedFile] = {}
-        self._unsaved: dict[str, bytes] = {}  # by URI: what there was no room for on the disk
-        self._held = 0  # such files, so far
-        self._removed: list[str] = []  # to make room, and not told yet
-        self._gone: set[str] = set()  # paths that stood for other files
+        self._removed: list[str] = []  # to make room, and not reported yet
         self._numbers: dict[str, int] = {}  # by path: the number that the next of its name gets
 
     def saved(self) -> list[SavedFile]:
-        """The saved files, oldest first, at most `MAX_FILES`; without their content."""
+        """Return the saved files, oldest first, without their content."""
         return list(self._files.values())
 
     async def keep(self, app: str, result: CallResult, download: Download) -> KeptResult:
-        """Put into files what a message cannot carry: binary data, what it refers to, and what has
-        more than `INLINE_LIMIT` characters. What cannot be saved is told.
+        """Save to files what a message cannot carry: binary data, files that the data refer to, and
+        data of more than `INLINE_LIMIT` characters. The result says what could not be saved.
 
         Args:
             app: Whose result it is.
@@ -113,30 +102,18 @@ class ResultStore:
         data: JsonValue,
         download: Download,
     ) -> JsonValue:
-        """Save what is in `data`, and add it to `files`; the data with its place instead."""
+        """Save what is in `data`, add it to `files`, and return the data with its place instead."""
         taken, found = await _run(_is_heavy(data), abp.extract, data)
         if len(found) > MAX_TAKEN:
             told.append(f"its data hold {len(found)} files, so they went whole to one")
             return await self._save_whole(app, files, data)
-        return await self._keep_items(app, files, data, (taken, found), download)
-
-    async def _keep_items(
-        self,
-        app: str,
-        files: list[SavedFile],
-        data: JsonValue,
-        extracted: tuple[Extracted, Sequence[abp.Blob | abp.Reference]],
-        download: Download,
-    ) -> JsonValue:
-        """Save each that was `extracted`, or what it refers to; the data with that in its place."""
-        taken, found = extracted
-        fetch = _Fetch(download)
-        items = [
-            await self._keep_reference(app, files, item, await fetch.get(item))
-            if isinstance(item, abp.Reference)
-            else await self._save_blob(app, files, item)
-            for item in found
-        ]
+        until = anyio.current_time() + FETCH_LIMIT
+        items: list[dict[str, JsonValue]] = []
+        for item in found:  # one after the other: all of them may not fit in memory
+            if isinstance(item, abp.Blob):
+                items.append(await self._save_blob(app, files, item))
+            else:
+                items.append(await self._keep_reference(app, files, item, download, until))
         data = abp.fill(taken, items) if items else data
         text = await _run(_is_heavy(data), to_text, data)
         is_binary = len(text) <= INLINE_LIMIT and abp.holds_base64(text)
@@ -145,13 +122,12 @@ class ResultStore:
         whole = await self._save_whole(app, files, data)
         if "savedTo" in whole or is_binary:
             return whole
-        self._forget(files.pop())
+        files.pop()
         return data
 
     async def _save_whole(
         self, app: str, files: list[SavedFile], data: JsonValue
     ) -> dict[str, JsonValue]:
-        """Save data as one file, add it to `files` and describe it."""
         text = await _run(_is_heavy(data), to_text, data)
         kind, name = (
             ("text/plain", "txt") if isinstance(data, str) else ("application/json", "json")
@@ -162,9 +138,21 @@ class ResultStore:
         return await self._save_blob(app, files, blob)
 
     async def _keep_reference(
-        self, app: str, files: list[SavedFile], item: abp.Reference, fetched: AppFile | str
+        self,
+        app: str,
+        files: list[SavedFile],
+        item: abp.Reference,
+        download: Download,
+        until: float,
     ) -> dict[str, JsonValue]:
-        """Save what was fetched, add it to `files`, and describe it, or why it was not."""
+        """Fetch a file and save it; describe it, or why it was not fetched."""
+        fetched: AppFile | str
+        fetched = f"the files of this result did not come within {FETCH_LIMIT:g} s"
+        with anyio.CancelScope(deadline=until):
+            try:
+                fetched = await download(item.url, item.auth)
+            except AppError as problem:
+                fetched = str(problem)
         if isinstance(fetched, str):
             return {"downloadUrl": item.url, "notDownloaded": fetched}
         kind = item.mime_type
@@ -200,137 +188,107 @@ class ResultStore:
             saved = await self.save(app, blob.content, blob.mime_type, blob.name)
             item["savedTo"] = saved.path
         except OSError as problem:
-            saved = self._hold(app, blob)
+            path = "".join(_name(blob.mime_type, blob.name))
+            saved = replace(_describe(app, path, blob.mime_type, size), path="")
             item["notSaved"] = str(problem)
         shown = sum(len(file.content or b"") for file in files) + size <= SHOWN_LIMIT
-        held = replace(saved, content=blob.content) if shown and blob.readable else saved
-        files.append(held)
+        files.append(replace(saved, content=blob.content) if shown and blob.readable else saved)
         return item
 
     async def save(self, app: str, content: bytes, mime_type: str, name: str = "") -> SavedFile:
-        """Write `content` under a name of our own making: nothing of the app's words decides where.
+        """Write `content` under a name of our own making: the app does not choose the place.
 
         Raises:
-            OSError: It cannot be written, or has more than `FILE_LIMIT` bytes.
+            OSError: It cannot be written.
         """
-        if len(content) > FILE_LIMIT:
-            raise OSError(f"it has {len(content)} bytes, and a file at most {FILE_LIMIT}")
         self._make_room(len(content))
         folder = os.path.join(await self._opened(), _safe(app))
-        heavy = len(content) > HEAVY
-        numbered = _Numbered(_name(mime_type, name), self._numbers, self._gone)
-        path = await _run(heavy, _write, folder, content, numbered)
-        if self._index is not None:
-            await anyio.to_thread.run_sync(self._index.add, path)
-        return self._add(_describe(app, path, mime_type, len(content)))
-
-    def _add(self, saved: SavedFile) -> SavedFile:
+        path = await _run(
+            len(content) > HEAVY, self._write, folder, _name(mime_type, name), content
+        )
+        saved = _describe(app, path, mime_type, len(content))
         self._files[saved.uri] = saved
-        while len(self._files) > MAX_FILES:
-            # The file stays, where there is one; only the listing forgets it.
-            oldest = self._files.pop(next(iter(self._files)))
-            if self._unsaved.pop(oldest.uri, None) is not None:
-                self._removed.append(oldest.name)
         self._on_change()
         return saved
 
-    def _hold(self, app: str, blob: abp.Blob) -> SavedFile:
-        """What the disk did not take, as a resource that lives as long as the session."""
-        stem, extension = _name(blob.mime_type, blob.name)
-        self._held += 1
-        path = f"{stem}-unsaved-{self._held}{extension}"
-        saved = replace(_describe(app, path, blob.mime_type, len(blob.content)), path="")
-        room = READ_LIMIT - sum(map(len, self._unsaved.values()))
-        if len(blob.content) > room:
-            return saved
-        self._unsaved[saved.uri] = blob.content
-        return self._add(saved)
+    def _write(self, folder: str, name: tuple[str, str], content: bytes) -> str:
+        """Write a new file, with a number where its name is taken, and return its path.
 
-    def _forget(self, file: SavedFile) -> None:
-        self._unsaved.pop(file.uri, None)
-        if self._files.pop(file.uri, None) is not None:
-            self._on_change()
+        Raises:
+            OSError: It cannot be written; no part of it is left.
+        """
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if os.path.islink(folder):
+            raise OSError(f"{folder} is a link, and results go to no other folder")
+        first = os.path.join(folder, "".join(name))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        while True:
+            number = self._numbers[first] = self._numbers.get(first, 0) + 1
+            path = first if number == 1 else os.path.join(folder, f"-{number}".join(name))
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(path, flags, 0o600)
+                break
+        try:
+            with os.fdopen(descriptor, "wb") as opened:
+                opened.write(content)
+        except OSError:  # a full disk
+            os.unlink(path)
+            raise
+        return path
 
     def _make_room(self, size: int) -> None:
         """Remove the oldest files, where the session would have more than `SESSION_LIMIT` bytes."""
-        over = size - SESSION_LIMIT + sum(file.size for file in self._files.values() if file.path)
+        over = size - SESSION_LIMIT + sum(file.size for file in self._files.values())
         for file in self.saved():
-            if over <= 0:
-                return
-            if file.path:
+            if over > 0:
                 over -= file.size
                 with contextlib.suppress(OSError):
                     os.unlink(file.path)
                 self._removed.append(file.path)
-                self._gone.add(file.path)
-                self._forget(file)
+                del self._files[file.uri]
 
     def find(self, uri: str) -> SavedFile | None:
-        """The saved file of a resource; None when there is none."""
+        """Return the saved file of a resource; None if there is none."""
         return self._files.get(uri)
 
     def read(self, file: SavedFile) -> bytes:
-        """The content of a saved file.
+        """Return the content of a saved file.
 
         Raises:
-            OSError: It cannot be read, or has more than `READ_LIMIT` bytes.
+            OSError: It cannot be read, has more than `READ_LIMIT` bytes, or was replaced by a link,
+                a pipe or a device.
         """
-        if not file.path:
-            return self._unsaved[file.uri]
-        if file.size > READ_LIMIT:
-            raise OSError(
-                f"it has {file.size} bytes, more than a resource may carry ({READ_LIMIT}); read it"
-                f" from {file.path}"
-            )
-        return _read(file.path)
+        flags = os.O_RDONLY | sum(getattr(os, each, 0) for each in ("O_NOFOLLOW", "O_NONBLOCK"))
+        with open(os.open(file.path, flags), "rb") as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(f"{file.path} is no file any more")
+            if status.st_size > READ_LIMIT:
+                raise OSError(
+                    f"it has {status.st_size} bytes, more than a resource may carry ({READ_LIMIT});"
+                    f" read it from {file.path}"
+                )
+            return opened.read(READ_LIMIT)
 
     def close(self) -> None:
-        """Take the temporary folder away. A folder that the person named stays."""
+        """Remove the temporary folder. A folder that the user named stays."""
         if self._folder is not None and self._wanted is None:
             remove_folder(self._folder)
             self._files.clear()
 
     async def _opened(self) -> str:
-        if self._folder is None and self._wanted is None:
-            self._folder = make_folder()
-        elif self._folder is None:
-            self._folder = self._wanted or ""
-            self._index = SavedIndex(self._folder)
-            await _run(self._index.exists(), self._index.sweep)
-        assert self._folder is not None
+        if self._folder is None:
+            self._folder = self._wanted or make_folder()
         return self._folder
 
 
 async def _run(heavy: bool, work: Callable[[Unpack[Given]], T], *given: *Given) -> T:
-    """What `work` returns; where it is heavy, others go on meanwhile."""
+    """Return what `work` returns; heavy work runs in a thread."""
     return await anyio.to_thread.run_sync(work, *given) if heavy else work(*given)
 
 
 def _encode(text: str) -> bytes:
     return text.encode(errors="replace")
-
-
-class _Fetch:
-    """Fetches the files of one result, each when it is its turn to be saved: all of them would not
-    fit in memory.
-    """
-
-    def __init__(self, download: Download) -> None:
-        self._download = download
-        self._left = MAX_DOWNLOADS
-        self._until = now() + FETCH_LIMIT
-
-    async def get(self, item: abp.Reference) -> AppFile | str:
-        """What it refers to, or why it was not fetched."""
-        if self._left <= 0:
-            return f"more than {MAX_DOWNLOADS} files in one result"
-        self._left -= 1
-        with anyio.CancelScope(deadline=self._until):
-            try:
-                return await self._download(item.url, item.auth)
-            except AppError as problem:
-                return str(problem)
-        return f"the files of this result did not come within {FETCH_LIMIT:g} s"
 
 
 def _is_heavy(data: JsonValue) -> bool:
@@ -351,72 +309,8 @@ def _describe(app: str, path: str, mime_type: str, size: int) -> SavedFile:
     return SavedFile(f"abp://{app}/results/{name}", path, name, mime_type, size)
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbered:
-    """The name of a new file, which gets a number after it where others have it.
-
-    Attributes:
-        name: Its stem and its extension.
-        numbers: By path, the number that the next of that name gets: those before are not looked
-            at again.
-        gone: Paths that stood for other files, and never stand for another.
-    """
-
-    name: tuple[str, str]
-    numbers: dict[str, int]
-    gone: Container[str]
-
-    def paths(self, folder: str) -> Iterator[str]:
-        """Where it may go, one after the other."""
-        stem, extension = self.name
-        first = os.path.join(folder, stem + extension)
-        while True:
-            number = self.numbers.get(first, 1)
-            self.numbers[first] = number + 1
-            path = first if number == 1 else os.path.join(folder, f"{stem}-{number}{extension}")
-            if path not in self.gone:
-                yield path
-
-
-def _read(path: str) -> bytes:
-    """The content of a file, which somebody may have put another in place of since. Raises OSError
-    where it is a link, a pipe or a device now, or has more than `READ_LIMIT` bytes.
-    """
-    flags = os.O_RDONLY | sum(getattr(os, each, 0) for each in ("O_NOFOLLOW", "O_NONBLOCK"))
-    with open(os.open(path, flags), "rb") as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-            raise OSError(f"{path} is no file any more")
-        content = opened.read(READ_LIMIT + 1)
-    if len(content) > READ_LIMIT:
-        raise OSError(f"{path} has more than {READ_LIMIT} bytes now: read it there")
-    return content
-
-
-def _write(folder: str, content: bytes, name: _Numbered) -> str:
-    """Write a new file; its path. Raises OSError, and leaves no half of one."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    if os.path.islink(folder):
-        raise OSError(f"{folder} is a link, and results go to no other folder")
-    path, descriptor = _create(name.paths(folder))
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(content)
-    except OSError:  # a full disk: half of a file is none
-        os.unlink(path)
-        raise
-    return path
-
-
-def _create(paths: Iterator[str]) -> tuple[str, int]:
-    """A new file at the first of `paths` where none is: its path and descriptor."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    while True:
-        path = next(paths)
-        with contextlib.suppress(FileExistsError):
-            return path, os.open(path, flags, 0o600)
-
-
 def _name(mime_type: str, name: str) -> tuple[str, str]:
+    """Return the stem and the extension of a file's name."""
     stem, extension = os.path.splitext(_safe(name) or "result")
     return stem, extension or mimetypes.guess_extension(mime_type.partition(";")[0]) or ".bin"
 

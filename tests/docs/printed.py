@@ -16,7 +16,6 @@ from abp_bridge.core.surface import BESIDE, WAYS
 from abp_bridge.session import result_store
 from abp_bridge.session.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD
 from abp_bridge.session.profiles import PROFILES
-from abp_bridge.session.saved_index import KEPT_DAYS
 from abp_bridge.settings import TABLE, Settings
 from abp_bridge.setup.doctor.traps import TRAPS
 from abp_bridge.setup.hosts import HOSTS
@@ -39,11 +38,6 @@ LIMITS: tuple[tuple[str, str, str], ...] = (
         "the others are linked only",
     ),
     (
-        "one file",
-        f"{result_store.FILE_LIMIT // 2**20} MiB",
-        "it is not saved, and the result says so",
-    ),
-    (
         "files in one result",
         f"{result_store.MAX_TAKEN}",
         "it goes whole to one file, and nothing of it is fetched",
@@ -59,25 +53,14 @@ LIMITS: tuple[tuple[str, str, str], ...] = (
         "the oldest are removed, and the result that took their room names them",
     ),
     (
-        "files that are listed as resources",
-        f"{result_store.MAX_FILES:,}",
-        "the oldest stay files only",
-    ),
-    (
         "a file that is fetched or downloaded",
         f"{MAX_DOWNLOAD // 2**20} MiB",
         "it is given up, and the result says so",
     ),
     (
         "files of a result that are fetched (`downloadUrl`)",
-        f"{result_store.MAX_DOWNLOADS}; {DOWNLOAD_LIMIT:g} s each,"
-        f" {result_store.FETCH_LIMIT:g} s together",
+        f"{DOWNLOAD_LIMIT:g} s each, {result_store.FETCH_LIMIT:g} s together",
         "their addresses are passed on, with the reason",
-    ),
-    (
-        "files in a folder that the person named",
-        f"{KEPT_DAYS} days",
-        "the bridge removes those that it saved and nobody changed since",
     ),
 )
 
