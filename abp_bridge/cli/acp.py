@@ -51,14 +51,14 @@ The agent's stderr is ours, and so is its exit code.
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_acp_options(parser: argparse.ArgumentParser) -> None:
     """Add the command of the agent."""
     parser.add_argument(
         "agent", nargs="*", metavar="AGENT", help="the agent's command and arguments, after --"
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run_acp(options: argparse.Namespace) -> int:
     """Run an agent behind our stdio until either side ends or a signal comes.
 
     Returns its exit code where it ended by itself.

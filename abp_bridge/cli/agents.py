@@ -52,7 +52,7 @@ STDIN = "-"
 WIDTH = 15  # of the longest word in the list
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_agents_options(parser: argparse.ArgumentParser) -> None:
     """Add which agent is tried, with what, and how it is told."""
     option = parser.add_argument
     option("model", nargs="?", metavar="MODEL", help=MODELS)
@@ -74,7 +74,7 @@ def describe_more(words: Sequence[str]) -> str:
     return f"is --ask {shlex.quote(' '.join(words))} meant?"
 
 
-def run(options: argparse.Namespace) -> int:
+def run_agents(options: argparse.Namespace) -> int:
     """List the agents, or have one answer.
 
     Returns:

@@ -107,7 +107,7 @@ OWN_NAME = "abp-bridge"  # reserved: no requester may use it
 MISSING = 'name what is asked: abp-bridge ask confirm "Go on?"'
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_ask_options(parser: argparse.ArgumentParser) -> None:
     """Add what is asked, where, and by whom."""
     option = parser.add_argument
     option(
@@ -139,7 +139,7 @@ def describe_more(words: Sequence[str]) -> str:
     return "options stand before METHOD, or after all of its words"
 
 
-def run(options: argparse.Namespace) -> int:
+def run_ask(options: argparse.Namespace) -> int:
     """Put one question, or those on stdin. Returns the exit code."""
     settings = load_settings(options, ignored=OF_HOSTS)
     mask = sys.stdout.isatty() and not options.show

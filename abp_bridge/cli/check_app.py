@@ -75,7 +75,7 @@ _COLUMN = 13  # characters of a status
 _INDENT = " " * _COLUMN
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_check_options(parser: argparse.ArgumentParser) -> None:
     """Add which app, and what of it is called."""
     option = parser.add_argument
     option("target", metavar="TARGET", help="the app: an address, or a command such as stdio:...")
@@ -98,7 +98,7 @@ def describe_more(words: Sequence[str]) -> str:
     return f"is --call {shlex.join(words)} meant?"
 
 
-def run(options: argparse.Namespace) -> int:
+def run_check(options: argparse.Namespace) -> int:
     """Check the app. Returns the exit code."""
     target = options.target
     if wrong := find_target_problem(target):

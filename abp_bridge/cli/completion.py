@@ -24,12 +24,12 @@ Prints a script for your shell, which then completes commands, options and their
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_completion_options(parser: argparse.ArgumentParser) -> None:
     """Add the shell."""
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
 
 
-def run(options: argparse.Namespace) -> int:
+def run_completion(options: argparse.Namespace) -> int:
     """Print the script. Returns the exit code."""
     import shtab
 

@@ -80,13 +80,13 @@ _ANSWERERS = {
 _MODEL = ("demo", "there is no model here; the demo gave a sentence of its own.")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_demo_options(parser: argparse.ArgumentParser) -> None:
     """Add which app, who answers, and how it is told."""
     parser.add_argument("--browser", action="store_true", help="the same app as a page in Chromium")
     add_host_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_demo(options: argparse.Namespace) -> int:
     """Tell the story.
 
     Returns:

@@ -32,7 +32,7 @@ DESCRIPTION = (
 )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_inbox_options(parser: argparse.ArgumentParser) -> None:
     """Add where it is, and what else it does than serve."""
     option = parser.add_argument
     option(
@@ -57,7 +57,7 @@ def _read_port(text: str) -> int:
     return int(text)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_inbox(options: argparse.Namespace) -> int:
     """Serve, list or forget. Returns the exit code."""
     try:
         if options.unpair:

@@ -49,7 +49,7 @@ own that runs: 'abp-bridge serve --browser-url' has its address.
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_login_options(parser: argparse.ArgumentParser) -> None:
     """Add where to sign in, for how long the window waits, and how it is told."""
     option = parser.add_argument
     option("url", metavar="URL", help="the address at which you sign in, or of the app itself")
@@ -63,7 +63,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--json", action="store_true", help="print what was kept where as JSON, for scripts")
 
 
-def run(options: argparse.Namespace) -> int:
+def run_login(options: argparse.Namespace) -> int:
     """Open the window, and wait until it is closed.
 
     Returns:

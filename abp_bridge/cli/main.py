@@ -1,7 +1,9 @@
-"""The command line: which command is meant, and what holds for all of them. Each command is a
-module with `HELP`, `DESCRIPTION` and `run`, with a `USAGE` and `add_options` where it has its own,
-what to say where it is given too little (`MISSING`) or too much (`describe_more`), and where what
-follows `--` goes (`BEHIND`); only the one that is meant is imported.
+"""The command line: which command is meant, and what holds for all of them.
+
+Each command, such as `ask`, is a module with `HELP`, `DESCRIPTION` and `run_ask`. It may have a
+`USAGE`, `add_ask_options`, what to say if words are missing (`MISSING`) or too many
+(`describe_more`), and the option that takes what follows `--` (`BEHIND`). Only the module of the
+command that is meant is imported.
 """
 
 from __future__ import annotations
@@ -42,16 +44,16 @@ COMMANDS = {
     "try": "try_app",
     "check": "check_app",
     "ask": "ask",
-    "install": "install.run",
-    "uninstall": "install.uninstall",
-    "doctor": "doctor.run",
+    "install": "install",
+    "uninstall": "uninstall",
+    "doctor": "doctor",
     "inbox": "inbox",
     "login": "login",
     "agents": "agents",
     "matrix": "matrix",
     "replay": "replay",
     "trace": "trace",
-    "completion": "completion",
+    "completion": "help",
 }
 
 GENERAL = ("-h", "--help", "-V", "--version")  # options without a command
@@ -300,11 +302,11 @@ def _add_command(
         description=module.DESCRIPTION,
         formatter_class=HelpFormatter,
     )
-    if hasattr(module, "add_options"):
-        module.add_options(parser)
+    if add_options := getattr(module, f"add_{name}_options", None):
+        add_options(parser)
     add_setting_options(parser, name)
     parser.set_defaults(
-        run=module.run,
+        run=getattr(module, f"run_{name}"),
         parser=parser,
         missing=getattr(module, "MISSING", ""),
         behind=getattr(module, "BEHIND", ""),

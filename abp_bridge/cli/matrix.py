@@ -117,7 +117,7 @@ class PrintedCell:
         return self.column, self.version, self.row
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_matrix_options(parser: argparse.ArgumentParser) -> None:
     """Add whose matrix, how it is printed, and what proves it."""
     parser.add_argument(
         "--format",
@@ -141,7 +141,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run_matrix(options: argparse.Namespace) -> int:
     """Print the matrix. Returns the exit code."""
     style, host, fixtures = options.style, options.host, options.fixtures
     names = [""] if host is None else _find_hosts(host, one=style != "table")

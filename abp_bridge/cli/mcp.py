@@ -76,14 +76,14 @@ A server that asks, to try it: docs/examples/notes_server.py
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_mcp_options(parser: argparse.ArgumentParser) -> None:
     """Add the command of the server."""
     parser.add_argument(
         "server", nargs="*", metavar="SERVER", help="the server's command and arguments, after --"
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run_mcp(options: argparse.Namespace) -> int:
     """Run a server behind our stdio until either side ends or a signal comes.
 
     Returns its exit code where it ended by itself.

@@ -52,7 +52,7 @@ class Played:
     problem: ReplayMismatchError | None = None
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_replay_options(parser: argparse.ArgumentParser) -> None:
     """Add what is played, against what, and how it is told."""
     option = parser.add_argument
     option("paths", nargs="+", metavar="FIXTURE", help="a fixture, a trace, or a folder of them")
@@ -87,7 +87,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--json", action="store_true", help="one JSON object a line instead of words")
 
 
-def run(options: argparse.Namespace) -> int:
+def run_replay(options: argparse.Namespace) -> int:
     """Play fixtures, or make one.
 
     Returns:

@@ -60,7 +60,7 @@ def describe_more(words: Sequence[str]) -> str:
     return "" if find_target_problem(words[0]) else f"is --app {show_target(words[0])} meant?"
 
 
-def run(options: argparse.Namespace) -> int:
+def run_serve(options: argparse.Namespace) -> int:
     """Serve until the host closes our stdin, stops reading, or sends a signal.
 
     Returns the exit code.

@@ -25,7 +25,7 @@ DESCRIPTION = "Draws who said what to whom."
 MAX_FILE = 256 * 2**20  # bytes: several times what a recorder writes, and what a memory holds
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """Add what is drawn, and how."""
     option = parser.add_argument
     option("path", metavar="FILE", help="a trace of 'serve --record', or a fixture")
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--json", action="store_true", help="one JSON object a line instead of a drawing")
 
 
-def run(options: argparse.Namespace) -> int:
+def run_trace(options: argparse.Namespace) -> int:
     """Draw a file. Returns the exit code."""
     from abp_bridge.trace.sequence_diagram import draw
 

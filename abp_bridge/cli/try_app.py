@@ -90,7 +90,7 @@ _NOBODY = (
 )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_try_options(parser: argparse.ArgumentParser) -> None:
     """Add which app, what is called, who answers, and how it is told."""
     option = parser.add_argument
     option("target", metavar="TARGET", help="the app: an address, or a command such as stdio:...")
@@ -106,7 +106,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_host_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_try(options: argparse.Namespace) -> int:
     """Try the app. Returns the exit code."""
     mend_encoding()
     target = options.target

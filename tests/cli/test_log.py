@@ -347,7 +347,7 @@ def check(told: str, log: str, said: str, *, has_sentence: bool = True) -> None:
 FIXTURE = str(ROOT / "fixtures/mcp-form/2025-11-25/confirm.jsonl")
 HOST = "abp_bridge.cli.terminal_host:TerminalHost.call"
 COMMANDS = {
-    "cli": ("abp_bridge.cli.matrix:run", "matrix"),
+    "cli": ("abp_bridge.cli.matrix:run_matrix", "matrix"),
     "settings": ("abp_bridge.settings:read_settings", "serve"),
     "replay": ("abp_bridge.replay.runner:play", "replay", FIXTURE),
     "trace": ("abp_bridge.trace.sequence_diagram:draw", "trace", FIXTURE),

@@ -79,7 +79,7 @@ def test_a_command_that_only_prints_does_so_there(command: str) -> None:
     ("module", "command", "said"),
     [
         ("serve", "serve", "'abp-bridge serve' runs on Linux and macOS only"),
-        ("install.run", "install codex --yes", "what a host would start runs on Linux and macOS"),
+        ("install", "install codex --yes", "what a host would start runs on Linux and macOS"),
     ],
 )
 def test_a_role_that_needs_posix_says_so_there(module: str, command: str, said: str) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from support.peer import PATIENCE
 
-from abp_bridge.cli.doctor.ask import judge as judge_answer
-from abp_bridge.cli.install import entry as install
-from abp_bridge.cli.install.place import find_place
+from abp_bridge.cli import install
+from abp_bridge.cli.doctor import judge_answer
+from abp_bridge.cli.host_file import find_place
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.setup.doctor.finding import Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather

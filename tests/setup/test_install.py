@@ -19,10 +19,9 @@ import pytest
 from support.peer import PATIENCE
 from support.screen import ENTER, Screen
 
-from abp_bridge.cli.install import entry as install
-from abp_bridge.cli.install import proposal as proposals
-from abp_bridge.cli.install import run as install_command
-from abp_bridge.cli.install.proposal import Proposal, carry_out
+from abp_bridge.cli import host_file as proposals
+from abp_bridge.cli import install
+from abp_bridge.cli.host_file import Proposal, carry_out
 from abp_bridge.cli.main import main
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.setup.entries import (
@@ -655,7 +654,7 @@ def test_the_lines_around_are_not_shown(bridge: Bridge) -> None:
 
 def test_on_a_terminal_the_person_is_asked(home: Path) -> None:
     code = (
-        "from abp_bridge.cli.install import entry; entry.own_command = lambda: ['/x/abp-bridge'];"
+        "from abp_bridge.cli import install; install.own_command = lambda: ['/x/abp-bridge'];"
         "from abp_bridge.cli.main import main; words = ['install', 'codex'];"
         "raise SystemExit(10 * main(words) + main(words))"
     )
@@ -885,7 +884,7 @@ def test_a_server_behind_a_bridge_that_moved_is_put_behind_the_one_that_is_here(
 ) -> None:
     file = write(file_of(host), MONGODB[host])
     with monkeypatch.context() as moved:
-        moved.setattr("abp_bridge.cli.install.entry.own_command", gone.split)
+        moved.setattr("abp_bridge.cli.install.own_command", gone.split)
         assert bridge("install", host, "--wrap", "mongodb", "--yes")[0] == 0
     (before,) = servers_of(host)
     code, said = bridge("install", host, "--wrap", "mongodb", "--yes")
@@ -1214,7 +1213,7 @@ def test_what_comes_first_stands_beside_a_command_that_is_printed(home: Path) ->
     assert ended.stderr.splitlines() == [
         f"abp-bridge: this is for {home} alone: run it in this folder",
         "abp-bridge: one of this name is there: claude mcp remove --scope local docs comes first",
-        f"abp-bridge: {install_command.HIDDEN_HERE}",
+        f"abp-bridge: {install.HIDDEN_HERE}",
     ]
 
 
@@ -1332,7 +1331,7 @@ def test_claude_code_keeps_an_entry_that_changed_while_you_were_asked(
         write(file, theirs)
         return carry_out(proposal, options)
 
-    monkeypatch.setattr(install_command, "carry_out", carry_out_late)
+    monkeypatch.setattr(install, "carry_out", carry_out_late)
     code, said = bridge("install", "claude", "--wrap", "docs", "--yes")
     assert (code, "has changed meanwhile: run this again" in said) == (2, True)
     assert file.read_text() == theirs

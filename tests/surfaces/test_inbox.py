@@ -549,7 +549,7 @@ async def test_what_a_killed_bridge_left_is_taken_out_by_the_next(machine: Machi
 
 def print_inbox() -> None:
     """`abp-bridge inbox --json`, in this process."""
-    assert cli_inbox.run(argparse.Namespace(unpair=False, json=True)) == 0
+    assert cli_inbox.run_inbox(argparse.Namespace(unpair=False, json=True)) == 0
 
 
 def says_no(params: Any) -> types.ElicitResult:

@@ -7,16 +7,16 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from abp_bridge.cli.install.entry import (
+from abp_bridge.cli.host_file import Place, Proposal, carry_out, find_place
+from abp_bridge.cli.install import (
     AGENT_NAME,
+    add_consent_options,
+    add_place_options,
     find_originals,
     find_server,
     is_behind_us,
     keep_originals,
 )
-from abp_bridge.cli.install.place import Place, find_place
-from abp_bridge.cli.install.proposal import Proposal, carry_out
-from abp_bridge.cli.install.run import add_consent_options, add_place_options
 from abp_bridge.cli.runtime import complain
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
@@ -47,7 +47,7 @@ is shown first, and you are asked; off a terminal nothing is written without --y
 MISSING = "name a host: 'abp-bridge install --list' has them, and where we are in them"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_uninstall_options(parser: argparse.ArgumentParser) -> None:
     """Add what is taken out of where."""
     option = parser.add_argument
     option("host", metavar="HOST", help="a name of 'abp-bridge install --list'")
@@ -58,7 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_consent_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_uninstall(options: argparse.Namespace) -> int:
     """Show a change and make it. Returns the exit code."""
     try:
         place = find_place(options, Machine(), agents=options.agent)

@@ -1,9 +1,12 @@
-"""The entry that the options of `install` ask for, as a change of one file that is not made yet."""
+"""`abp-bridge install`: the bridge, a server behind it or an agent behind it, in a host's own
+configuration.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -13,41 +16,226 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abp_bridge.cli.install.place import Place
-from abp_bridge.cli.install.proposal import Proposal
-from abp_bridge.core.json_value import JsonValue, as_object
-from abp_bridge.core.sanitize import label
+from abp_bridge.cli.host_file import Place, Proposal, carry_out, find_place
+from abp_bridge.cli.output import print_text, stdout_encoding
+from abp_bridge.cli.runtime import argument_type, complain
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.redact.command import HIDDEN
+from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.core.words import SIMILAR, nearest
-from abp_bridge.settings import TABLE
+from abp_bridge.errors import AbpBridgeError
+from abp_bridge.log import print_message
+from abp_bridge.settings import TABLE, SettingsError, describe_removed, misspelt, read_values
 from abp_bridge.settings.table import Setting
-from abp_bridge.settings.targets import BUILT_IN, is_extension
+from abp_bridge.settings.targets import BUILT_IN, find_target_problem, is_extension
 from abp_bridge.setup import change
 from abp_bridge.setup.entries import (
     Launch,
     Server,
     Wanted,
     additions,
+    find_layout,
     find_rewrapped,
     find_wrapped,
     is_started_by_another,
+    list_entries,
     list_servers,
     make_entry,
     unread_words,
     wrapped_command,
 )
-from abp_bridge.setup.file import SetupError, read_backup
+from abp_bridge.setup.file import SetupError, is_there, read_backup
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, find
 from abp_bridge.setup.hosts import (
     BROWSER_VARIABLES,
     DISPLAY_VARIABLES,
+    HOSTS,
     NAME,
     QUESTION_LIMIT,
+    FileScope,
     FormatName,
+    SetupHost,
 )
+from abp_bridge.setup.locate import Machine, local_layout, locate, read_value, understanding
 
 if TYPE_CHECKING:
     import argparse
+
+
+NOT_HERE = (
+    "what a host would start runs on Linux and macOS only; on Windows, inside WSL. --print prints"
+    " the entry all the same."
+)
+HIDDEN_HERE = f"'{HIDDEN}' stands for what may be secret: put in what stands there in your file"
+HELP = "abp-bridge in a host's own configuration, or before a server or an agent of it"
+USAGE = """\
+abp-bridge install HOST [--app TARGET]... [OPTION]...
+       abp-bridge install HOST --name NAME [OPTION]... -- SERVER [ARGUMENT]...
+       abp-bridge install HOST --wrap NAME [OPTION]...
+       abp-bridge install HOST --agent COMMAND [OPTION]...
+       abp-bridge install --list [--json]"""
+DESCRIPTION = """\
+Writes into the configuration of a host (Codex, Goose, Claude Code, VS Code, Zed ...) how it
+launches abp-bridge, as that host wants it:
+
+  abp-bridge install codex                  your agent can connect apps, and ask you: in the host
+        where it shows questions, else on a page in your browser
+  abp-bridge install codex --app demo       the same, with an app
+  abp-bridge install codex --wrap mongodb   its server "mongodb" goes through abp-bridge mcp from
+        now on, so that what it asks reaches you; 'uninstall codex --wrap mongodb' takes us out
+  abp-bridge install codex --name db -- npx -y mongodb-mcp-server  one that is not there yet
+  abp-bridge install zed --agent claude-agent-acp  before an agent that the editor starts
+
+- The change is shown first, and you are asked; off a terminal nothing is written without --yes.
+- All else in the file stays, to the byte. What it was lies beside it, in a file whose name ends in
+  .before-abp-bridge; 'abp-bridge uninstall HOST' goes back.
+- What you change in our entry is yours: a second install touches only what it is told. Apps stay
+  without --app, and go where others are named.
+- A file that is not understood, or that has another server of that name, is left alone.
+- Exits with 0 where the entry is there afterwards, with 1 where it was only shown or you said no,
+  and with 2 where it cannot be.
+"""
+BEHIND = "server"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def add_install_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is installed where."""
+    option = parser.add_argument
+    option("host", nargs="?", metavar="HOST", help="a name of --list")
+    option("--app", action="append", default=[], metavar="TARGET", help="an app; may be repeated")
+    what = parser.add_mutually_exclusive_group().add_argument
+    what("--wrap", metavar="NAME", help="have this server of the host go through abp-bridge mcp")
+    what("--agent", metavar="COMMAND", help="an ACP agent, which we are put before")
+    option("--name", metavar="NAME", help=f"of the entry (default: {NAME}, of an agent's ABP)")
+    add_place_options(parser)
+    option(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=argument_type(_read_variable),
+        help="a variable that it is started with, as ABP_PAGE=open; may be repeated",
+    )
+    option(
+        "--approve",
+        action="store_true",
+        help="the host calls its tools without asking you first, where it can be told that",
+    )
+    option("--print", action="store_true", help="print what to put in by hand, and write nothing")
+    add_consent_options(parser)
+    option("--list", action="store_true", help="the hosts, their files, and where we are in them")
+
+
+def add_place_options(parser: argparse.ArgumentParser) -> None:
+    """Add which file of the host is meant."""
+    option = parser.add_argument
+    option("--project", action="store_true", help="the file of the project in this folder")
+    option("--file", metavar="FILE", help="this file, in place of the host's usual one")
+
+
+def add_consent_options(parser: argparse.ArgumentParser) -> None:
+    """Add who is asked, and how it is told."""
+    option = parser.add_argument
+    option("--yes", action="store_true", help="do it without asking")
+    option("--json", action="store_true", help="one JSON object instead of words; asks nothing")
+
+
+def run_install(options: argparse.Namespace) -> int:
+    """Show a change and make it, or list the hosts. Returns the exit code."""
+    if os.name != "posix" and not (options.print or options.list):
+        return complain(NOT_HERE, "install")
+    try:
+        machine = Machine()
+        if options.list:
+            print_hosts(machine, as_json=options.json)
+            return 0
+        if options.host is None:
+            raise SetupError("name a host: 'abp-bridge install --list' has them")
+        _check(options)
+        proposal = _propose_change(options, machine)
+        if options.print:
+            _print_before(proposal)
+            if proposal.is_theirs and proposal.shown_entry != proposal.entry:
+                print_message(HIDDEN_HERE)
+            sys.stdout.write(write_snippet(proposal, stdout_encoding()))
+            return 0
+        return carry_out(proposal, options)
+    except AbpBridgeError as problem:
+        return complain(problem, "install")
+
+
+def _propose_change(options: argparse.Namespace, machine: Machine) -> Proposal:
+    """What is asked for; what is only to be printed, also where the file cannot be changed. Raises
+    SetupError.
+    """
+    propose = propose_wrapping if options.wrap else propose_entry
+    agents = options.agent is not None
+    try:
+        place = find_place(options, machine, agents=agents)
+        with understanding(place.file.path):
+            return propose(place, options)
+    except SetupError as problem:
+        if options.wrap or not options.print:
+            raise
+        place = find_place(options, machine, agents=agents, reads=False)
+        proposal = propose(place, options)
+        print_message(f"this is for an empty file: {problem}")
+        return proposal
+
+
+def _print_before(proposal: Proposal) -> None:
+    """What a person should know before they run the host's own command."""
+    place = proposal.place
+    if place.folder:
+        print_message(f"this is for {label(place.folder, 200)} alone: run it in this folder")
+    if place.by_host and place.find(proposal.name) is not None:
+        first = shlex.join((*place.remove, proposal.name))
+        print_message(f"one of this name is there: {first} comes first")
+
+
+def _read_variable(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise ValueError(f"{name!r} must be NAME=VALUE, as in ABP_PAGE=open")
+    return name, value
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raises SetupError for what does not go together, or names nothing."""
+    words = (*options.app, *options.server, options.agent or "", *dict(options.env).values())
+    if any("\ud800" <= letter <= "\udfff" for letter in "".join(words)):
+        raise SetupError("a word is no UTF-8, which no host's file can hold")
+    for problem in filter(None, map(find_target_problem, options.app)):
+        raise SetupError(f"--app {problem}")
+    _check_settings(dict(options.env))
+    if options.server and not options.name:
+        raise SetupError(
+            "--name says what the server is called there, as in: abp-bridge install codex --name"
+            f" db -- {shlex.join(options.server)}"
+        )
+    if options.server and (options.wrap or options.agent):
+        raise SetupError("a server after -- goes with neither --wrap nor --agent")
+    if options.app and (options.server or options.wrap):
+        raise SetupError("--app is for the bridge itself, or with --agent: a server has no apps")
+    if options.name and not _NAME.fullmatch(options.name):
+        raise SetupError(f"--name {options.name!r} must be letters, digits, - and _: hosts want so")
+    if options.agent is not None and not split_command(options.agent):
+        raise SetupError("--agent wants a command, as in: --agent claude-agent-acp")
+
+
+def _check_settings(env: Mapping[str, str]) -> None:
+    """Raises SetupError for a setting that the bridge would not start with, or not know."""
+    for removed in filter(None, map(describe_removed, env)):
+        raise SetupError(f"--env {removed}")
+    for name, meant in misspelt(env):
+        raise SetupError(f"--env {name} is no setting: is {meant} meant?")
+    try:
+        read_values(env, {})
+    except SettingsError as problem:
+        raise SetupError(f"--env {problem}") from None
+
 
 AGENT_NAME = "ABP"
 
@@ -85,7 +273,7 @@ def propose_entry(place: Place, options: argparse.Namespace) -> Proposal:
     if place.scope != "project":
         notes += _relative(options)
     theirs = server is not None and is_behind_us(server)
-    return _propose(place, wanted.path[-1], made, notes, is_theirs=theirs)
+    return _make_proposal(place, wanted.path[-1], made, notes, is_theirs=theirs)
 
 
 def _relative(options: argparse.Namespace) -> Iterator[str]:
@@ -198,7 +386,7 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
         made = change.wrap(place.host.format, place.file.content or b"", server, again, {})
         made = keep_originals(place, made, backup)
         notes = _notes(place, server.name, server) if made.is_one else place.namesakes(server.name)
-        return _propose(place, server.name, made, [*notes], is_theirs=True)
+        return _make_proposal(place, server.name, made, [*notes], is_theirs=True)
     if server.launch is not None and is_started_by_another(server.launch.words):
         raise SetupError(f'"{server.name}" goes through abp-bridge already, by its own command')
     kind = ["acp"] if place.agents else ["mcp", *_limit(place)]
@@ -213,7 +401,8 @@ def propose_wrapping(place: Place, options: argparse.Namespace) -> Proposal:
     added = additions(place.host, shape, _find_display(place))
     made = change.wrap(place.host.format, place.file.content or b"", server, members, added)
     made = keep_originals(place, made, backup)
-    return _propose(place, server.name, made, [*_notes(place, server.name, server)], is_theirs=True)
+    notes = _notes(place, server.name, server)
+    return _make_proposal(place, server.name, made, [*notes], is_theirs=True)
 
 
 def is_behind_us(server: Server) -> bool:
@@ -263,7 +452,7 @@ def find_server(place: Place, name: str) -> Server:
     return server
 
 
-def _propose(
+def _make_proposal(
     place: Place, name: str, made: change.Change, notes: list[str], *, is_theirs: bool = False
 ) -> Proposal:
     entry = _entry_after(place, name, made)
@@ -339,3 +528,53 @@ def _escape(letter: str, format: FormatName, encoding: str) -> str:
         is_long = letter > "\uffff" and format in ("toml", "yaml")  # JSON has two for such
         return f"\\U{ord(letter):08x}" if is_long else json.dumps(letter)[1:-1]
     return letter
+
+
+WIDTH = 15  # of the longest name
+
+
+def print_hosts(machine: Machine, *, as_json: bool) -> None:
+    """A line for each host."""
+    for host in HOSTS.values():
+        about = _describe_host(host, machine)
+        if as_json:
+            print_text(json.dumps(about) + "\n")
+        else:
+            where = f"{host.name:<{WIDTH}} {host.title}: {about['file']}"
+            missing = f"; no {host.program} on the PATH" if about["here"] is False else ""
+            print_text(reveal(f"{where} ({about['state']}{missing})\n"))
+
+
+def _describe_host(host: SetupHost, machine: Machine) -> JsonObject:
+    """A host, whether its program is here (None where that is not known), its file, which
+    entries of ours are in it, and which for this folder alone.
+    """
+    scope: FileScope = "user" if host.user else "project"
+    file = locate(host, scope, machine)
+    names: list[str] = []
+    local: list[str] = []
+    try:
+        value = read_value(host, file)
+        layouts = (find_layout(host, value, agents=agents) for agents in (False, True))
+        names = _ours(list_entries(value, *layouts))
+        local = _ours(list_entries(value, local_layout(host, value, machine)))
+        state = "not there yet" if file is None or not is_there(file) else "without abp-bridge"
+        shown = [*names, *(f"{each} for this folder alone" for each in local)]
+        state = f"has {', '.join(shown)}" if shown else state
+    except SetupError as problem:
+        state = str(problem)
+    here = shutil.which(host.program) is not None if host.program else None
+    return {
+        "host": host.name,
+        "title": host.title,
+        "file": str(file),
+        "project": None if host.project is None else str(locate(host, "project", machine)),
+        "ours": names,
+        "oursInFolder": local,
+        "here": here,
+        "state": state,
+    }
+
+
+def _ours(servers: list[Server]) -> list[str]:
+    return [label(each.name) for each in servers if each.own is not None]

@@ -1,1 +1,0 @@
-"""`abp-bridge doctor`: what works here, and what to do."""
