@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.cli.compose import Composition
+from abp_bridge.cli.options import load_session_settings
 from abp_bridge.cli.program import run_program
-from abp_bridge.cli.runtime import give_up, load_session_settings, signals_interrupt
+from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import warn_if_interactive
 from abp_bridge.rpc.arrival import OPTIONS

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.cli.output import print_json, print_text
-from abp_bridge.cli.runtime import SECONDS, complain, signals_interrupt
+from abp_bridge.cli.options import SECONDS
+from abp_bridge.cli.runtime import complain, print_json, print_text, signals_interrupt
 from abp_bridge.core.agent_turn import (
     MAX_ANSWER,
     AgentError,

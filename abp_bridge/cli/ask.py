@@ -23,8 +23,8 @@ from abp_bridge.apps.abp import MAX_LINE, Binding
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.cli.compose import make_providers, terminal
 from abp_bridge.cli.event_log import log_event
-from abp_bridge.cli.output import print_json
-from abp_bridge.cli.runtime import discard_stdout, give_up, load_settings, run_until_signal
+from abp_bridge.cli.options import load_settings
+from abp_bridge.cli.runtime import discard_stdout, give_up, print_json, run_until_signal
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.event import (
     Notice,

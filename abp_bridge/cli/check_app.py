@@ -19,9 +19,9 @@ from anyio.abc import TaskGroup
 
 from abp_bridge.apps.targets import make_app
 from abp_bridge.cli.check_rules import ABP, Asked, Facts, Finding, Kind, Status, Step, check_all
-from abp_bridge.cli.output import print_json, print_text
+from abp_bridge.cli.options import load_settings
 from abp_bridge.cli.parameters import CapabilityError, ParameterError, read_call
-from abp_bridge.cli.runtime import complain, load_settings, run_until_signal
+from abp_bridge.cli.runtime import complain, print_json, print_text, run_until_signal
 from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.json_value import (

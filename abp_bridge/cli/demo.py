@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.cli.runtime import complain, load_session_settings
+from abp_bridge.cli.options import load_session_settings
+from abp_bridge.cli.runtime import complain
 from abp_bridge.cli.terminal_host import (
     FILE,
     Answerer,

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from abp_bridge.cli.output import print_text
-from abp_bridge.cli.runtime import complain, run_until_signal
+from abp_bridge.cli.runtime import complain, print_text, run_until_signal
 from abp_bridge.core.json_value import Json, JsonObject, as_number, as_object, as_text
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.redact.command import show_target
@@ -33,6 +32,7 @@ from abp_bridge.setup.doctor.machine import environment, look_at_machine, try_br
 from abp_bridge.setup.doctor.questions import findings, reach_all, what_can_be_asked
 from abp_bridge.setup.doctor.start import ask_host, is_missing, leave_alone, try_start
 from abp_bridge.setup.doctor.traps import judge
+from abp_bridge.setup.file import SetupError
 from abp_bridge.setup.hosts import HOSTS, NAME, OTHER_NAME, SetupHost, nearest_host
 from abp_bridge.setup.locate import Machine
 from abp_bridge.surfaces.terminal.rendering import Style, hanging_lines, style_for
@@ -90,10 +90,6 @@ def run_doctor(options: argparse.Namespace) -> int:
     has_processes = os.name == "posix"  # what starts and ends programs needs process groups
     if options.ask and not has_processes:
         return complain("--ask is for Linux and macOS; on Windows, inside WSL", "doctor")
-
-    from abp_bridge.cli.doctor.examination import Examination
-    from abp_bridge.setup.file import SetupError
-    from abp_bridge.setup.locate import Machine
 
     try:
         machine = Machine()

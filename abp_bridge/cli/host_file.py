@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from abp_bridge.cli.install_secrets import WORK, Mask, find_own_secrets, find_secrets
-from abp_bridge.cli.output import print_json, print_text
+from abp_bridge.cli.runtime import print_json, print_text
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, map_texts
 from abp_bridge.core.sanitize import label, message, reveal
 from abp_bridge.setup.change import Change

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.cli.output import print_json
-from abp_bridge.cli.runtime import argument_type, complain, signals_interrupt
+from abp_bridge.cli.options import argument_type
+from abp_bridge.cli.runtime import complain, print_json, signals_interrupt
 from abp_bridge.log import print_message
 from abp_bridge.rpc.private_files import PlaceError
 

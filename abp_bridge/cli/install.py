@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abp_bridge.cli.host_file import Place, Proposal, carry_out, find_place
-from abp_bridge.cli.output import print_text, stdout_encoding
-from abp_bridge.cli.runtime import argument_type, complain
+from abp_bridge.cli.options import argument_type
+from abp_bridge.cli.runtime import complain, print_text, stdout_encoding
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.redact.command import HIDDEN
 from abp_bridge.core.sanitize import label, reveal

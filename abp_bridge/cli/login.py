@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from abp_bridge.cli.output import print_json, print_text
-from abp_bridge.cli.runtime import SECONDS, complain, load_settings, run_until_signal
+from abp_bridge.cli.options import SECONDS, load_settings
+from abp_bridge.cli.runtime import complain, print_json, print_text, run_until_signal
 from abp_bridge.core.redact.command import UNSHOWN, show_target, target_word
 from abp_bridge.extras import install_command
 from abp_bridge.log import print_message

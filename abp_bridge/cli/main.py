@@ -19,14 +19,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from abp_bridge.cli.runtime import (
-    WRONG_USAGE,
-    UsageExit,
-    add_setting_options,
-    configure_log,
-    discard_stdout,
-    give_up,
-)
+from abp_bridge.cli.options import add_setting_options, configure_log
+from abp_bridge.cli.runtime import WRONG_USAGE, UsageExit, discard_stdout, give_up
 from abp_bridge.core.words import nearest
 from abp_bridge.settings import TABLE, describe_removed
 

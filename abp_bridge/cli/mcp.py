@@ -16,8 +16,10 @@ from urllib.parse import urlsplit
 import anyio
 
 from abp_bridge.cli.compose import Composition, find_obstacle
-from abp_bridge.cli.program import FIRST_WORDS, run_program, wait_for_end
-from abp_bridge.cli.runtime import give_up, load_session_settings, signals_interrupt
+from abp_bridge.cli.options import load_session_settings
+from abp_bridge.cli.program import run_program, wait_for_end
+from abp_bridge.cli.refusal import FIRST_WORDS
+from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.sanitize import command_name, label
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.versions import ERAS

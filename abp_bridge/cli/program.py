@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.carrier import Side
 
 NO_PROGRAM = 127
-FIRST_WORDS = 10.0  # seconds for a host to begin with what cannot run: most need one
 
 
 async def run_program(

@@ -4,12 +4,30 @@ answered with the reason, as most hosts show no stderr. In all protocols that a 
 
 from __future__ import annotations
 
+import time
+
 import anyio
 
-from abp_bridge.cli.envelope import translate_first
-from abp_bridge.cli.program import FIRST_WORDS
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, JsonRpcProtocol, Notification, Request
+
+FIRST_WORDS = 10.0  # seconds for a host to begin with what cannot run: most need one
+
+
+def translate_first(
+    protocol: JsonRpcProtocol, message: dict[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """What a host's message means before anybody has said who they are; where it is an envelope, a
+    translator is set before the `protocol`.
+    """
+    if "jsonrpc" in message or message.get("type") != "initialize":
+        return message
+    from abp_bridge.protocols.abp.envelope import AgentEnvelope
+
+    envelope = AgentEnvelope(time.time)
+    protocol.inward, protocol.outward = envelope.inward, envelope.outward
+    return envelope.inward(message)
 
 
 async def refuse(source: ByteReader, sink: ByteWriter, words: str) -> None:

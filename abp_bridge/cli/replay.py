@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.cli.output import print_json, print_text
-from abp_bridge.cli.runtime import SECONDS, argument_type, complain, read_count
+from abp_bridge.cli.options import SECONDS, argument_type, read_count
+from abp_bridge.cli.runtime import complain, print_json, print_text
 from abp_bridge.cli.trace import load, place
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import AbpBridgeError

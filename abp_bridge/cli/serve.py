@@ -12,8 +12,9 @@ from weakref import WeakSet
 import anyio
 
 from abp_bridge.cli.compose import Composition
-from abp_bridge.cli.envelope import translate_first
-from abp_bridge.cli.runtime import give_up, load_session_settings, signals_interrupt
+from abp_bridge.cli.options import load_session_settings
+from abp_bridge.cli.refusal import translate_first
+from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.connection import McpConnection

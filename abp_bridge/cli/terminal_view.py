@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abp_bridge.cli.output import shown_json
 from abp_bridge.cli.parameters import titled_values
+from abp_bridge.cli.runtime import shown_json
 from abp_bridge.core.json_value import (
     Json,
     JsonObject,

@@ -10,8 +10,8 @@ from codecs import getincrementaldecoder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abp_bridge.cli.output import print_json, print_text
-from abp_bridge.cli.runtime import argument_type, complain, read_count
+from abp_bridge.cli.options import argument_type, read_count
+from abp_bridge.cli.runtime import complain, print_json, print_text
 from abp_bridge.trace.format import Recording, TraceError, lines, read
 
 if TYPE_CHECKING:

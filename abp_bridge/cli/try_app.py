@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from abp_bridge.cli.options import load_session_settings
 from abp_bridge.cli.parameters import (
     CapabilityError,
     ParameterError,
@@ -22,7 +23,7 @@ from abp_bridge.cli.parameters import (
     find_capability,
     read_parameters,
 )
-from abp_bridge.cli.runtime import complain, load_session_settings
+from abp_bridge.cli.runtime import complain
 from abp_bridge.cli.terminal_host import (
     FILE,
     Answerer,

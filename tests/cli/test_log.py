@@ -310,7 +310,6 @@ def test_a_bug_where_agents_come_in_is_logged_and_said() -> None:
 NOT_PROVOKED = {"surfaces.page.words", "apps.demo"}
 # Rooms of pure functions, or of a command's options: what calls them is provoked.
 CALLED = {"core.redact", "protocols.abp", "protocols.acp", "protocols.webmcp"}
-CALLED |= {"cli.doctor", "cli.install"}
 
 
 def test_every_room_is_provoked() -> None:
