@@ -650,7 +650,4 @@ REMOVED: Mapping[str, str] = {
 
 def describe_removed(name: str) -> str:
     """Return two lines, that `name` was removed and what replaces it; "" for any other name."""
-    used = any(name in (row.flag, row.variable) for row in TABLE.values())
-    if name not in REMOVED or used:
-        return ""
-    return f"{name} was removed.\n{REMOVED[name]}."
+    return f"{name} was removed.\n{REMOVED[name]}." if name in REMOVED else ""
