@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
@@ -35,24 +35,6 @@ if TYPE_CHECKING:
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
     from abp_bridge.rpc.stderr import Stderr
     from abp_bridge.rpc.subprocess import Child
-
-
-class _Pipes(Protocol):
-    """Where a server is spoken to."""
-
-    @property
-    def stdout(self) -> ByteReader: ...
-
-    @property
-    def stdin(self) -> ByteWriter: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Streams:
-    """Those of a server that is not there."""
-
-    stdout: ByteReader
-    stdin: ByteWriter
 
 
 HELP = "an MCP server whose questions reach you, for a host to launch in place of the server"
@@ -141,7 +123,7 @@ class _Proxy:
             await wait_for_end(server)
             return f"the server ({self._describe()}) ended ({server.exit})"
 
-        return await self._carry(server, stderr.say, ending)
+        return await self._carry(server.stdout, server.stdin, stderr.say, ending)
 
     async def carry_failure(self, why: str) -> None:
         async def ending() -> str:
@@ -150,7 +132,7 @@ class _Proxy:
         nothing = MemoryPipe()
         nothing.close()
         with anyio.move_on_after(FIRST_WORDS):
-            await self._carry(_Streams(nothing, nothing), lambda data: None, ending)
+            await self._carry(nothing, nothing, lambda data: None, ending)
 
     async def carry_over_http(self) -> None:
         from abp_bridge.clients.mcp import connect
@@ -163,11 +145,12 @@ class _Proxy:
         auth = None if token else await sign_in(url, _send_to_sign_in)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with connect(url, headers=headers, auth=auth) as server:
-            await self._carry(server, lambda data: None, ending)
+            await self._carry(server.stdout, server.stdin, lambda data: None, ending)
 
     async def _carry(
         self,
-        server: _Pipes,
+        reader: ByteReader,
+        writer: ByteWriter,
         overhear: Callable[[bytes], None],
         ending: Callable[[], Awaitable[str]],
     ) -> Side:
@@ -178,7 +161,7 @@ class _Proxy:
         settings, tap = self.settings, self.composition.tap
         async with translated(
             tap("host")(self.source, self.sink),
-            tap("server")(server.stdout, server.stdin),
+            tap("server")(reader, writer),
             park=settings.park_timeout,
             origin=self._describe,
             era=next((era for era in ERAS if era == settings.era), None),
