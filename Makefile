@@ -112,8 +112,6 @@ check: setup
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/deptry abp_bridge
 	$(BIN)/vulture
-	@$(BIN)/python -m abp_bridge matrix --format markdown --fixture | diff docs/capabilities.md - || { \
-	  echo 'docs/capabilities.md is not what the matrix says: make docs' >&2; exit 1; }
 	@$(BIN)/python -m tests.docs.printed --check
 
 # A processor each: both say what they found at their end.
@@ -153,7 +151,6 @@ fuzz: setup
 
 docs: setup chromium
 	$(BIN)/python docs/screenshots.py docs
-	$(BIN)/python -m abp_bridge matrix --format markdown --fixture > docs/capabilities.md
 	$(BIN)/python -m tests.docs.printed
 
 size: setup

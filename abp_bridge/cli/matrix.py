@@ -1,8 +1,8 @@
-"""`abp-bridge matrix`: the capability matrix for people, as Markdown and as JSON, printed from the
-tables of `core.matrix` and `core.notification_matrix`.
+"""`abp-bridge matrix`: the table of `core.matrix` for people, as Markdown and as JSON.
 
 With a host's name, as that host's profile has it; with a folder of fixtures, each cell with the
-recording that proves it.
+recording that proves it. docs/capabilities.md has more tables, which `make docs` prints
+in the same way.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ from abp_bridge.core.matrix import (
     find_cell,
     since,
 )
-from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.surface import HOST, ORDER, TRAITS, Surface
+from abp_bridge.core.surface import HOST, ORDER, Surface
 from abp_bridge.core.words import SIMILAR, nearest
-from abp_bridge.protocols.pairs import QUESTIONS, find_pair
 from abp_bridge.session.profiles import PROFILES, Profile
 from abp_bridge.settings import SET_UP_BY, SURFACES, TABLE
 
@@ -48,32 +46,22 @@ Group = TypeVar("Group")
 
 HELP = "what becomes of each shape of question on each surface"
 DESCRIPTION = "Prints the table that the bridge routes by."
-HEAD = """\
+TITLE = """\
 # Capability matrix
 
-What becomes of each shape of question on each surface. The tables of questions are printed from
-the one that the bridge routes by (`make docs`), and each cell leads to the recorded conversation
-that proves it: see it with `abp-bridge trace FILE`, play it with `abp-bridge replay FILE`
-([how](fixtures.md)). The table after them says what stands beside questions, in words of its own.
-The last one is computed from both ends: what each asking side can ask in its own words, and what
-becomes of that wherever it may be asked.
-
+What becomes of each shape of question on each surface."""
+TREATMENTS = """
 *Native*: the surface has a form for it. *Downgraded*: it is asked all the same, and how is said.
 *Out of band*: on a page of the bridge's own, which neither host nor model sees. *Default*: the
 app's own, for a preference that nobody gives. *Refused*: not asked here, and the next surface is
 tried; a question that no surface asks is answered `NOT_SUPPORTED` with these reasons, and never
 with an answer that nobody gave.
-
-Some hosts show less than they declare: `abp-bridge matrix --host acpx` is the matrix as that host
-has it, and `fixtures/hosts/` holds conversations with hosts as they show themselves on the wire.
 """
 
 WITHOUT = "no elicitation"  # the column of an MCP host that has declared none
 
 
 _HOST = "host"
-# What the row of a cell is -> the member of the JSON that has those cells.
-_KINDS = {"shape": "questions", "hint": "hints", "event": "told", "pair": "pairs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +70,17 @@ class PrintedCell:
     there is one.
 
     Attributes:
-        kind: What the row is: a "shape" of questions, a "hint" that stands with one, an "event"
-            beside them, or a "pair": a question as somebody asks it.
+        title: The heading of its table in Markdown, if that is not the family of its column.
         since: The version of the protocol that has it first.
         own: The host's profile makes it what it is.
         fixture: The file that proves it.
     """
 
-    kind: str
     column: str
     version: str
     row: str
     cell: Cell
+    title: str = ""
     since: str = ""
     own: bool = False
     fixture: str = ""
@@ -157,14 +144,14 @@ def run_matrix(options: argparse.Namespace) -> int:
         )
     for name in names:
         try:
-            proofs = {} if fixtures is None else _read_proofs(fixtures, name)
+            proofs = {} if fixtures is None else read_proofs(fixtures, name)
         except OSError as problem:
             words = f"{fixtures} cannot be read: {problem.strerror}"
             return complain(f"{words}. Name their folder: --fixture FOLDER", "matrix")
         if fixtures is not None and not proofs:
             return complain(f"there is no fixture in {fixtures} that proves a cell", "matrix")
         profile = PROFILES.get(name)
-        cells = [replace(cell, fixture=proofs.get(cell.key, "")) for cell in _cells(profile)]
+        cells = [replace(cell, fixture=proofs.get(cell.key, "")) for cell in list_cells(profile)]
         for line in _STYLES[style](cells, ", ".join(_describe(profile))):
             sys.stdout.write(line + "\n")
     return 0
@@ -186,34 +173,14 @@ def _find_hosts(name: str, *, one: bool) -> list[str]:
 # --- the cells ------------------------------------------------------------------------------------
 
 
-def _cells(profile: Profile | None) -> Iterator[PrintedCell]:
-    """All cells, column by column; with a profile, of the surfaces that such a host can have and of
-    the protocols that it speaks.
-    """
-    columns = [
-        (surface, version)
-        for surface, version in MATRIX
-        if profile is None or surface in _OWN or surface.value in profile.shows
-    ]
-    for column in columns:
-        yield from _questions(*column, profile)
+def list_cells(profile: Profile | None = None) -> Iterator[PrintedCell]:
+    """Yield the cells, column by column; with a profile, of the surfaces that such a host has."""
+    for surface, version in MATRIX:
+        if profile is None or surface in _OWN or surface.value in profile.shows:
+            yield from _questions(surface, version, profile)
     if profile is None:
         for shape in QuestionShape:
-            yield PrintedCell("shape", WITHOUT, "", shape.value, Cell(Support.REFUSED, NOBODY))
-    for surface, version in columns:
-        for hint, way in HINTS.get((surface, version), {}).items():
-            yield PrintedCell(
-                "hint", surface.value, version, hint.value, way, TRAITS[surface].since
-            )
-    for protocol, ways in NOTIFICATION_MATRIX.items():
-        family = protocol.partition(" ")[0].lower()
-        if profile is None or any(name.startswith(family) for name in profile.shows):
-            for event, way in ways.items():
-                yield PrintedCell("event", protocol, "", event.value, way)
-    for (who, what), ask in QUESTIONS.items() if profile is None else ():
-        for surface, version in columns:
-            way = find_pair(ask(), SurfaceVariant(surface, version))
-            yield PrintedCell("pair", surface.value, version, f"{who}: {what}", way)
+            yield PrintedCell(WITHOUT, "", shape.value, Cell(Support.REFUSED, NOBODY))
 
 
 _OWN = {Surface(name) for name in ORDER if name != HOST}  # the person's own
@@ -228,7 +195,7 @@ def _questions(surface: Surface, version: str, profile: Profile | None) -> Itera
         way = find_cell(shape, variant)
         first = since(surface, version, shape)
         own = way != find_cell(shape, usual)
-        yield PrintedCell("shape", surface.value, version, shape.value, way, first, own)
+        yield PrintedCell(surface.value, version, shape.value, way, since=first, own=own)
 
 
 def _describe(profile: Profile | None) -> Iterator[str]:
@@ -250,7 +217,7 @@ def _describe(profile: Profile | None) -> Iterator[str]:
 # --- what proves them -----------------------------------------------------------------------------
 
 
-def _read_proofs(folder: str, host: str) -> dict[Key, str]:
+def read_proofs(folder: str, host: str = "") -> dict[Key, str]:
     """What the heads of the fixtures in a folder say that they prove, also of one `host`.
 
     What is no fixture is passed over. Raises OSError.
@@ -298,27 +265,17 @@ def _group(
     return groups
 
 
-_TITLES = {
-    "hint": "With a question",
-    "event": "Beside questions, by the host's protocol",
-    "pair": "By who asks",
-}
-
-
 def _table(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
     """For a terminal: each row with its columns, those together that do the same."""
     if host:
         yield from textwrap.wrap(host, 100, subsequent_indent="  ")
         yield ""
     yield from _ways()
-    for kind, of_kind in _group(cells, lambda cell: cell.kind).items():
-        if kind in _TITLES:
-            yield f"{_TITLES[kind]}:\n"
-        for row, in_row in _group(of_kind, lambda cell: cell.row).items():
-            yield row
-            for alike in _group(in_row, lambda cell: cell.cell).values():
-                yield from _table_lines(alike)
-            yield ""
+    for row, in_row in _group(cells, lambda cell: cell.row).items():
+        yield row
+        for alike in _group(in_row, lambda cell: cell.cell).values():
+            yield from _table_lines(alike)
+        yield ""
 
 
 def _ways() -> Iterator[str]:
@@ -349,21 +306,25 @@ def _table_lines(cells: Sequence[PrintedCell]) -> Iterator[str]:
 
 # --- as Markdown ----------------------------------------------------------------------------------
 
-_TITLED = {"event": "Beside questions", "pair": "By pairs: who asks, and where"}
 _FAMILIES = {"mcp": "MCP hosts", WITHOUT: "MCP hosts", "acp": "ACP clients", "abp": "ABP agents"}
 
 
 def _family(cell: PrintedCell) -> str:
-    if cell.kind in _TITLED:
-        return _TITLED[cell.kind]
-    return _FAMILIES.get(cell.column.partition("-")[0], "Surfaces of the person's own")
+    return cell.title or _FAMILIES.get(
+        cell.column.partition("-")[0], "Surfaces of the person's own"
+    )
 
 
 def _markdown(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
-    """For docs: a table for each family of surfaces, and why what is refused is refused."""
-    yield from HEAD.splitlines()
+    """Yield the lines of a page with all cells, of one host or of none."""
+    yield from (TITLE + "\n" + TREATMENTS).splitlines()
     if host:
         yield f"\nThis is the matrix as one host has it. {host}."
+    yield from write_tables(cells)
+
+
+def write_tables(cells: Sequence[PrintedCell]) -> Iterator[str]:
+    """Yield a table for each family of surfaces, with why what is refused is refused."""
     for title, in_table in _group(cells, _family).items():
         yield f"\n## {title}\n"
         yield from _markdown_table(in_table)
@@ -395,19 +356,14 @@ def _markdown_cell(cell: PrintedCell, reasons: dict[str, int]) -> str:
 
 
 def _json(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
-    """For programs: a list of objects for each kind of cell."""
-    kinds = _group(cells, lambda cell: cell.kind)
-    members = {_KINDS[kind]: [_members(cell) for cell in each] for kind, each in kinds.items()}
-    yield json.dumps(({"host": host} if host else {}) | members, ensure_ascii=False, indent=1)
+    """For programs: a list of objects, one for each cell."""
+    questions = {"questions": [_members(cell) for cell in cells]}
+    yield json.dumps(({"host": host} if host else {}) | questions, ensure_ascii=False, indent=1)
 
 
 def _members(cell: PrintedCell) -> dict[str, str]:
-    column = (
-        {"protocol": cell.column}
-        if cell.kind == "event"
-        else {"surface": cell.column, "version": cell.version}
-    )
-    way = {cell.kind: cell.row, "treatment": cell.cell.support.value, "how": cell.cell.how}
+    column = {"surface": cell.column, "version": cell.version, "shape": cell.row}
+    way = {"treatment": cell.cell.support.value, "how": cell.cell.how}
     known = {"fixture": cell.fixture, "since": cell.since}
     return column | way | {name: value for name, value in known.items() if value}
 

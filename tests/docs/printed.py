@@ -1,5 +1,6 @@
-"""Tables of docs that are printed from the code, between two comments that name them:
-`python -m tests.docs.printed` prints them there anew, `--check` only says whether they differ.
+"""Tables of docs that are printed from the code, between two comments that name them, and the page
+of the matrix: `python -m tests.docs.printed` prints them there anew, `--check` only says whether
+they differ.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ sys.path.insert(0, str(ROOT / "tests"))  # as pytest has it
 
 from real_hosts import page, results  # noqa: E402
 from real_pages import results as peers  # noqa: E402
+from support import capabilities  # noqa: E402
 
 MEASURED = results.read()
+CAPABILITIES = "docs/capabilities.md"
 
 
 # What is limited of results, by how much, and what becomes of more.
@@ -210,9 +213,10 @@ def printed(text: str, name: str, lines: Iterable[str]) -> str:
 def main(arguments: list[str]) -> int:
     """Print all tables, or check them. Returns the exit code."""
     stale = 0
-    for (file, name), table in TABLES.items():
+    for file, name in [*TABLES, (CAPABILITIES, "capabilities")]:
         before = (ROOT / file).read_text(encoding="utf-8")
-        after = printed(before, name, table())
+        whole = file == CAPABILITIES
+        after = capabilities.page() if whole else printed(before, name, TABLES[file, name]())
         if "--check" in arguments and after != before:
             stale = 1
             print(f"{file}: the table of {name} is not what the code says: make docs")

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from support.notification_matrix import Trigger
+
 from abp_bridge.core.matrix import MATRIX, QuestionShape, SurfaceVariant, find_cell
-from abp_bridge.core.notification_matrix import Trigger
 from abp_bridge.core.surface import Surface
 
 from .person import DISMISSED, Asked, Person, always, declines, forbids, never, person

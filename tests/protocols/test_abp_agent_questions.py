@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given
+from support.pairs import QUESTIONS, WEBMCP
 from support.question_strategies import Asked, fields, names
 
 from abp_bridge.core.answer import Answer, validate_answer
@@ -20,7 +21,6 @@ from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import AgentAnswer, decode_response, encode_request
 from abp_bridge.protocols.mcp.sampling import decode_sampling
 from abp_bridge.protocols.mcp.server_elicitation import decode_question as decode_elicitation
-from abp_bridge.protocols.pairs import QUESTIONS, WEBMCP
 
 Json = Any
 

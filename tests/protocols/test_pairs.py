@@ -10,6 +10,16 @@ from typing import Any
 
 import pytest
 from support.pair_answers import MEANT
+from support.pairs import (
+    ABP,
+    ACP,
+    MCP,
+    PAGE_FORMS,
+    QUESTIONS,
+    WEBMCP,
+    find_pair,
+    make_page_form,
+)
 
 from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.matrix import MATRIX, Cell, Support, SurfaceVariant, candidate_attempts, narrow
@@ -23,16 +33,6 @@ from abp_bridge.protocols.abp.agent_questions import decode_response, encode_req
 from abp_bridge.protocols.acp.permission import encode_permission
 from abp_bridge.protocols.acp.v1 import encode_form as encode_acp_form
 from abp_bridge.protocols.mcp import elicitation, model_messages, sampling, server_elicitation
-from abp_bridge.protocols.pairs import (
-    ABP,
-    ACP,
-    MCP,
-    PAGE_FORMS,
-    QUESTIONS,
-    WEBMCP,
-    find_pair,
-    make_page_form,
-)
 from abp_bridge.protocols.webmcp.form import decode_page_form
 from abp_bridge.protocols.webmcp.form_answer import answered_states
 

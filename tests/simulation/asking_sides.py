@@ -12,13 +12,13 @@ from random import Random
 from typing import Any, ClassVar
 from unittest.mock import patch
 
+from support import pairs
 from websockets.exceptions import ConnectionClosedOK
 
 from abp_bridge.apps import websocket
 from abp_bridge.apps.browser import app as browser
 from abp_bridge.apps.browser.manifest import Manifest, NoManifestError
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.protocols import pairs
 from abp_bridge.rpc import subprocess
 
 from .apps import Child, connected

@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 from support.pair_answers import CONTENT, MEANT
+from support.pairs import ABP, ACP, MCP, QUESTIONS, WEBMCP, find_pair
 from support.paths import TESTS
 
 from abp_bridge.core.matrix import Cell
 from abp_bridge.core.outcome import AnsweredBy
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import Surface
-from abp_bridge.protocols.pairs import ABP, ACP, MCP, QUESTIONS, WEBMCP, find_pair
 
 from .answering_sides import SIDES, WISHES, AbpAgent, Side, SocketAgent
 from .asking_sides import ASKERS, Agent, Asker, ModernServer, PageAsker, SocketAsker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from abp_bridge.protocols.pairs import ABP, ACP, MCP, PRESUMED, WEBMCP
+from support.pairs import ABP, ACP, MCP, PRESUMED, WEBMCP
 
 Json = Any
 
