@@ -1,7 +1,5 @@
-"""How `--help` is laid out, and `abp-bridge completion`: both are made of the same parsers.
-
-Help is laid out at the width of its terminal: prose is filled, rows of two columns stay rows, and
-no word is broken. The script by which a shell completes this command line is made by shtab.
+"""How `--help` is laid out at the width of its terminal: prose is filled, rows of two columns stay
+rows, and no word is broken.
 """
 
 from __future__ import annotations
@@ -10,9 +8,8 @@ import argparse
 import itertools
 import os
 import re
-import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 MAX_COLUMNS = 100  # columns: longer lines are hard to read
@@ -116,45 +113,3 @@ def _wrap(words: str, width: int, first: str, rest: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-# --- completion -----------------------------------------------------------------------------------
-
-SHELLS = ("bash", "zsh", "fish", "tcsh")
-
-MISSING = "name your shell: abp-bridge completion bash"
-HELP = "a script by which your shell completes commands and options"
-DESCRIPTION = """\
-Prints a script for your shell, which then completes commands, options and their words by Tab:
-
-  eval "$(abp-bridge completion bash)"    in ~/.bashrc
-  eval "$(abp-bridge completion zsh)"     in ~/.zshrc, after compinit
-  abp-bridge completion fish | source     in ~/.config/fish/config.fish
-"""
-
-
-def add_completion_options(parser: argparse.ArgumentParser) -> None:
-    """Add the shell."""
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
-
-
-def run_completion(options: argparse.Namespace) -> int:
-    """Print the script. Returns the exit code."""
-    import shtab
-
-    from abp_bridge.cli.main import make_parser
-
-    parser = make_parser()
-    _complete_paths(parser, {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY})
-    sys.stdout.write(shtab.complete(parser, options.shell))
-    return 0
-
-
-def _complete_paths(parser: argparse.ArgumentParser, kinds: Mapping[str, object]) -> None:
-    """What follows an option is a path where its `metavar` is one of `kinds`."""
-    for action in parser._actions:
-        if isinstance(action.metavar, str) and action.metavar in kinds:
-            action.complete = kinds[action.metavar]  # type: ignore[attr-defined]
-        if isinstance(action.choices, dict):  # the commands
-            for command in action.choices.values():
-                _complete_paths(command, kinds)

@@ -47,7 +47,7 @@ COMMANDS = {
     "matrix": "matrix",
     "replay": "replay",
     "trace": "trace",
-    "completion": "help",
+    "completion": "completion",
 }
 
 GENERAL = ("-h", "--help", "-V", "--version")  # options without a command

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from support.harness import PATIENCE
 
-from abp_bridge.cli.help import SHELLS
+from abp_bridge.cli.completion import SHELLS
 from abp_bridge.cli.main import make_parser
 
 COMPLETED = {
