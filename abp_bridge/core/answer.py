@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 from abp_bridge.core import file as files
 from abp_bridge.core import sanitize
 from abp_bridge.core import schema as schemas
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, parse_json
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_object,
+    json_equal,
+    parse_json,
+    type_of,
+)
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import MISSING, Field, FieldType, Missing, Question
 from abp_bridge.core.schema import Schema
@@ -173,7 +180,7 @@ def carries(kind: FieldType, value: JsonValue) -> bool:
     """Whether a control of this kind, left as it is, gives `value` back: one for text would make
     "5" of a 5.
     """
-    return kind not in _CARRIED or schemas.type_of(value) in _CARRIED[kind]
+    return kind not in _CARRIED or type_of(value) in _CARRIED[kind]
 
 
 def _asks_all(question: Question) -> bool:
@@ -251,7 +258,7 @@ def _read_boolean(asked: Field, sent: JsonValue) -> JsonValue:
 
 def _read_choice(asked: Field, sent: JsonValue) -> JsonValue:
     for choice in asked.choices:
-        if schemas.json_equal(sent, choice.key) or schemas.json_equal(sent, choice.value):
+        if json_equal(sent, choice.key) or json_equal(sent, choice.value):
             return choice.value
     labelled = [
         choice for choice in asked.choices if isinstance(sent, str) and choice.label == sent.strip()
@@ -274,7 +281,7 @@ def _read_choices(asked: Field, sent: JsonValue) -> JsonValue:
 
 def _is_option(asked: Field, sent: str) -> bool:
     value = _read_choice(asked, sent)
-    return any(schemas.json_equal(value, choice.value) for choice in asked.choices)
+    return any(json_equal(value, choice.value) for choice in asked.choices)
 
 
 def _read_json(asked: Field, sent: JsonValue) -> JsonValue:

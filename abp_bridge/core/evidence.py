@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, json_equal
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Permission, Question
-from abp_bridge.core.schema import json_equal
 
 SIMILAR = 3  # answers of one host that are alike, before they are a policy's
 STEADY = 0.04  # of the longest: what the latencies of a timer differ by, and a person's do not

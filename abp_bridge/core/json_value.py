@@ -11,7 +11,7 @@ import math
 import sys
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 MAX_VALUES = 500_000  # of one text: nothing else runs while it is read, for half a second
 
@@ -169,3 +169,37 @@ def _finite(word: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+
+
+def is_number(value: JsonValue) -> TypeGuard[float]:
+    """Whether `value` is a number, which true and false are not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def type_of(value: JsonValue) -> str:
+    """The JSON type name of a Python value, `integer` for whole numbers."""
+    if isinstance(value, float) and value.is_integer():
+        return "integer"
+    found = _TYPES.get(type(value))
+    return found or next((name for kind, name in _TYPES.items() if isinstance(value, kind)), "null")
+
+
+_TYPES: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+
+def json_equal(a: JsonValue, b: JsonValue) -> bool:
+    """Equality as JSON has it: `True` is not `1`, `1.0` is `1`."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(json_equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(json_equal(a[key], b[key]) for key in a)
+    return bool(a == b)

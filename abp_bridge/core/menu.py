@@ -16,8 +16,16 @@ from collections.abc import Collection, Container, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from abp_bridge.core import sanitize, schema
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, to_text
+from abp_bridge.core import sanitize
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_count,
+    as_list,
+    is_number,
+    json_equal,
+    to_text,
+)
 from abp_bridge.core.options import YES_NO, is_default, whole_numbers, yes_or_no
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import BRIDGE, MISSING, Choice, Field, FieldType, Kind, Question
@@ -85,7 +93,7 @@ def as_kept(asked: Field) -> Field | None:
     is, or no button shows that whole.
     """
     proposed = None if asked.default is MISSING else asked.default
-    if asked.type not in _TYPED or not (isinstance(proposed, str) or schema.is_number(proposed)):
+    if asked.type not in _TYPED or not (isinstance(proposed, str) or is_number(proposed)):
         return None
     words = to_text(proposed)
     if not words or sanitize.label(words, sanitize.LABEL_LIMIT - len(_KEEP)) != words:
@@ -472,7 +480,7 @@ def _labels(asked: Field, content: JsonObject) -> str:
         choice.label
         for value in values
         for choice in _choices(asked)
-        if schema.json_equal(choice.value, value)
+        if json_equal(choice.value, value)
     ]
     return ", ".join(labels) or "(none)"
 

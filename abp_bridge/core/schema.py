@@ -10,9 +10,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, is_deeper
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    is_deeper,
+    is_number,
+    json_equal,
+    type_of,
+)
 from abp_bridge.core.pattern import find_matcher
 from abp_bridge.core.text_format import FORMATS
 from abp_bridge.core.words import plural
@@ -81,35 +91,6 @@ def unsupported_keywords(schema: Schema) -> tuple[str, ...]:
 
 def _is_annotation(word: str) -> bool:
     return word in ANNOTATIONS or word.startswith("x-")
-
-
-def type_of(value: JsonValue) -> str:
-    """The JSON type name of a Python value, `integer` for whole numbers."""
-    if isinstance(value, float) and value.is_integer():
-        return "integer"
-    found = _TYPES.get(type(value))
-    return found or next((name for kind, name in _TYPES.items() if isinstance(value, kind)), "null")
-
-
-_TYPES: dict[type, str] = {
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-}
-
-
-def json_equal(a: JsonValue, b: JsonValue) -> bool:
-    """Equality as JSON has it: `True` is not `1`, `1.0` is `1`."""
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(json_equal, a, b))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(json_equal(a[key], b[key]) for key in a)
-    return bool(a == b)
 
 
 def parts(schema: Schema) -> list[tuple[str, Schema]]:
@@ -372,11 +353,6 @@ def _canonical(value: JsonValue) -> str:
 
 def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def is_number(value: JsonValue) -> TypeGuard[float]:
-    """Whether `value` is a number, which true and false are not."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _compared(test: Callable[[float, float], bool], words: str) -> _Keyword:

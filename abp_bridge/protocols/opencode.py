@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_texts
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_texts, json_equal
 from abp_bridge.core.options import is_default, yes_or_no
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing, Question
-from abp_bridge.core.schema import json_equal
 from abp_bridge.errors import RemoteProtocolError
 
 HEADER_LIMIT = 30  # the API's own

@@ -18,12 +18,14 @@ from abp_bridge.core.json_value import (
     as_object,
     as_text,
     as_texts,
+    json_equal,
     to_text,
+    type_of,
 )
 from abp_bridge.core.normal_schema import without_null
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
 from abp_bridge.core.redact.names import gist, is_secret
-from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
+from abp_bridge.core.schema import Schema, is_valid
 from abp_bridge.errors import RemoteProtocolError
 
 # What is asked where the answer is an object without members: nothing but to go on.

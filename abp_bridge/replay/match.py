@@ -23,8 +23,8 @@ from abp_bridge.core.json_value import (
     as_number,
     as_object,
     as_text,
+    json_equal,
 )
-from abp_bridge.core.schema import json_equal
 from abp_bridge.core.words import count_of
 from abp_bridge.replay.meaning import EXACT, Kind
 from abp_bridge.replay.placeholders import (

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_text, json_equal
 from abp_bridge.core.matrix import MATRIX, SurfaceVariant, can_ask
 from abp_bridge.core.question import Question
-from abp_bridge.core.schema import json_equal
 from abp_bridge.core.surface import BESIDE, WAYS, Advice, Options, Surface, Way
 
 

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from support.json_strategies import JsonStrategy, broken_schemas, json_values
 
 from abp_bridge.core import schema
+from abp_bridge.core.json_value import json_equal, type_of
 from abp_bridge.core.pattern import MAX_PATTERN, pattern_size
 from abp_bridge.core.schema import MAX_CHECKS, MAX_DEPTH, MAX_LEVELS, MAX_PROBLEMS
 
@@ -629,8 +630,8 @@ SAME: dict[str, tuple[Json, Json, bool]] = {
 
 @pytest.mark.parametrize(("a", "b", "alike"), SAME.values(), ids=SAME)
 def test_equality_is_jsons(a: Json, b: Json, alike: bool) -> None:
-    assert schema.json_equal(a, b) is alike
-    assert schema.json_equal(b, a) is alike
+    assert json_equal(a, b) is alike
+    assert json_equal(b, a) is alike
 
 
 TYPES: dict[str, Json] = {
@@ -646,7 +647,7 @@ TYPES: dict[str, Json] = {
 
 @pytest.mark.parametrize(("name", "value"), TYPES.items(), ids=TYPES)
 def test_types_have_json_schemas_names(name: str, value: Json) -> None:
-    assert schema.type_of(value) == name
+    assert type_of(value) == name
 
 
 class Word(StrEnum):

@@ -16,8 +16,8 @@ from support.json_strategies import garbled
 from support.question_strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.answer import validate_answer
+from abp_bridge.core.json_value import json_equal
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
-from abp_bridge.core.schema import json_equal
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.opencode import (

@@ -15,10 +15,10 @@ from support.json_strategies import json_values
 from support.question_strategies import Asked, asked_fields
 
 from abp_bridge.core.answer import answer_errors, validate_answer
+from abp_bridge.core.json_value import json_equal
 from abp_bridge.core.outcome import Action
 from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import json_equal
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp.elicitation import decode_reply, encode_form
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from abp_bridge.core.json_value import well_formed
-from abp_bridge.core.schema import json_equal
+from abp_bridge.core.json_value import json_equal, well_formed
 from support.json_strategies import JsonStrategy, garbled, shaped
 
 Json = Any

@@ -12,8 +12,15 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.capability import AppFile, CallResult, Capability, Failure
 from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.file import sniff
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, as_texts
-from abp_bridge.core.schema import is_number
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+    is_number,
+)
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp.calls import VERSION, decode_seconds
 from abp_bridge.protocols.abp.notices import WITHDRAWN

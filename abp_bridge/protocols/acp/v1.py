@@ -17,17 +17,10 @@ from pathlib import Path
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
-from abp_bridge.core.json_value import (
-    JsonObject,
-    JsonValue,
-    as_list,
-    as_object,
-    as_text,
-)
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, is_number
 from abp_bridge.core.menu import Option, Step
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
-from abp_bridge.core.schema import is_number
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp import elicitation as mcp
 from abp_bridge.protocols.mcp.versions import V2025_11_25

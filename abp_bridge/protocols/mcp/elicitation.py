@@ -23,7 +23,10 @@ from abp_bridge.core.json_value import (
     as_object,
     as_text,
     as_texts,
+    is_number,
+    json_equal,
     to_text,
+    type_of,
 )
 from abp_bridge.core.options import yes_or_no
 from abp_bridge.core.outcome import Action
@@ -37,7 +40,7 @@ from abp_bridge.core.question import (
     Question,
     message_of,
 )
-from abp_bridge.core.schema import describe_limits, is_number, json_equal, type_of
+from abp_bridge.core.schema import describe_limits
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.sampling import is_servers_own
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25, V2026_07_28

@@ -25,9 +25,9 @@ from abp_bridge.core.json_value import (
     as_list,
     as_object,
     as_text,
+    json_equal,
     parse_json,
 )
-from abp_bridge.core.schema import json_equal
 from abp_bridge.protocols.abp import PREFIX, decode_capabilities
 from abp_bridge.protocols.mcp.modern import SUBSCRIPTION as STREAM
 

@@ -6,8 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.schema import json_equal
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    json_equal,
+)
 from abp_bridge.protocols.mcp.structured import MEMBER, has_room, wants_room
 from abp_bridge.proxies import byte_edit
 from abp_bridge.session.profiles import Profile

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from abp_bridge.core.json_value import JsonValue, to_text
+from abp_bridge.core.json_value import JsonValue, json_equal, to_text
 from abp_bridge.core.question import (
     MISSING,
     QUOTE,
@@ -25,7 +25,6 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import json_equal
 
 MAX_COLUMNS = 100  # columns: longer lines are hard to read
 
