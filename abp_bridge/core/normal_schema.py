@@ -15,24 +15,21 @@ from urllib.parse import unquote
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, as_texts, is_deeper
-from abp_bridge.core.pattern import pattern_size
 from abp_bridge.core.schema import (
     ANNOTATIONS,
     BY_NAME,
     NESTED,
+    SCHEMA_LEVELS,
     SEVERAL,
     Schema,
     is_valid,
 )
 from abp_bridge.errors import RemoteProtocolError
 
-MAX_LEVELS = 200  # levels of the schema as JSON; each costs stack
 MAX_DEPTH = 64  # schemas and references within one another; the same
 MAX_SIZE = 1_000_000  # characters with all references written out: a few can stand for millions
 _VISIT = 25  # of those characters, that looking at a schema costs
-_STATE = 20  # the same, that a state of a pattern costs: it is made before anything is checked
-MAX_PIECES = 32  # of an `allOf` that are made one; each more costs what all before have cost
-MAX_POINTER = 1_000  # characters of a reference, which is followed wherever it stands
+_PATTERN = 4_000  # the same, that a pattern costs: compiling one takes up to 10 ms
 
 # Keywords that look at one another: what is said with them is moved together, or not at all.
 _TIED = (
@@ -54,8 +51,8 @@ def normalize(schema: Schema) -> Schema:
         RemoteProtocolError: A reference leads nowhere or back to itself, or the whole is too deep
             or too large to be looked through.
     """
-    if is_deeper(schema, MAX_LEVELS):
-        raise RemoteProtocolError(f"the schema is nested more than {MAX_LEVELS} levels deep")
+    if is_deeper(schema, SCHEMA_LEVELS):
+        raise RemoteProtocolError(f"the schema is nested more than {SCHEMA_LEVELS} levels deep")
     return as_object(_Walk().visit(schema, _Site(schema, (id(schema),))))
 
 
@@ -196,16 +193,14 @@ class _Walk:
         own = {
             word: self._inside(word, value, at) for word, value in part.items() if word not in done
         }
-        if len(pieces) > MAX_PIECES:
-            return {**own, "allOf": pieces}
+        self._spend(len(pieces) ** 2)  # each is merged with all before it
         nothing: dict[str, JsonValue] = {}
         return reduce(_fold, [*pieces, own], nothing) if pieces else own
 
     def _inside(self, word: str, value: JsonValue, at: _Site) -> JsonValue:
         """A keyword's value, with the schemas in it in their normal form."""
         if word in ("pattern", "patternProperties"):
-            names = [value] if isinstance(value, str) else as_object(value)
-            self._spend(_STATE * sum(10 + pattern_size(each) for each in names))
+            self._spend(_PATTERN * (1 if word == "pattern" else len(as_object(value))))
         if word not in NESTED:
             self._spend(len(word) + len(json.dumps(value, default=str)))
             return value
@@ -224,13 +219,14 @@ class _Walk:
 
     def _follow(self, ref: str, at: _Site) -> JsonValue:
         """What a local reference stands for, in its normal form."""
+        self._spend(len(ref))
         shown = repr(sanitize.label(ref, 80))
         root: Schema = at.root
         target: JsonValue = root
-        for name in unquote(ref[:MAX_POINTER]).split("/")[1:]:
+        for name in unquote(ref).split("/")[1:]:
             target = _member(target, name.replace("~1", "/").replace("~0", "~"))
             root = as_object(target) if as_text(as_object(target).get("$id")) else root
-        if len(ref) > MAX_POINTER or not isinstance(target, (Mapping, bool)):
+        if not isinstance(target, (Mapping, bool)):
             raise RemoteProtocolError(f"the schema's reference {shown} leads nowhere")
         if id(target) in at.followed:
             raise RemoteProtocolError(f"the schema's reference {shown} leads back to itself")

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from abp_bridge.core.json_value import as_list, as_text, json_equal, to_text
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import LIMITS, describe_limits, is_valid
-from abp_bridge.core.text_format import FORMATS
+from abp_bridge.core.schema import FORMATS, LIMITS, describe_limits, is_valid
 
 MAX_RANGE = 20  # whole numbers that are still buttons
 MAX_SCHEMA = 1_000  # characters of one that is shown

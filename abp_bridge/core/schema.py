@@ -1,16 +1,18 @@
-"""The part of JSON Schema that questions and capabilities use: does a value fit, and if not, what
-is wrong, in words for a person.
+"""Check values against JSON Schema 2020-12, and say in plain sentences what does not fit.
 
-Total and bounded: any schema an app can send gives an answer, in linear time for patterns and with
-a limit on the rest. A keyword that is not in the table is not checked; `unchecked` names it, so
-that nobody believes it was.
+`jsonschema-rs` checks; this module prepares the schema and words the errors. Only keywords it can
+check reach it: no reference, no dialect and no address, so nothing is ever fetched. Patterns run in
+linear time. `unsupported_keywords` names what was left out, so that the app knows it is unchecked.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from abp_bridge.core.json_value import (
     JsonObject,
@@ -20,22 +22,24 @@ from abp_bridge.core.json_value import (
     as_text,
     is_deeper,
     is_number,
-    json_equal,
-    type_of,
+    well_formed,
 )
-from abp_bridge.core.pattern import find_matcher
-from abp_bridge.core.text_format import FORMATS
 from abp_bridge.core.words import plural
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator, ValidationError
 
 Schema = JsonObject
 
-MAX_DEPTH = 32  # levels of the schema; more is never a question, and each costs stack
-MAX_LEVELS = 100  # levels of the value; the check recurses into each
-MAX_CHECKS = 20_000  # keywords applied in one check, some 10 µs each: a fraction of a second
-MAX_PROBLEMS = 20  # sentences; a person mends no more at once
+MAX_LEVELS = 100  # levels of a value; messages have at most 128
+SCHEMA_LEVELS = 2 * MAX_LEVELS  # a property is two; `jsonschema-rs` refuses more than about 250
+MAX_WORK = 20_000_000  # rules times values (some 30 ns each), or characters times pattern weight
+MAX_PROBLEMS = 20  # sentences; nobody fixes more in one go
 
-_STEPS = 4_000  # characters times size of a pattern that take as long as a keyword does
-_CHARACTERS = 1_000  # of a value that is looked through in the time that a keyword takes
+_MAX_BITS = 13_000  # of an integer: Python turns at most 4,300 digits into text
+_EXPLAINED = 100_000_000  # characters times alternatives: each error carries a copy of its value
+# Bytes of a compiled pattern -> its weight: in half microseconds, what a character costs at most.
+_PATTERN_WEIGHTS = {2**14: 1, 2**16: 16, 2**20: 256}
 
 _ANNOTATION_NAMES = """
     $schema $id $comment $defs definitions title description default examples
@@ -43,66 +47,62 @@ _ANNOTATION_NAMES = """
 """
 ANNOTATIONS = frozenset(_ANNOTATION_NAMES.split())
 
+# Format -> (what `jsonschema-rs` calls it, what a value is). Answers may use any language.
+_FORMATS = {
+    "email": ("idn-email", "an e-mail address"),
+    "uri": ("iri", "a full address with its scheme (https://...)"),
+    "date": ("date", "a date (YYYY-MM-DD)"),
+    "date-time": ("date-time", "a date and time with its offset (2026-07-28T12:00:00Z)"),
+}
+FORMATS = frozenset(_FORMATS)
+
 
 def check(value: JsonValue, schema: Schema, name: str = "") -> list[str]:
-    """What is wrong with `value` under `schema`, a sentence each; empty when it fits.
+    """Return what is wrong with `value`, as at most `MAX_PROBLEMS` sentences.
 
-    At most `MAX_PROBLEMS`.
-
-    `name` is what the sentences call the value. What is too deep or too large to be checked does
-    not fit.
+    Args:
+        value: What to check. A value too deep or too large to be checked does not fit.
+        schema: The schema, without references.
+        name: What the sentences call the value.
     """
-    if is_deeper(value, MAX_LEVELS):
-        return [f"{name or 'the answer'} is nested more than {MAX_LEVELS} levels deep"]
-    walk = _Walk(MAX_CHECKS)
-    walk.visit(value, schema, name, 0)
-    return list(dict.fromkeys(walk.undecided + walk.problems))[:MAX_PROBLEMS]
+    size, compiled = _size(value), _compile(schema)
+    reason = _excess(value, size, compiled)
+    if reason or compiled is None:
+        return [f"{name or 'the answer'} {reason}"]
+    try:
+        fits = compiled.validator.is_valid(value)
+    except UnicodeEncodeError:  # half a character, which UTF-8 cannot write
+        fits = compiled.validator.is_valid(well_formed(value))
+    if fits:
+        return []
+    if size.characters * compiled.alternatives > _EXPLAINED:
+        return [f"{name or 'the answer'} does not fit, and is too large to say why"]
+    value = well_formed(value)
+    errors = compiled.validator.iter_errors(value)
+    problems = (each for error in errors for each in _sentences(error, value, compiled, name))
+    return list(dict.fromkeys(islice(problems, MAX_PROBLEMS)))
 
 
 def is_undecided(value: JsonValue, schema: Schema) -> bool:
-    """Whether `value` or `schema` is too deep or too large for `check` to say what is wrong."""
-    if is_deeper(value, MAX_LEVELS):
-        return True
-    walk = _Walk(MAX_CHECKS)
-    walk.visit(value, schema, "", 0)
-    return bool(walk.undecided)
+    """Whether `value` or `schema` is too deep or too large to be checked."""
+    return bool(_excess(value, _size(value), _compile(schema)))
 
 
 def is_valid(value: JsonValue, schema: Schema) -> bool:
-    """Whether `check` finds nothing wrong with `value`."""
+    """Whether `value` fits."""
     return not check(value, schema)
 
 
 def unsupported_keywords(schema: Schema) -> tuple[str, ...]:
-    """The keywords that `check` passes over, anywhere in `schema`, sorted.
+    """Return the keywords that are not checked anywhere in `schema`, sorted.
 
-    A known one is among them whose value is none of its own: `exclusiveMinimum: true`.
+    They include known ones with a value that is not theirs: `exclusiveMinimum: true`.
     """
-    inside = parts(schema)
-    found = {
-        "pattern" if word == "patternProperties" and isinstance(value, Mapping) else word
-        for _, part in inside
-        for word, value in part.items()
-        if not (_READABLE[word](value) if word in _READABLE else _is_annotation(word))
-    }
-    formats = {as_text(part.get("format")) for _, part in inside} - {"", *FORMATS}
-    return tuple(sorted(found | {f"format {each}" for each in formats}))
+    compiled = _compile(schema)
+    return compiled.unchecked if compiled else ()
 
 
-def _is_annotation(word: str) -> bool:
-    return word in ANNOTATIONS or word.startswith("x-")
-
-
-def parts(schema: Schema) -> list[tuple[str, Schema]]:
-    """Every schema inside `schema`, itself first: (the property it is for, if any; the schema)."""
-    found: list[tuple[str, Schema]] = [("", schema)]
-    for _, part in found:
-        for word, value in part.items():
-            if (members := NESTED.get(word)) is not None:
-                inner = members(value)
-                found.extend((name, each) for name, each in inner if isinstance(each, Mapping))
-    return found
-
+# --- the schemas inside a schema ------------------------------------------------------------------
 
 _Members = Callable[[JsonValue], Iterable[tuple[str, JsonValue]]]
 
@@ -119,115 +119,203 @@ def _by_name(value: JsonValue) -> Iterable[tuple[str, JsonValue]]:
     return as_object(value).items()
 
 
-# The schemas that stand under a keyword, each with the property it is for.
-BY_NAME = ("properties", "patternProperties")
-SEVERAL = ("allOf", "anyOf", "oneOf")
+# Keywords that hold schemas -> each of these with the property it is for.
+BY_NAME = ("properties", "patternProperties", "dependentSchemas")
+SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SINGLE = "items additionalProperties not if then else contains propertyNames"
 NESTED: dict[str, _Members] = {
-    **dict.fromkeys(("items", "additionalProperties", "not"), _itself),
+    **dict.fromkeys(_SINGLE.split(), _itself),
     **dict.fromkeys(SEVERAL, _each),
     **dict.fromkeys(BY_NAME, _by_name),
 }
 
 
-def _named(schema: Schema, word: str) -> JsonObject:
-    return as_object(schema.get(word))
+def parts(schema: Schema) -> list[tuple[str, Schema]]:
+    """Return every schema inside `schema`, itself first, with the property it is for, if any."""
+    found: list[tuple[str, Schema]] = [("", schema)]
+    for _, part in found:
+        for word, value in part.items():
+            if (members := NESTED.get(word)) is not None:
+                inner = members(value)
+                found.extend((name, each) for name, each in inner if isinstance(each, Mapping))
+    return found
 
 
-class _Site(NamedTuple):
-    """Where in the value a keyword applies, and the schema it stands in."""
-
-    path: str
-    depth: int
-    schema: Schema
+# --- preparing a schema ---------------------------------------------------------------------------
 
 
-class _Walk:
-    """One check of one value.
+class _Compiled(NamedTuple):
+    """A schema that is ready to check values, and what checking costs."""
 
-    Holds the problems found, how much work is left, and why it had to stop where it could not
-    decide.
-    """
+    schema: JsonValue
+    validator: Draft202012Validator
+    unchecked: tuple[str, ...]
+    rules: int
+    alternatives: int
+    patterns: int  # sum of their weights
 
-    def __init__(self, left: int, trial: bool = False) -> None:
-        self.problems: list[str] = []
-        self.undecided: list[str] = []
-        self.left = left
-        self._trial = trial
 
-    def visit(self, value: JsonValue, schema: JsonValue, path: str, depth: int) -> None:
-        if not isinstance(schema, Mapping):
-            if schema is False:
-                self.say(path, "is not allowed")
-            return
-        if depth > MAX_DEPTH:
-            self.give_up(
-                path, f"must fit a schema of more than {MAX_DEPTH} levels, which cannot be checked"
-            )
-            return
-        for word, limit in schema.items():
-            if not self.afford(1 + _breadth(limit) // 16 + _breadth(value) // 8, path):
+def _compile(schema: Schema) -> _Compiled | None:
+    """Prepare a schema; None if it is too deep, or has an integer of over 4,300 digits."""
+    if is_deeper(schema, SCHEMA_LEVELS):
+        return None
+    try:
+        text = json.dumps(schema, default=str)
+    except ValueError:
+        return None
+    return _compile_text(text)
+
+
+@lru_cache(maxsize=256)  # a form has some 20 fields, each checked at every attempt to answer
+def _compile_text(text: str) -> _Compiled:
+    from jsonschema_rs import Draft202012Validator, EmailOptions, RegexOptions
+
+    prepared = _Preparation()
+    schema = prepared.read(well_formed(json.loads(text)))
+    validator = Draft202012Validator(
+        schema,
+        validate_formats=True,
+        retriever=_refuse,
+        pattern_options=RegexOptions(size_limit=max(_PATTERN_WEIGHTS)),
+        email_options=EmailOptions(allow_display_text=False),
+    )
+    unchecked = tuple(sorted(prepared.unchecked))
+    return _Compiled(
+        schema, validator, unchecked, prepared.rules, prepared.alternatives, prepared.patterns
+    )
+
+
+def _refuse(uri: str) -> NoReturn:
+    """Refuse to fetch: the library reads `http:` and `file:` addresses by itself."""
+    raise ValueError(f"{uri} is another document")
+
+
+class _Preparation:
+    """Copies the part of a schema that can be checked, and counts what checking costs."""
+
+    def __init__(self) -> None:
+        self.unchecked: set[str] = set()
+        self.rules = 0
+        self.alternatives = 0
+        self.patterns = 0
+
+    def read(self, part: JsonValue) -> dict[str, JsonValue] | bool:
+        """Return the checkable copy of a schema; of anything else, the schema that fits all."""
+        if not isinstance(part, Mapping):
+            return part is not False
+        kept: dict[str, JsonValue] = {}
+        for word, value in part.items():
+            if word in ANNOTATIONS or word.startswith("x-"):
+                continue
+            self.rules += 1 + (len(value) if isinstance(value, (list, Mapping)) else 0)
+            if word in NESTED:
+                self._read_nested(word, value, kept)
+            elif word in ("format", "pattern"):
+                self._read_text(word, value, kept)
+            elif word in KEYWORDS and _is_readable(word, value):
+                kept[word] = value
+            else:
+                self.unchecked.add(word)
+        if "patternProperties" in part and "patternProperties" not in kept:
+            kept.pop("additionalProperties", None)  # the pattern might allow the name
+        return kept
+
+    def _read_nested(self, word: str, value: JsonValue, kept: dict[str, JsonValue]) -> None:
+        inner = [(name, self.read(each)) for name, each in NESTED[word](value)]
+        if word == "patternProperties" and isinstance(value, Mapping):
+            weights = [_pattern_weight(name) for name, _ in inner]
+            if None in weights:
+                self.unchecked.add("pattern")
                 return
-            if (keyword := CHECKED.get(word)) is not None:
-                keyword(self, value, limit, _Site(path, depth, schema))
+            self.patterns += sum(filter(None, weights))
+        self.alternatives += len(inner)
+        if word in BY_NAME and isinstance(value, Mapping):
+            kept[word] = dict(inner)
+        elif word in SEVERAL and inner:
+            kept[word] = [each for _, each in inner]
+        elif word not in (*BY_NAME, *SEVERAL) and isinstance(value, (Mapping, bool)):
+            kept[word] = inner[0][1]
+        else:
+            self.unchecked.add(word)
 
-    def afford(self, cost: int, path: str) -> bool:
-        """Whether so much work, in keywords, may still be done; else the check is given up."""
-        self.left -= cost
-        if self.left < 0:
-            self.give_up(path, "is too large to check")
-        return self.left >= 0
-
-    def matches(self, pattern: str, text: str, path: str) -> bool:
-        """Whether it matches, or might: not every pattern can be run."""
-        matcher = find_matcher(pattern)
-        if matcher is None or not self.afford(1 + len(text) * matcher.size // _STEPS, path):
-            return True
-        return matcher.test(text)
-
-    def show(self, value: JsonValue) -> str:
-        """A value in a sentence; empty where nobody reads that."""
-        unread = self._trial or len(self.problems) >= MAX_PROBLEMS
-        return "" if unread else _shown(value)
-
-    def list(self, values: list[JsonValue]) -> str:
-        """Values in a sentence."""
-        shown = ", ".join(self.show(value) for value in values[:12])
-        return shown if len(values) <= 12 else f"{shown} and {len(values) - 12} more"
-
-    def say(self, path: str, problem: str) -> None:
-        if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(f"{path or 'the answer'} {problem}")
-
-    def give_up(self, path: str, why: str) -> None:
-        self.say(path, why)
-        self.undecided = self.problems[-1:]
-
-    def holds(self, value: JsonValue, schema: JsonValue, at: _Site) -> bool:
-        """Whether `value` fits; when that cannot be decided, neither can the whole check, whatever
-        the keyword that asks makes of it.
-        """
-        trial = _Walk(self.left, trial=True)
-        trial.visit(value, schema, at.path, at.depth + 1)
-        self.left = trial.left
-        self.undecided = self.undecided or trial.undecided
-        return not trial.problems
+    def _read_text(self, word: str, value: JsonValue, kept: dict[str, JsonValue]) -> None:
+        if word == "format" and isinstance(value, str):
+            if value in _FORMATS:
+                kept[word] = _FORMATS[value][0]
+            else:
+                self.unchecked.add(f"format {value}")
+        elif isinstance(value, str) and (weight := _pattern_weight(value)) is not None:
+            kept[word] = value
+            self.patterns += weight
+        else:
+            self.unchecked.add(word)
 
 
-def _breadth(value: JsonValue) -> int:
-    return len(value) if isinstance(value, (list, Mapping)) else 0
+@lru_cache(maxsize=256)
+def _pattern_weight(pattern: str) -> int | None:
+    """Return what a character may cost, or None for a pattern that cannot be run.
+
+    Look-around and back references cannot, nor can what compiles to more than a megabyte.
+    """
+    from jsonschema_rs import Draft202012Validator, RegexOptions
+
+    for size, weight in _PATTERN_WEIGHTS.items():
+        try:
+            Draft202012Validator(
+                {"pattern": pattern}, pattern_options=RegexOptions(size_limit=size)
+            )
+        except ValueError:
+            continue
+        return weight
+    return None
 
 
-def _shown(value: JsonValue) -> str:
-    text = ""
-    for piece in _WRITER.iterencode(value[:60] if isinstance(value, str) else value):
-        text += piece
-        if len(text) > 60:
-            return text[:57] + "..."
-    return text
+def _is_readable(word: str, value: JsonValue) -> bool:
+    """Whether a keyword's value is what JSON Schema says it is."""
+    from jsonschema_rs import meta
+
+    return meta.is_valid({word: value})
 
 
-_WRITER = json.JSONEncoder(ensure_ascii=False, default=str)
+# --- what checking costs --------------------------------------------------------------------------
 
+
+class _Size(NamedTuple):
+    values: int
+    characters: int
+
+
+def _excess(value: JsonValue, size: _Size, compiled: _Compiled | None) -> str:
+    """Return why `value` cannot be checked; nothing if it can."""
+    if is_deeper(value, MAX_LEVELS):
+        return f"is nested more than {MAX_LEVELS} levels deep"
+    if compiled is None:
+        return "must fit a schema that is too large or too deep to check"
+    if not size.values:
+        return "has a number that cannot be checked"
+    work = max(size.values * compiled.rules, size.characters * compiled.patterns)
+    return "is too large to check" if work > MAX_WORK else ""
+
+
+def _size(value: JsonValue) -> _Size:
+    """Return how much is in `value`; nothing if it has NaN, Infinity or an integer too large."""
+    values, characters = [value], 0
+    for each in values:
+        if isinstance(each, Mapping):
+            characters += sum(map(len, each))
+            values.extend(each.values())
+        elif isinstance(each, str):
+            characters += len(each)
+        elif isinstance(each, list):
+            values.extend(each)
+        elif (isinstance(each, float) and not isfinite(each)) or (
+            isinstance(each, int) and each.bit_length() > _MAX_BITS
+        ):
+            return _Size(0, 0)
+    return _Size(len(values), characters)
+
+
+# --- what is wrong, in words ----------------------------------------------------------------------
 
 _ARTICLES = {
     "string": "text",
@@ -238,171 +326,6 @@ _ARTICLES = {
     "object": "an object",
     "null": "null",
 }
-
-
-def _types(limit: JsonValue) -> Sequence[JsonValue]:
-    return limit if isinstance(limit, list) else [limit]
-
-
-def _type(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    actual = type_of(value)
-    known = [name for name in _types(limit) if isinstance(name, str) and name in _ARTICLES]
-    if known and actual not in known and not (actual == "integer" and "number" in known):
-        walk.say(
-            at.path,
-            f"must be {' or '.join(_ARTICLES[name] for name in known)}, not {walk.show(value)}",
-        )
-
-
-def _enum(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(limit, list) and not any(json_equal(value, allowed) for allowed in limit):
-        walk.say(at.path, f"must be one of {walk.list(limit)}, not {walk.show(value)}")
-
-
-def _const(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if not json_equal(value, limit):
-        walk.say(at.path, f"must be {walk.show(limit)}, not {walk.show(value)}")
-
-
-def _all_of(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    for part in as_list(limit):
-        walk.visit(value, part, at.path, at.depth + 1)
-
-
-def _any_of(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(limit, list) and not any(walk.holds(value, part, at) for part in limit):
-        walk.say(at.path, f"fits none of {len(limit)} allowed forms")
-
-
-def _one_of(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if not isinstance(limit, list):
-        return
-    matches = sum(walk.holds(value, part, at) for part in limit)
-    constants = [part["const"] for part in limit if isinstance(part, Mapping) and "const" in part]
-    if matches == 0 and len(constants) == len(limit):
-        walk.say(at.path, f"must be one of {walk.list(constants)}, not {walk.show(value)}")
-    elif matches != 1:
-        walk.say(at.path, f"fits {matches} of {len(limit)} allowed forms, and must fit exactly one")
-
-
-def _not(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(limit, (Mapping, bool)) and walk.holds(value, limit, at):
-        walk.say(at.path, "has a form that is not allowed")
-
-
-def _properties(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(value, dict) and isinstance(limit, Mapping):
-        for name, part in limit.items():
-            if name in value:
-                walk.visit(value[name], part, _joined(at.path, name), at.depth + 1)
-
-
-def _pattern_properties(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(value, dict) and isinstance(limit, Mapping):
-        for pattern, part in limit.items():
-            for name in value if find_matcher(pattern) is not None else ():
-                if walk.left < 0:
-                    return
-                if walk.matches(pattern, name, at.path):
-                    walk.visit(value[name], part, _joined(at.path, name), at.depth + 1)
-
-
-def _additional(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(value, dict):
-        named, patterns = _named(at.schema, "properties"), _named(at.schema, "patternProperties")
-        for name in value:
-            if walk.left < 0:
-                return
-            # A pattern that cannot be run might allow the name.
-            if name not in named and not any(
-                walk.matches(each, name, at.path) for each in patterns
-            ):
-                walk.visit(value[name], limit, _joined(at.path, name), at.depth + 1)
-
-
-def _required(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(value, dict) and isinstance(limit, list):
-        for name in limit:
-            if isinstance(name, str) and name not in value:
-                walk.say(_joined(at.path, name), "is required")
-
-
-def _items(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(value, list):
-        for index in range(len(as_list(at.schema.get("prefixItems"))), len(value)):
-            walk.visit(value[index], limit, f"{at.path}[{index}]", at.depth + 1)
-
-
-def _unique(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if limit is True and isinstance(value, list):
-        texts = [_canonical(each) for each in value]
-        spent = walk.afford(sum(map(len, texts)) // _CHARACTERS, at.path)
-        if spent and len(set(texts)) < len(texts):
-            walk.say(at.path, "must not name the same thing twice")
-
-
-def _canonical(value: JsonValue) -> str:
-    """What is the `same` reads the same."""
-    if isinstance(value, list):
-        return f"[{','.join(map(_canonical, value))}]"
-    if isinstance(value, dict):
-        members = (f"{json.dumps(name)}:{_canonical(each)}" for name, each in sorted(value.items()))
-        return f"{{{','.join(members)}}}"
-    return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _compared(test: Callable[[float, float], bool], words: str) -> _Keyword:
-    def keyword(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-        if is_number(value) and is_number(limit) and not test(value, limit):
-            walk.say(at.path, f"must be {words} {limit}, not {walk.show(value)}")
-
-    return keyword
-
-
-def _sized(
-    kind: type[str] | type[list[JsonValue]] | type[dict[str, JsonValue]],
-    test: Callable[[int, float], bool],
-    words: str,
-) -> _Keyword:
-    def keyword(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-        if isinstance(value, kind) and is_number(limit) and not test(len(value), limit):
-            walk.say(at.path, words.format(limit, s=plural(limit)))
-
-    return keyword
-
-
-def _multiple(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if is_number(value) and is_number(limit) and limit > 0 and not _divides(limit, value):
-        walk.say(at.path, f"must be a multiple of {limit}, not {walk.show(value)}")
-
-
-def _divides(limit: float, value: float) -> bool:
-    """Exact, in the decimal digits that people write: 0.3 is a multiple of 0.1."""
-    from fractions import Fraction  # few schemas need it, and it takes time to load
-
-    try:
-        return Fraction(str(value)) % Fraction(str(limit)) == 0
-    except ValueError:  # not a finite number
-        return False
-
-
-def _pattern(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if not (isinstance(value, str) and isinstance(limit, str)):
-        return
-    if not walk.matches(limit, value, at.path):
-        walk.say(at.path, f"must match the pattern {walk.show(limit)}")
-
-
-def _format(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(value, str) and isinstance(limit, str) and limit in FORMATS:
-        words, test = FORMATS[limit]
-        if walk.afford(len(value) * 5 // _CHARACTERS, at.path) and not test(value):
-            walk.say(at.path, f"must be {words}, not {walk.show(value)}")
-
 
 # What a keyword asks of a value, before there is one.
 LIMITS = {
@@ -421,77 +344,128 @@ LIMITS = {
     "pattern": "must match {}",
 }
 
+# What is wrong with a value that breaks a keyword: {} is the keyword's value.
+_BROKEN = {
+    "minLength": "must have at least {} character{s}",
+    "maxLength": "must have at most {} character{s}",
+    "minItems": "must name at least {}",
+    "maxItems": "must name at most {}",
+    "minProperties": "must have at least {} field{s} filled in",
+    "maxProperties": "must have at most {} field{s} filled in",
+    "minimum": "must be at least {}, not {value}",
+    "maximum": "must be at most {}, not {value}",
+    "exclusiveMinimum": "must be more than {}, not {value}",
+    "exclusiveMaximum": "must be less than {}, not {value}",
+    "multipleOf": "must be a multiple of {}, not {value}",
+    "const": "must be {shown}, not {value}",
+    "pattern": "must match the pattern {shown}",
+    "uniqueItems": "must not name the same thing twice",
+    "anyOf": "fits none of {count} allowed forms",
+    "not": "has a form that is not allowed",
+    **dict.fromkeys(("contains", "minContains"), "must name more of what it has to name"),
+    "maxContains": "must name less of what it has to name",
+}
+KEYWORDS = ANNOTATIONS.union(
+    NESTED, _BROKEN, ("type", "enum", "required", "dependentRequired", "format")
+)
+
+
+def _sentences(
+    error: ValidationError, value: JsonValue, compiled: _Compiled, name: str
+) -> Iterator[str]:
+    """Word one error of `jsonschema-rs`."""
+    from jsonschema_rs import ValidationErrorKind as Kind
+
+    where = _joined(name, error.instance_path)
+    limit = _follow(compiled.schema, error.schema_path)
+    match error.kind:
+        case Kind.Required(property=missing):
+            yield f"{_joined(where, [missing])} is required"
+        case Kind.AdditionalProperties(unexpected=names):
+            yield from (f"{_joined(where, [each])} is not allowed" for each in names)
+        case Kind.FalseSchema():
+            yield f"{where or 'the answer'} is not allowed"
+        case Kind.PropertyNames():
+            yield f"{where or 'the answer'} has a member whose name is not allowed"
+        case Kind.OneOfMultipleValid(context=branches):
+            fitting = sum(not errors for errors in branches)
+            yield f"{where or 'the answer'} {_one_of(fitting, len(branches))}"
+        case _:
+            keyword = str(error.schema_path[-1])
+            wrong = _follow(value, error.instance_path)
+            yield f"{where or 'the answer'} {_problem(keyword, limit, wrong)}"
+
+
+def _problem(keyword: str, limit: JsonValue, wrong: JsonValue) -> str:
+    """Say what is wrong with a value that breaks one keyword."""
+    if keyword == "type":
+        names = limit if isinstance(limit, list) else [limit]
+        words = " or ".join(_ARTICLES[as_text(each)] for each in names)
+        return f"must be {words}, not {_shown(wrong)}"
+    if keyword == "format":
+        words = next(words for name, words in _FORMATS.values() if name == limit)
+        return f"must be {words}, not {_shown(wrong)}"
+    if keyword == "enum":
+        return f"must be one of {_listed(as_list(limit))}, not {_shown(wrong)}"
+    if keyword == "oneOf":
+        parts = [as_object(each) for each in as_list(limit)]
+        if all("const" in each for each in parts):
+            constants = _listed([each["const"] for each in parts])
+            return f"must be one of {constants}, not {_shown(wrong)}"
+        return _one_of(0, len(parts))
+    return _BROKEN[keyword].format(
+        limit,
+        s=plural(limit) if is_number(limit) else "",
+        shown=_shown(limit),
+        value=_shown(wrong),
+        count=len(as_list(limit)),
+    )
+
+
+def _one_of(fitting: int, count: int) -> str:
+    return f"fits {fitting} of {count} allowed forms, and must fit exactly one"
+
+
+def _follow(value: JsonValue, path: Iterable[str | int]) -> JsonValue:
+    """Return what is at a path that exists."""
+    for step in path:
+        value = as_list(value)[step] if isinstance(step, int) else as_object(value)[step]
+    return value
+
+
+def _joined(path: str, steps: Iterable[str | int]) -> str:
+    for step in steps:
+        named = f"{path}.{step}" if path else str(step)
+        path = f"{path}[{step}]" if isinstance(step, int) else named
+    return path
+
+
+def _listed(values: Sequence[JsonValue]) -> str:
+    shown = ", ".join(map(_shown, values[:12]))
+    return shown if len(values) <= 12 else f"{shown} and {len(values) - 12} more"
+
+
+def _shown(value: JsonValue) -> str:
+    """Return a value as JSON of at most 60 characters."""
+    text = ""
+    for piece in _WRITER.iterencode(value[:60] if isinstance(value, str) else value):
+        text += piece
+        if len(text) > 60:
+            return text[:57] + "..."
+    return text
+
+
+_WRITER = json.JSONEncoder(ensure_ascii=False, default=str)
+
 
 def describe_limits(schema: Schema, keywords: Iterable[str] = LIMITS) -> str:
-    """What a value has to be by these `keywords` of its schema, in words with commas between them;
-    not safe to show.
-    """
+    """Return what these `keywords` ask of a value, separated by commas; not safe to show."""
     return ", ".join(filter(None, (_limit_words(word, schema.get(word)) for word in keywords)))
 
 
 def _limit_words(keyword: str, limit: JsonValue) -> str:
     text = as_text(limit)
-    if keyword == "format" and text in FORMATS:
-        return FORMATS[text][0]
+    if keyword == "format" and text in _FORMATS:
+        return _FORMATS[text][1]
     readable = text if keyword in ("format", "pattern") else is_number(limit)
     return LIMITS[keyword].format(limit, s=plural(limit)) if readable else ""
-
-
-_Keyword = Callable[[_Walk, JsonValue, JsonValue, _Site], None]
-
-_AT_LEAST = "must have at least {} character{s}"
-_AT_MOST = "must have at most {} character{s}"
-_FILLED_AT_LEAST = "must have at least {} field{s} filled in"
-_FILLED_AT_MOST = "must have at most {} field{s} filled in"
-
-CHECKED: dict[str, _Keyword] = {
-    "type": _type,
-    "enum": _enum,
-    "const": _const,
-    "allOf": _all_of,
-    "anyOf": _any_of,
-    "oneOf": _one_of,
-    "not": _not,
-    "properties": _properties,
-    "patternProperties": _pattern_properties,
-    "additionalProperties": _additional,
-    "required": _required,
-    "items": _items,
-    "uniqueItems": _unique,
-    "minimum": _compared(lambda value, limit: value >= limit, "at least"),
-    "maximum": _compared(lambda value, limit: value <= limit, "at most"),
-    "exclusiveMinimum": _compared(lambda value, limit: value > limit, "more than"),
-    "exclusiveMaximum": _compared(lambda value, limit: value < limit, "less than"),
-    "multipleOf": _multiple,
-    "minLength": _sized(str, lambda size, limit: size >= limit, _AT_LEAST),
-    "maxLength": _sized(str, lambda size, limit: size <= limit, _AT_MOST),
-    "minItems": _sized(list, lambda size, limit: size >= limit, "must name at least {}"),
-    "maxItems": _sized(list, lambda size, limit: size <= limit, "must name at most {}"),
-    "minProperties": _sized(dict, lambda size, limit: size >= limit, _FILLED_AT_LEAST),
-    "maxProperties": _sized(dict, lambda size, limit: size <= limit, _FILLED_AT_MOST),
-    "pattern": _pattern,
-    "format": _format,
-}
-
-# What a keyword's value must be to say anything.
-_READABLE: dict[str, Callable[[JsonValue], bool]] = {
-    **dict.fromkeys(CHECKED, is_number),
-    **dict.fromkeys(("enum", "required", *SEVERAL), lambda value: isinstance(value, list)),
-    **dict.fromkeys(
-        ("items", "additionalProperties", "not"), lambda value: isinstance(value, (Mapping, bool))
-    ),
-    "type": lambda value: all(
-        isinstance(each, str) and each in _ARTICLES for each in _types(value)
-    ),
-    "const": lambda value: True,
-    "multipleOf": lambda value: is_number(value) and value > 0,
-    "properties": lambda value: isinstance(value, Mapping),
-    "patternProperties": lambda value: (
-        isinstance(value, Mapping) and None not in map(find_matcher, value)
-    ),
-    "pattern": lambda value: isinstance(value, str) and find_matcher(value) is not None,
-    "format": lambda value: isinstance(value, str),
-    "uniqueItems": lambda value: isinstance(value, bool),
-}
-
-KEYWORDS = ANNOTATIONS.union(CHECKED)  # all that this part of JSON Schema has
