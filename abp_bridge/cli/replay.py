@@ -19,7 +19,7 @@ from abp_bridge.cli.trace import load, place
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.replay.fixture import doubtful, reduce
-from abp_bridge.replay.mismatch import ReplayMismatchError
+from abp_bridge.replay.match import ReplayMismatchError
 from abp_bridge.replay.runner import THIS_BRIDGE, play
 from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines
 

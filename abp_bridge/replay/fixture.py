@@ -18,8 +18,8 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.matrix import MATRIX
 from abp_bridge.core.surface import TRAITS, Surface
 from abp_bridge.core.words import count_of
+from abp_bridge.replay.expectations import Key, key
 from abp_bridge.replay.placeholders import ANY, NUMBER, reword
-from abp_bridge.replay.shutdown import Key, key
 from abp_bridge.replay.stand_in import program_name
 from abp_bridge.settings import usual_settings
 from abp_bridge.trace.format import (

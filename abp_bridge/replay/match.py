@@ -1,9 +1,7 @@
 """Whether a message is what a line of a fixture has for it, where it differs, and what the line's
 placeholders stand for in it.
 
-Names such as `[id 1]` mean the same wherever they stand. It does not decide which line a message
-belongs to (`expectations`), what a protocol lets be said otherwise (`meaning`), nor how
-placeholders are written (`placeholders`). Its time grows with the size of both alone. Pure.
+What the schemas of MCP and ACP let a bridge say otherwise, and mean the same, are tables (`Kind`).
 """
 
 from __future__ import annotations
@@ -11,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -26,7 +25,7 @@ from abp_bridge.core.json_value import (
     json_equal,
 )
 from abp_bridge.core.words import count_of
-from abp_bridge.replay.meaning import EXACT, Kind
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.replay.placeholders import (
     ANY,
     EITHER,
@@ -42,6 +41,174 @@ from abp_bridge.replay.placeholders import (
 from abp_bridge.replay.placeholders import (
     kind as kind_of_name,
 )
+from abp_bridge.trace.format import AGENT, HOST, TOOLS
+
+MAX_SHOWN = 400  # characters of a message in a complaint
+
+
+class ReplayMismatchError(AbpBridgeError):
+    """The bridge does not do what the fixture shows, or the fixture cannot be played.
+
+    `line` is the fixture's, 0 where it is none of them; `expected` and `got` are what was held
+    against each other; `details` are differences, a line each: where none are given, what the
+    bridge said.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        line: int = 0,
+        details: Iterable[str] | None = None,
+        expected: JsonValue = None,
+        got: JsonValue = None,
+    ) -> None:
+        super().__init__(problem)
+        self.line = line
+        said = () if got is None else (excerpt(got, MAX_SHOWN),)
+        self.details = said if details is None else tuple(details)
+        self.expected = expected
+        self.got = got
+
+
+@contextmanager
+def as_mismatch(attempt: str, hint: str = "", line: int = 0) -> Iterator[None]:
+    """Turn what the system refuses, or somebody who cannot do it, into a mismatch that says what
+    was attempted.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as problem:
+        words = str(problem) or "it took too long"
+        raise ReplayMismatchError(f"{attempt}: {words}{hint}", line) from None
+
+
+# --- what means the same --------------------------------------------------------------------------
+
+REST = "*"  # the members that a table does not name
+Absence = Mapping[str, Sequence[JsonValue]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object in a protocol. A list is of the kind of its items.
+
+    Attributes:
+        members: the kinds of its members; what is not named there is compared as it is.
+        absence: by member, the values that say what its absence says, `[any]` where that is
+            nothing that a bridge is held to; none where absent and present are never the same.
+    """
+
+    members: Mapping[str, Kind] = field(default_factory=dict)
+    absence: Absence = field(default_factory=dict)
+
+    def member(self, name: str) -> Kind:
+        """What kind of object stands under `name`."""
+        return self.members.get(name, self.members.get(REST, EXACT))
+
+    def absent(self, name: str) -> Sequence[JsonValue]:
+        """The values that say what the absence of `name` says."""
+        return self.absence.get(name, self.absence.get(REST, ()))
+
+
+EXACT = Kind()
+
+
+def kind_of(party: str, host: str) -> Kind:
+    """What kind a message to `party` is; `host` is what the head says of the host's protocol."""
+    return _KINDS.get((host if party == HOST else party).partition(" ")[0], EXACT)
+
+
+def _open(absence: Absence, known: Mapping[str, Kind] = EXACT.members) -> Kind:
+    """A kind whose members are of the same kind, but for those that are known."""
+    members = dict(known)
+    members[REST] = Kind(members, absence)
+    return members[REST]
+
+
+_META = Kind({}, {REST: (ANY,), "io.modelcontextprotocol/subscriptionId": ()})
+_OFFERED = _open({REST: (ANY, False, None)})  # to the host, who need not use it
+_JSON_SCHEMA = {"required": ([],), "$schema": ("https://json-schema.org/draft/2020-12/schema",)}
+_PROPERTIES = Kind({REST: Kind({}, _JSON_SCHEMA)})
+_SCHEMA = Kind({"properties": _PROPERTIES}, _JSON_SCHEMA)
+
+# --- MCP ---
+
+
+def _noted(members: Mapping[str, Kind] = EXACT.members, absence: Absence = EXACT.absence) -> Kind:
+    """A kind of MCP's that may have notes."""
+    return Kind({"_meta": _META, **members}, {"_meta": ({},), **absence})
+
+
+_CONTENT = _noted({"resource": _noted()})
+_ASKED = Kind({"requestedSchema": _SCHEMA}, {"mode": ("form",)})
+_TOOL = {
+    "annotations": Kind(
+        {},
+        {
+            "readOnlyHint": (False,),
+            "destructiveHint": (True,),
+            "idempotentHint": (False,),
+            "openWorldHint": (True,),
+        },
+    ),
+    "execution": Kind({}, {"taskSupport": ("forbidden",)}),
+    "inputSchema": _SCHEMA,
+    "outputSchema": _SCHEMA,
+}
+_PARAMS = {"messages": _noted({"content": _CONTENT}), **_ASKED.members}
+_RESULT = {
+    "capabilities": _OFFERED,
+    "content": _CONTENT,
+    "contents": _noted(),
+    "inputRequests": Kind({REST: Kind({"params": _ASKED}, {"params": ({},)})}),
+    "resources": _noted(),
+    "resourceTemplates": _noted(),
+    "tools": _noted(_TOOL, {"annotations": ({},), "execution": ({},)}),
+}
+_UNSAID: Absence = {"isError": (False,), "structuredContent": (ANY,), "instructions": (ANY,)}
+_MCP = Kind(
+    {
+        "params": _noted(_PARAMS, {**_ASKED.absence, "includeContext": ("none",)}),
+        "result": _noted(_RESULT, _UNSAID),
+    },
+    {"params": ({},)},
+)
+
+# --- ACP: null is absent, and whatever is no answer and nothing of a tool's own has notes ---
+
+_NULL: Absence = {REST: (None,), "_meta": ({}, None)}
+_AS_IT_IS = {"_meta": _META, "rawInput": EXACT, "rawOutput": EXACT, "requestedSchema": _SCHEMA}
+_ITEM = _open(_NULL, _AS_IT_IS)
+_OFF: Absence = {"fs": ({},), "auth": ({},)}
+_CLIENT = _open({REST: (False, None), **_OFF, "_meta": ({}, None)}, {"_meta": _META})
+_OFFERS = ("auth", "mcpCapabilities", "promptCapabilities", "sessionCapabilities")
+_AGENT = Kind(_OFFERED.members, {**_OFFERED.absence, **dict.fromkeys(_OFFERS, (ANY, {}))})
+_INITIALIZED: Absence = {
+    **_NULL,
+    "agentInfo": (ANY, None),
+    "agentCapabilities": ({},),
+    "authMethods": ([],),
+}
+_TO_CLIENT = Kind(
+    {"params": _ITEM, "result": Kind({**_ITEM.members, "agentCapabilities": _AGENT}, _INITIALIZED)}
+)
+_TO_AGENT = Kind(
+    {
+        "params": Kind({**_ITEM.members, "clientCapabilities": _CLIENT}, _NULL),
+        "result": Kind({"_meta": _META}, {"_meta": ({}, None)}),
+    }
+)
+
+_KINDS = {
+    "mcp": _MCP,
+    TOOLS: _MCP,
+    "acp": _TO_CLIENT,
+    AGENT: _TO_AGENT,
+    "abp": _open({"_meta": (ANY,)}),
+}
+
+
+# --- comparing ------------------------------------------------------------------------------------
 
 Choice = tuple[str, str, JsonValue]  # the kind of a name, the party, what the name stands for
 

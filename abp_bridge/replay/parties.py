@@ -18,10 +18,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, walk
-from abp_bridge.replay.inbox import Inbox, ReplacePaths
-from abp_bridge.replay.mismatch import ReplayMismatchError, as_mismatch
-from abp_bridge.replay.model_api import ApiConnection
-from abp_bridge.replay.party_connection import PartyConnection
+from abp_bridge.replay.connections import ApiConnection, Inbox, PartyConnection, ReplacePaths
+from abp_bridge.replay.match import ReplayMismatchError, as_mismatch
 from abp_bridge.replay.workspace import BROWSER
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, accept
 from abp_bridge.rpc.subprocess import Child, spawn

@@ -28,14 +28,11 @@ from abp_bridge.core.json_value import (
     as_texts,
     parse_json,
 )
-from abp_bridge.replay import shutdown
-from abp_bridge.replay.expectations import Expectations
-from abp_bridge.replay.match import match
-from abp_bridge.replay.mismatch import ReplayMismatchError, as_mismatch
-from abp_bridge.replay.page_driver import fill_in, origin_of
+from abp_bridge.replay.expectations import ONCE, Expectations, goodbye_fault, goodbye_reply
+from abp_bridge.replay.match import ReplayMismatchError, as_mismatch, match
 from abp_bridge.replay.parties import Parties
-from abp_bridge.replay.policy import connects_elsewhere, refusal
-from abp_bridge.replay.workspace import Workspace
+from abp_bridge.replay.user_drivers import fill_in, origin_of
+from abp_bridge.replay.workspace import Workspace, connects_elsewhere, refusal
 from abp_bridge.rpc.streams import listen
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.trace.format import BEHIND, HOST, PERSON, TOOLS, Entry, Recording
@@ -327,16 +324,16 @@ class Runner:
     async def _on_shutdown_message(self, party: str, kind: str, value: JsonValue) -> None:
         said = as_object(value).get("method", as_object(value).get("type"))
         problem = ""
-        if said in shutdown.ONCE and (party, said) in self._sent_once:
+        if said in ONCE and (party, said) in self._sent_once:
             problem = f"the bridge said {said} to the {party} twice"
-        elif words := shutdown.fault(party, kind, value, self._expectations.questions):
+        elif words := goodbye_fault(party, kind, value, self._expectations.questions):
             problem = (
                 f"the bridge said something that is no goodbye when its host had left: {words}"
             )
         if problem:
             raise ReplayMismatchError(problem, self._expectations.last_line, got=value)
         self._sent_once.add((party, str(said)))
-        reply = shutdown.reply(value)
+        reply = goodbye_reply(value)
         if reply is not None and party in self._parties:
             await self._parties.send(party, json.dumps(reply).encode() + b"\n", self._patience)
 

@@ -18,9 +18,7 @@ from support.programs import Desktop
 
 from abp_bridge.core.json_value import map_texts
 from abp_bridge.core.matrix import QuestionShape
-from abp_bridge.replay.opencode_client import QuestionsClient, free_port
-from abp_bridge.replay.page_driver import fill_in
-from abp_bridge.replay.terminal_driver import Terminal
+from abp_bridge.replay.user_drivers import QuestionsClient, Terminal, fill_in, free_port
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.redactor import path_replacer
 

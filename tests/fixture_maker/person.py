@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.replay.page_driver import fill_in
+from abp_bridge.replay.user_drivers import fill_in
 
 Json = Any
 

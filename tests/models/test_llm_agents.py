@@ -39,8 +39,8 @@ from abp_bridge.models import exchange, model_turn
 from abp_bridge.models.llm import PROVIDERS, LlmAgent
 from abp_bridge.models.targets import make_agent
 from abp_bridge.models.transcript import Transcript
-from abp_bridge.replay import model_api
-from abp_bridge.replay.mismatch import ReplayMismatchError
+from abp_bridge.replay.connections import ApiConnection, listen_as_model
+from abp_bridge.replay.match import ReplayMismatchError
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.streams import accept
 from abp_bridge.rpc.tap import MAX_HEARD_LINE, observe_stream
@@ -436,14 +436,14 @@ async def play(
     api: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> AgentResponse | AgentError:
     """What comes of it that the lines bring again, over HTTP; what is asked is what was asked."""
-    with model_api.listen() as listener:
+    with listen_as_model() as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         if base_url := PROVIDERS[api].base_url:
             monkeypatch.setenv(base_url, url)
 
         async def stand_in() -> None:
             source, sink = await accept(listener)
-            with closing(model_api.ApiConnection(sink, source)) as connection:
+            with closing(ApiConnection(sink, source)) as connection:
                 asked = await connection.receive()
                 assert json.loads(asked) == json.loads(heard.asked[0] or b"")
                 for line in filter(None, heard.came):
@@ -515,16 +515,16 @@ async def test_an_event_that_a_tap_cannot_keep_is_not_taken_for_whole() -> None:
         b"hello\r\n\r\n",
         b"GET / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\ncontent-length: 99\r\n\r\n{}",
-        b"x" * 2 * model_api.MAX_HEAD,
+        b"x" * 100_000,
         b"",
     ],
 )
 async def test_what_is_no_request_is_a_mismatch(said: bytes) -> None:
-    with model_api.listen() as listener:
+    with listen_as_model() as listener:
         with socket.create_connection(listener.getsockname()) as client:
             client.sendall(said)
         source, sink = await accept(listener)
-        with closing(model_api.ApiConnection(sink, source)) as connection:
+        with closing(ApiConnection(sink, source)) as connection:
             with pytest.raises(ReplayMismatchError, match="is no request over HTTP"):
                 await connection.receive()
             with pytest.raises(ReplayMismatchError, match="must have its status"):

@@ -17,8 +17,7 @@ from support.apps.differing import CHANGES, DIFFERENCES
 from support.harness import run
 from support.paths import APPS, FIXTURES
 
-from abp_bridge.replay.match import match
-from abp_bridge.replay.meaning import Kind, kind_of
+from abp_bridge.replay.match import Kind, kind_of, match
 from abp_bridge.trace.format import HOST, read
 
 Json = Any

@@ -21,11 +21,10 @@ from support.harness import PATIENCE, run
 from support.paths import APPS, FIXTURES
 
 from abp_bridge import settings
-from abp_bridge.replay import policy, shutdown
+from abp_bridge.replay import expectations, workspace
 from abp_bridge.replay.expectations import Expectations
 from abp_bridge.replay.fixture import reduce
-from abp_bridge.replay.match import match
-from abp_bridge.replay.mismatch import ReplayMismatchError
+from abp_bridge.replay.match import ReplayMismatchError, match
 from abp_bridge.replay.placeholders import escape, fill, parts
 from abp_bridge.trace.format import Entry, Recording, TraceError, dump_head, read
 from abp_bridge.trace.sequence_diagram import draw
@@ -519,10 +518,10 @@ REFUSED_SETTINGS = {
 def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
     assert {name for name, row in settings.TABLE.items() if not row.replayable} == REFUSED_SETTINGS
     for name, row in settings.TABLE.items():
-        assert (row.variable in policy.VARIABLES) == (
+        assert (row.variable in workspace.VARIABLES) == (
             bool(row.variable) and name not in REFUSED_SETTINGS
         )
-        assert (row.flag in policy.OPTIONS) == (
+        assert (row.flag in workspace.OPTIONS) == (
             bool({"serve", "acp", "mcp"} & {*row.commands} and row.flag)
             and name not in REFUSED_SETTINGS
         )
@@ -554,7 +553,7 @@ def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
 )
 def test_what_does_no_harm_is_not_refused(run: Sequence[str], env: Json) -> None:
     (fixture,) = read(json.dumps({"abp-fixture": 1, "run": run, "env": env}) + "\n")
-    assert policy.refusal(fixture) is None
+    assert workspace.refusal(fixture) is None
 
 
 @pytest.mark.parametrize(
@@ -1005,23 +1004,23 @@ GOODBYES: dict[str, tuple[str, Json, str]] = {
 @pytest.mark.parametrize("case", GOODBYES)
 def test_a_goodbye_is_one_of_a_few(case: str) -> None:
     kind, said, words = GOODBYES[case]
-    open = shutdown.OpenQuestions()
+    open = expectations.OpenQuestions()
     open.add("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/input"})
     open.add(
         "app",
         {"type": "elicitation/request", "id": "q2", "payload": {"method": "elicitation/input"}},
     )
-    found = shutdown.fault("app", kind, said, open)
+    found = expectations.goodbye_fault("app", kind, said, open)
     assert (words in found) if words else (found == "")
-    if shutdown.is_answer(said):
-        assert shutdown.fault("app", kind, said, open), "and not twice"
+    if expectations.is_answer(said):
+        assert expectations.goodbye_fault("app", kind, said, open), "and not twice"
 
 
 def test_a_preference_may_have_its_default_at_the_end() -> None:
-    open = shutdown.OpenQuestions()
+    open = expectations.OpenQuestions()
     open.add("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/preference"})
     assert (
-        shutdown.fault(
+        expectations.goodbye_fault(
             "app", "message", {"jsonrpc": "2.0", "id": "q1", "result": {"success": True}}, open
         )
         == ""
@@ -1132,7 +1131,7 @@ def test_a_file_is_refused_or_can_be_played(kind: str, head: Json, entries: Sequ
     except TraceError:
         return
     fixture = reduce(found)
-    if policy.refusal(fixture) is None:
+    if workspace.refusal(fixture) is None:
         assert dump_head(fixture.head)
         follow(fixture)
 

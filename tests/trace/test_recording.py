@@ -26,7 +26,7 @@ from abp_bridge.core.matrix import MATRIX, QuestionShape, SurfaceVariant, find_c
 from abp_bridge.core.surface import Surface
 from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
-from abp_bridge.replay.opencode_client import free_port
+from abp_bridge.replay.user_drivers import free_port
 from abp_bridge.trace.format import TraceError, read
 from abp_bridge.trace.redactor import MAX_KNOWN
 

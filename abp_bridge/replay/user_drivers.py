@@ -1,16 +1,20 @@
-"""The person of a fixture at the bridge's own page: opens a link, fills in the form that is there,
-and posts its fields to the address that it names.
-
-A form is read as it is: its controls in their order, options and buttons by their words. What is
-only asked whether it is right is said to be. It runs no scripts, and goes nowhere but to the host
-and port of its link; what a real browser does with the page is no concern of a replay's.
+"""The user of a fixture: at the bridge's own page, at a terminal, and with a program of theirs at
+the questions API.
 """
 
 from __future__ import annotations
 
 import base64
+import http.client
+import os
+import re
 import secrets
-from collections.abc import Mapping, Sequence
+import select
+import socket
+import struct
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from http.client import HTTPException, HTTPMessage
@@ -26,11 +30,20 @@ from urllib.request import (
     build_opener,
 )
 
+import anyio
+
 from abp_bridge.core.file import File
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_text, to_text
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_object,
+    as_text,
+    parse_json,
+    to_text,
+)
+from abp_bridge.replay.connections import MAX_BYTES
 
 REQUEST_TIMEOUT = 5.0  # seconds for one request; a page of this machine takes none of that
-MAX_PAGE = 2**22  # bytes of a page that are read: no fixture fills a memory
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_SUMMARIES = 3  # pages after the first that only want to be sent again
 _CONTROLS = ("input", "textarea", "select", "option", "button")
@@ -103,9 +116,9 @@ class _Browser:
         try:
             with self._opener.open(request, timeout=REQUEST_TIMEOUT) as response:
                 self._url = response.url
-                return _Page(response.read(MAX_PAGE))
+                return _Page(response.read(MAX_BYTES))
         except HTTPError as refused:
-            page = _Page(refused.read(MAX_PAGE))
+            page = _Page(refused.read(MAX_BYTES))
             raise ValueError(f"HTTP {refused.code}: {page.shown}") from None
         except HTTPException as problem:
             raise ValueError(f"it does not speak HTTP: {problem!r}") from None
@@ -293,3 +306,163 @@ def _multipart(fields: _Fields) -> tuple[bytes, str]:
         content = value.content if isinstance(value, File) else value.encode()
         body += head.encode() + b"\r\n\r\n" + content + b"\r\n"
     return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
+# --- at a terminal --------------------------------------------------------------------------------
+
+COLUMNS, ROWS = 200, 50  # characters: wide enough that no name of a folder breaks a line
+# bytes of a line that the system keeps until Enter is pressed; it drops what is more, and does not
+# say so
+MAX_LINE = 4_095
+MAX_WRITE = 1_024  # bytes typed at once: less than any terminal's buffer
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
+_UNFINISHED_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*)?\Z")
+
+
+class Terminal:
+    """A terminal of its own, for a bridge to open by `name`; `fd` is readable when it shows more.
+
+    Close it when it is done with.
+    """
+
+    def __init__(self) -> None:
+        import fcntl
+        import pty
+        import termios
+
+        self.fd, self._device = pty.openpty()
+        os.set_blocking(self.fd, False)
+        fcntl.ioctl(self._device, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self.name = os.ttyname(self._device)
+        self._shown = ""
+
+    def close(self) -> None:
+        """Give the terminal back to the system."""
+        os.close(self.fd)
+        os.close(self._device)
+
+    def type(self, keys: str, patience: float) -> None:
+        """Type all of `keys` as fast as it is taken; blocks for `patience` seconds at most.
+
+        Raises:
+            OSError: nobody takes it.
+            ValueError: it has a line that no terminal takes.
+        """
+        import termios
+
+        left, deadline = memoryview(keys.encode()), time.monotonic() + patience
+        is_cooked = termios.tcgetattr(self._device)[3] & termios.ICANON
+        if is_cooked and any(len(line) > MAX_LINE for line in bytes(left).split(b"\n")):
+            raise ValueError(f"a terminal takes lines of {MAX_LINE} bytes at most")
+        while left:
+            if (remaining := deadline - time.monotonic()) <= 0:
+                raise OSError(
+                    f"{len(left)} bytes are left after {patience:g} s: nobody reads at the terminal"
+                )
+            select.select([], [self.fd], [], remaining)
+            with suppress(BlockingIOError):
+                left = left[os.write(self.fd, left[:MAX_WRITE]) :]
+
+    async def watch(self) -> AsyncIterator[int]:
+        """Read what is shown as it comes, without end; yields how many bytes came each time."""
+        while True:
+            await anyio.wait_readable(self.fd)
+            if size := self.read():
+                yield size
+
+    def read(self) -> int:
+        """Take in what is shown now, and return how many bytes that was."""
+        try:
+            data = os.read(self.fd, 65_536)
+        except BlockingIOError:
+            return 0
+        self._shown += data.decode(errors="replace")
+        return len(data)
+
+    def clear(self) -> None:
+        """Forget what was shown; a control sequence that has come by half stays."""
+        half = _UNFINISHED_ESCAPE.search(self._shown)
+        self._shown = half[0] if half else ""
+
+    @property
+    def is_at_prompt(self) -> bool:
+        """Whether the cursor stands behind a prompt."""
+        return self._shown.endswith(": ")
+
+    @property
+    def lines(self) -> list[str]:
+        """What was shown since it was cleared, line by line, without what is empty."""
+        plain = _ESCAPE.sub("", self._shown).replace("\r", "\n")
+        return [line.strip() for line in plain.split("\n") if line.strip()]
+
+
+# --- at the questions API -------------------------------------------------------------------------
+
+RESPONSE_TIMEOUT = 5.0  # seconds for the head of a response
+EVENT_TIMEOUT = 60.0  # seconds between two lines of a stream; a heartbeat is one
+RETRY_INTERVAL = 0.02  # seconds between two tries to reach what is not served yet
+_HEARTBEAT = "server.heartbeat"
+
+
+class QuestionsClient:
+    """Asks the questions API of a port of this machine."""
+
+    def __init__(self, port: int, password: str) -> None:
+        self.port = port
+        self._headers = {"Authorization": f"Bearer {password}", "Content-Type": "application/json"}
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Try no longer to reach what is not served."""
+        self._is_closed = True
+
+    def exchange(
+        self, request: str, body: str | None, patience: float
+    ) -> Iterator[tuple[JsonValue, int]]:
+        """Send one request, and follow what comes back; blocks while it waits.
+
+        Args:
+            request: method and path, such as `GET /event`.
+            body: JSON, if there is any.
+            patience: seconds for the port to be served; with the first app it may be soon.
+
+        Yields:
+            Each event of a stream but its heartbeats, or one `{status, body}`, with its bytes.
+
+        Raises:
+            OSError, ValueError, HTTPException: it is not served, or not understood.
+        """
+        method, _, path = request.partition(" ")
+        with closing(self._connect(patience)) as connection:
+            stream = connection.sock
+            connection.request(method, path, body, self._headers)
+            response = connection.getresponse()
+            if response.headers.get_content_type() != "text/event-stream":
+                data = response.read(MAX_BYTES)
+                yield {"status": response.status, "body": parse_json(data)}, len(data)
+                return
+            stream.settimeout(EVENT_TIMEOUT)
+            while line := response.readline(MAX_BYTES):
+                event = parse_json(line[6:]) if line.startswith(b"data: ") else None
+                if event is not None and as_object(event).get("type") != _HEARTBEAT:
+                    yield event, len(line)
+
+    def _connect(self, patience: float) -> http.client.HTTPConnection:
+        deadline = time.monotonic() + patience
+        while not self._is_closed and time.monotonic() < deadline:
+            connection = http.client.HTTPConnection(
+                "127.0.0.1", self.port, timeout=RESPONSE_TIMEOUT
+            )
+            with suppress(ConnectionRefusedError):
+                connection.connect()
+                return connection
+            time.sleep(RETRY_INTERVAL)
+        raise OSError(f"nothing is served at port {self.port}")
+
+
+def free_port() -> int:
+    """A port of this machine that nobody serves now."""
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return int(made.getsockname()[1])
