@@ -76,8 +76,7 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
 
 def _find_tabs(settings: Settings) -> Tabs | None:
     """Where a page is shown that the person named, as they set it up."""
-    from abp_bridge.apps.browser.running import RunningTabs
-    from abp_bridge.apps.browser.tabs import ProfileTabs
+    from abp_bridge.apps.browser.tabs import ProfileTabs, RunningTabs
 
     if settings.browser_url is not None:
         return RunningTabs(settings, settings.browser_url)

@@ -31,10 +31,10 @@ from support.tool_pages import Person as Listener
 from support.tool_pages import accepted, lend
 
 from abp_bridge.apps import demo
-from abp_bridge.apps.browser import chromium, page_files
+from abp_bridge.apps.browser import chromium, files
 from abp_bridge.apps.browser.app import GONE, BrowserApp
 from abp_bridge.apps.browser.fetch import Guard
-from abp_bridge.apps.browser.icon import fetch_icon
+from abp_bridge.apps.browser.manifest import fetch_icon
 from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
@@ -475,7 +475,7 @@ async def test_all_that_a_cancelled_call_downloads_from_one_address_is_given_up(
 async def test_each_download_that_is_too_large_is_given_up(
     browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_files, "MAX_DOWNLOAD", 1_000)
+    monkeypatch.setattr(files, "MAX_DOWNLOAD", 1_000)
     file = f"{site.here}/file?size=1000&type=text/csv&name=r.csv"
     async with opened(browser, f"{site.here}/workshop.html") as running:
         fits = await running.run("save", url=file, name="r.csv")
@@ -489,8 +489,8 @@ async def test_each_download_that_is_too_large_is_given_up(
 async def test_a_download_whose_size_nobody_told_in_time_is_not_read_where_it_is_too_large(
     browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_files, "MAX_DOWNLOAD", 1_000)
-    monkeypatch.setattr(page_files, "MAX_DOWNLOADS_KNOWN", 0)
+    monkeypatch.setattr(files, "MAX_DOWNLOAD", 1_000)
+    monkeypatch.setattr(files, "MAX_DOWNLOADS_KNOWN", 0)
     file = f"{site.here}/file?size=1001&type=text/csv&name=r.csv"
     async with opened(browser, f"{site.here}/workshop.html") as running:
         result = await running.run("save", url=file, name="r.csv")

@@ -15,7 +15,7 @@ from abp_bridge.core.redact import texts
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import MAX_FIELDS
 from abp_bridge.protocols.webmcp import form as forms
-from abp_bridge.protocols.webmcp import form_answer, form_question, hand, results
+from abp_bridge.protocols.webmcp import form_answer, form_question, results
 from abp_bridge.protocols.webmcp import tools as webmcp
 
 Json = Any
@@ -566,23 +566,23 @@ def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
 
 
 def test_what_only_a_hand_can_do_is_known_by_what_the_form_is_made_of() -> None:
-    assert hand.find_need(form()) == ""
-    assert "https://pay.example and" not in hand.find_need(form(frames=["https://pay.example"]))
+    assert results.find_need(form()) == ""
+    assert "https://pay.example and" not in results.find_need(form(frames=["https://pay.example"]))
     twice = form(frames=["https://pay.example", "https://pay.example"])
-    assert "a frame of https://pay.example is in it" in hand.find_need(twice)
-    assert "no origin" in hand.find_need(form(frames=[""]))
+    assert "a frame of https://pay.example is in it" in results.find_need(twice)
+    assert "no origin" in results.find_need(form(frames=[""]))
     many = [f"https://{number}.example" for number in range(7)]
-    assert "and 2 more" in hand.find_need(form(frames=many))
+    assert "and 2 more" in results.find_need(form(frames=many))
     own = {"name": "card", "fixed": True}
     missing = form({**own, "label": "Card", "problem": "missing"}, frames=["https://pay.example"])
-    assert "made Card itself" in hand.find_need(missing)
-    assert hand.find_need(form(own)) == ""
+    assert "made Card itself" in results.find_need(missing)
+    assert results.find_need(form(own)) == ""
     sent = form(own, sends=[{"name": "card", "value": "none"}])
     assert asked(sent).note.endswith('cannot be changed here: card "none".')
 
 
 def test_a_question_while_a_person_has_the_page_is_answered_by_what_they_did() -> None:
-    question = hand.make_hand_question(
+    question = results.make_hand_question(
         id="q1",
         origin="https://shop.example",
         description="",
@@ -594,8 +594,8 @@ def test_a_question_while_a_person_has_the_page_is_answered_by_what_they_did() -
     assert "it has a frame" in question.note
     assert "Press it." in question.note
     done = {question.fields[0].name: True}
-    assert hand.says_done(Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, done))
-    assert not hand.says_done(Answer(Outcome.ACCEPTED, AnsweredBy.PERSON))
+    assert results.says_done(Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, done))
+    assert not results.says_done(Answer(Outcome.ACCEPTED, AnsweredBy.PERSON))
 
 
 HANDS = {
@@ -613,11 +613,11 @@ HANDS = {
 
 def test_a_hand_that_did_not_finish_ends_the_call_and_promises_nothing() -> None:
     for (outcome, who), code in HANDS.items():
-        ended = hand.end_hand(Answer(outcome, who)).failure
+        ended = results.end_hand(Answer(outcome, who)).failure
         assert ended is not None
         assert (ended.code, ended.retryable) == (code, False), outcome
         assert "erson dropped" not in ended.message, "nobody knows whose no it is"
-    nowhere = hand.needs_window("it has a frame", "Start it with --headful").failure
+    nowhere = results.needs_window("it has a frame", "Start it with --headful").failure
     assert nowhere is not None
     assert nowhere.code == "NOT_SUPPORTED"
     assert nowhere.message.endswith("it has a frame. Start it with --headful.")

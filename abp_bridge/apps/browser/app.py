@@ -32,8 +32,7 @@ from abp_bridge.apps.browser.fetch import (
     site,
     split,
 )
-from abp_bridge.apps.browser.icon import fetch_icon
-from abp_bridge.apps.browser.manifest import Manifest, NoManifestError, discover
+from abp_bridge.apps.browser.manifest import Manifest, NoManifestError, discover, fetch_icon
 from abp_bridge.apps.browser.page import (
     AppPage,
     CallsBeside,

@@ -3,18 +3,24 @@ anything of the page's.
 
 A manifest informs; it is never trusted (D3..D5): what an app can do is what it says itself once it
 runs.
+
+The icon that a manifest names is fetched too. It proves nothing: it is shown beside an origin,
+never instead of one.
 """
 
 from __future__ import annotations
 
+import base64
 import codecs
 import json
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
 from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get, join
 from abp_bridge.core.capability import Capability, CapabilityList
+from abp_bridge.core.file import sniff
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, parse_json
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
@@ -187,3 +193,37 @@ def _warnings(version: JsonValue) -> tuple[str, ...]:
     if known:
         return ()
     return (f"its manifest says ABP {label(version, 40)}; this bridge knows 0.x and 1.x",)
+
+
+MAX_ICON_BYTES = 65_536  # bytes; ABP has 192 x 192 pixels
+MAX_ICON_PIXELS = 1_024  # pixels, either way: what unpacks to more is a burden
+LIMIT = 5.0  # seconds
+
+_SIZE = struct.Struct(">II")  # width and height, behind a PNG's mark and the name of its head
+_SIZE_AT = 16
+
+
+async def fetch_icon(url: str, guard: Guard) -> str:
+    """The PNG at `url`.
+
+    Args:
+        url: Its address.
+        guard: Says which hosts may be reached.
+
+    Returns:
+        It, as a `data:` address.
+
+    Raises:
+        AppError: It cannot be had, or is no small PNG.
+    """
+    content = b""
+    async with get(url, guard, what="app icon", accept="image/png", limit=LIMIT) as file:
+        async for data in file.body:
+            content += data
+            if len(content) > MAX_ICON_BYTES:
+                raise AppError(f"an icon may have {MAX_ICON_BYTES} bytes")
+    if sniff(content) != "image/png" or len(content) < _SIZE_AT + _SIZE.size:
+        raise AppError("an icon must be a PNG")
+    if max(_SIZE.unpack_from(content, _SIZE_AT)) > MAX_ICON_PIXELS:
+        raise AppError(f"an icon may be {MAX_ICON_PIXELS} pixels wide and high")
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"

@@ -31,13 +31,11 @@ from playwright.async_api import (
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from abp_bridge.apps.browser.call_files import WINDOW
 from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.console import Console, SecretListener
-from abp_bridge.apps.browser.dialogs import Dialogs
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, Guard, reachable, site, split
-from abp_bridge.apps.browser.page_files import PageFiles
-from abp_bridge.apps.browser.window import Window
+from abp_bridge.apps.browser.files import WINDOW, PageFiles
+from abp_bridge.apps.browser.window import Dialogs, Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.json_value import (

@@ -15,7 +15,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.page import AppPage
 from abp_bridge.apps.browser.window import NEXT_STEP
-from abp_bridge.apps.webmcp.obstacles import Obstacles
+from abp_bridge.apps.webmcp.page_form import Obstacles
 from abp_bridge.apps.webmcp.tool_session import (
     CANCEL_LIMIT,
     CallRefusedError,
@@ -33,16 +33,14 @@ from abp_bridge.core.redact.texts import SECRET, clean_question, clean_value
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import decode_fields
-from abp_bridge.protocols.webmcp.hand import (
+from abp_bridge.protocols.webmcp.results import (
+    decode_response,
     end_hand,
     make_hand_question,
     reached_nobody,
+    refusal_result,
     says_done,
     unknown_after_hand,
-)
-from abp_bridge.protocols.webmcp.results import (
-    decode_response,
-    refusal_result,
     unknown_outcome,
     unsent_result,
 )

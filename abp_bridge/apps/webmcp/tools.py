@@ -6,18 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
+from playwright.async_api import Error as PlaywrightError
 
+from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.page import AppPage, ignore
 from abp_bridge.apps.webmcp.call import ToolCall
 from abp_bridge.apps.webmcp.form_call import FormCall
 from abp_bridge.apps.webmcp.page_form import PageForm
 from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
-from abp_bridge.apps.webmcp.written import WrittenTools
 from abp_bridge.core.capability import CallResult, Capability, CapabilityList, failed
 from abp_bridge.core.event import Notice, NoticeKind
-from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, parse_json
 from abp_bridge.core.redact.texts import REPEATED
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.webmcp.form import withheld_controls
@@ -33,12 +35,48 @@ from abp_bridge.protocols.webmcp.tools import (
 )
 from abp_bridge.settings import Settings
 
-QUIET = 0.1  # seconds without a change, after which a list is told: pages register one by one
+SCRIPT = Path(__file__).with_name("written.js")
 READ_LIMIT = 5.0  # seconds to read all forms
 BUSY_LIMIT = 1.0  # seconds that a call waits for one that ends, of the same form
 LOST_LIMIT = 1.0  # seconds for calls to end whose page is lost
 SHARE = 0.8  # of a call's limit: the page's silence ends before the call does
 _CHANGED = f"notifications/{NoticeKind.CAPABILITIES_CHANGED.value}"
+
+
+class WrittenTools:
+    """What one page wrote: told to who overhears it, as `tools`."""
+
+    def __init__(self, page: AppPage) -> None:
+        self._page = page
+        self._script = SCRIPT.read_text(encoding="utf-8")
+
+    async def attach(self) -> None:
+        """Note each registration from the page's first script on.
+
+        Raises:
+            PlaywrightError: The page is gone.
+        """
+        await self._page.shown.add_init_script(f"({self._script})(false)")
+
+    async def tell(self) -> None:
+        """Report what the page wrote so far, or `why` it cannot be read."""
+        said: JsonObject = {"why": f"it did not say within {READ_LIMIT:g} s"}
+        with anyio.move_on_after(READ_LIMIT):
+            try:
+                said = _decode_written(await self._page.shown.evaluate(f"({self._script})(true)"))
+            except PlaywrightError as problem:
+                said = {"why": error_summary(problem)}
+        self._page.overhear("tools", said, False)
+
+
+def _decode_written(text: JsonValue) -> JsonObject:
+    try:
+        return as_object(parse_json(as_text(text)))
+    except ValueError:
+        return {"why": "it is no JSON"}
+
+
+QUIET = 0.1  # seconds without a change, after which a list is told: pages register one by one
 
 
 class WebMcpTools:
