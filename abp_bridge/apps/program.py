@@ -14,7 +14,6 @@ from typing import Protocol
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.apps.download import download
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppFile, CallResult, failed
 from abp_bridge.core.event import Notice, NoticeKind
@@ -23,6 +22,7 @@ from abp_bridge.core.question import Question
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.extras import install_command
 from abp_bridge.rpc.connection import (
     ByteReader,
     ByteWriter,
@@ -346,6 +346,11 @@ class ProgramApp:
         """Fetch over HTTP, from no private network but hosts that the person allowed
         (`App.download`).
         """
+        try:
+            from abp_bridge.apps.browser.fetch import download
+        except ModuleNotFoundError:
+            words = f"Fetching files needs what comes with: {install_command('browser')}"
+            raise AppError(words, "NOT_SUPPORTED") from None
         return await download(url, auth, self.allowed_hosts)
 
     def hide_secrets(self, secrets: Sequence[str]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from abp_bridge.core.redact.command import find_target_secrets, show_target, show_unknown
@@ -16,19 +16,11 @@ from abp_bridge.settings import Settings
 from abp_bridge.settings.targets import BUILT_IN, describe_wrong_target, is_extension, split_command
 
 if TYPE_CHECKING:
+    from abp_bridge.apps.abp import AbpApp
+    from abp_bridge.apps.acp import AcpApp
     from abp_bridge.apps.browser.tabs import Tabs
-    from abp_bridge.apps.mcp import OpenAddress
+    from abp_bridge.apps.mcp import McpApp, OpenAddress
     from abp_bridge.apps.program import Pipes
-
-
-class Program(App, Protocol):
-    """An app whose results are fetched by the bridge: from which private hosts, the person says."""
-
-    allowed_hosts: Sequence[str]
-
-    def hide_secrets(self, secrets: Sequence[str]) -> None:
-        """Quote these nowhere (`ProgramApp.hide_secrets`)."""
-        ...
 
 
 def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved_stream) -> App:
@@ -67,7 +59,7 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
         return BrowserApp(target, settings, named=named, tabs=tabs, tools=WebMcpTools())
     if named and is_extension(target):
         with _needs_playwright():
-            from abp_bridge.apps.browser.extension import ExtensionApp
+            from abp_bridge.apps.browser.app import ExtensionApp
 
         return ExtensionApp(target, settings)
     words = f"{show_unknown(target)!r} is no app that can be connected"
@@ -83,7 +75,7 @@ def _find_tabs(settings: Settings) -> Tabs | None:
     return None if settings.profile is None else ProfileTabs(settings, settings.profile)
 
 
-def _stdio(target: str, settings: Settings, tap: Tap) -> Program:
+def _stdio(target: str, settings: Settings, tap: Tap) -> AbpApp:
     from abp_bridge.apps.abp import AbpApp
     from abp_bridge.rpc.subprocess import spawn
 
@@ -91,7 +83,7 @@ def _stdio(target: str, settings: Settings, tap: Tap) -> Program:
     return AbpApp(show_target(target), lambda: spawn(words), tap=tap)
 
 
-def _socket(target: str, settings: Settings, tap: Tap) -> Program:
+def _socket(target: str, settings: Settings, tap: Tap) -> AbpApp:
     from abp_bridge.apps.abp import AbpApp
     from abp_bridge.apps.websocket import connect, find_risks
 
@@ -104,7 +96,7 @@ def _socket(target: str, settings: Settings, tap: Tap) -> Program:
     )
 
 
-def _server(target: str, settings: Settings, tap: Tap) -> Program:
+def _server(target: str, settings: Settings, tap: Tap) -> McpApp:
     from abp_bridge.apps.mcp import McpApp
     from abp_bridge.rpc.subprocess import spawn
 
@@ -112,7 +104,7 @@ def _server(target: str, settings: Settings, tap: Tap) -> Program:
     return McpApp(show_target(target), lambda _: spawn(words), roots=settings.roots, tap=tap)
 
 
-def _agent(target: str, settings: Settings, tap: Tap) -> Program:
+def _agent(target: str, settings: Settings, tap: Tap) -> AcpApp:
     from abp_bridge.apps.acp import AcpApp
     from abp_bridge.rpc.subprocess import spawn
 
@@ -120,7 +112,7 @@ def _agent(target: str, settings: Settings, tap: Tap) -> Program:
     return AcpApp(show_target(target), lambda: spawn(words), roots=settings.roots, tap=tap)
 
 
-def _server_over_http(target: str, settings: Settings, tap: Tap) -> Program:
+def _server_over_http(target: str, settings: Settings, tap: Tap) -> McpApp:
     from abp_bridge.apps.mcp import McpApp
 
     url = target.partition("+")[2]
@@ -144,7 +136,7 @@ def _server_over_http(target: str, settings: Settings, tap: Tap) -> Program:
 
 
 # What the person alone may name: it starts a program, or may do what the person may.
-_NAMED: Mapping[str, Callable[[str, Settings, Tap], Program]] = {
+_NAMED: Mapping[str, Callable[[str, Settings, Tap], AbpApp | AcpApp | McpApp]] = {
     "stdio:": _stdio,
     "ws://": _socket,
     "wss://": _socket,

@@ -1414,7 +1414,8 @@ def test_what_debugs_playwright_brings_no_answer_to_stderr(variable: str, tmp_pa
     code = f"""
 import anyio
 from abp_bridge.apps.demo.site import DemoPage
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.settings import Settings
 
 class Person:

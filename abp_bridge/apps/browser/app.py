@@ -10,12 +10,16 @@ page that leaves that origin is gone.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Collection, Sequence
+import os
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Protocol
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import anyio
@@ -35,16 +39,16 @@ from abp_bridge.apps.browser.fetch import (
 from abp_bridge.apps.browser.manifest import Manifest, NoManifestError, discover, fetch_icon
 from abp_bridge.apps.browser.page import (
     AppPage,
-    CallsBeside,
     Overhear,
     PageGoneError,
+    PageTools,
     ScriptResult,
     ignore,
 )
-from abp_bridge.apps.browser.tabs import EmptyTabs, RunBrowser, Tabs, browser_errors
+from abp_bridge.apps.browser.tabs import ExtensionTabs, RunBrowser, Tabs, browser_errors
 from abp_bridge.apps.elicitation import ask_permission
 from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList, failed
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, parse_json
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
@@ -72,36 +76,14 @@ SHUTDOWN_LIMIT = 0.4  # seconds for the page to hear that the session ends
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
 IN_HAND = "Its person has the page in hand for another call, and nobody else may touch it."
+EXTENSION_PAGE = "abp-app.html"  # what ABP's documents call it
+
+_HINT = (
+    f"An extension for ABP has {EXTENSION_PAGE} beside its manifest.json. Google Chrome and Edge"
+    " load no folder of an extension any more: ABP_CHROME names a Chromium."
+)
 # With one of these, the app says that it did not run the call.
 _EXPIRED = {"SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"}
-
-
-class PageTools(CallsBeside, Protocol):
-    """What a page offers beside ABP, or without it."""
-
-    async def attach(self, page: AppPage, settings: Settings) -> None:
-        """Hear of it, before the page is loaded.
-
-        Raises:
-            PlaywrightError: The page or its browser is gone.
-        """
-        ...
-
-    async def find(self, limit: float) -> str:
-        """Wait for the first of it: why there is none after `limit` seconds, or nothing."""
-        ...
-
-    async def capabilities(self, taken: Collection[str]) -> CapabilityList:
-        """What can be called of it now, by names that are not `taken`; with what it warns of."""
-        ...
-
-    def has(self, capability: str) -> bool:
-        """Whether that is the name of one."""
-        ...
-
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Call one of its capabilities (`App.call`)."""
-        ...
 
 
 class BrowserApp:
@@ -138,7 +120,7 @@ class BrowserApp:
         self._guard = Guard([*settings.allowed_hosts, *([parts.hostname or ""] if named else [])])
         self._named = named
         self._settings = settings
-        self._tabs = tabs or EmptyTabs(settings, browser)
+        self._tabs = tabs or Tabs(settings, browser)
         self._tools = tools
         self._speaks_abp = True
         self._page: AppPage | None = None
@@ -171,7 +153,7 @@ class BrowserApp:
                 self._page = page
                 await page.prepare()
                 if self._tools is not None:
-                    page.beside = self._tools
+                    page.tools = self._tools
                     await self._tools.attach(page, self._settings)
             if isinstance(found, Manifest) and found.icon:
                 self._icon_loaded = anyio.Event()
@@ -480,6 +462,36 @@ class BrowserApp:
             return self._sessions > session
 
 
+class ExtensionApp(BrowserApp):
+    """The extension in `target`, a folder that the person named.
+
+    Raises:
+        AppError: Its manifest.json cannot be read.
+    """
+
+    def __init__(self, target: str, settings: Settings) -> None:
+        folder = Path(target).expanduser().resolve()
+        super().__init__(
+            "http://127.0.0.1/",
+            settings,
+            named=True,
+            origin=f"extension {label(folder.name)}",
+            tabs=ExtensionTabs(settings, folder),
+        )
+        self._address = f"chrome-extension://{_find_id(folder)}/{EXTENSION_PAGE}"
+
+    async def _discover(self) -> Manifest:
+        return Manifest(self._address, (), (), {})
+
+    async def _visit(
+        self, page: AppPage, found: Manifest | NoManifestError, sites: set[str]
+    ) -> AppInfo:
+        try:
+            return await super()._visit(page, found, sites)
+        except AppError as problem:
+            raise problem.with_message(f"{problem} {_HINT}") from None
+
+
 def _result(returned: ScriptResult) -> CallResult:
     value, note = returned.value, "; ".join(returned.notes)
     if returned.thrown and as_object(value).get("success") is not False:
@@ -520,3 +532,16 @@ def _error(thrown: JsonValue, at: str) -> dict[str, JsonValue]:
     words += f" (at {at})" if at else ""
     code = code or ("CANCELLED" if name == "AbortError" else "OPERATION_FAILED")
     return {**members, "code": code, "message": words}
+
+
+def _find_id(folder: Path) -> str:
+    """The id that Chromium gives it: by the key in its manifest, else by its folder."""
+    try:
+        manifest = as_object(parse_json((folder / "manifest.json").read_bytes()))
+        key = as_text(manifest.get("key"))
+        known = base64.b64decode(key, validate=True) if key else os.fsencode(folder)
+    except (OSError, ValueError, binascii.Error) as problem:
+        words = f"extension {label(folder.name)}: its manifest.json cannot be read: {problem}"
+        raise AppError(words, "INVALID_PARAMS") from None
+    digits = hashlib.sha256(known).hexdigest()[:32]
+    return "".join(chr(ord("a") + int(each, 16)) for each in digits)

@@ -14,15 +14,18 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
-from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 import anyio
 import httpcore2
 
 from abp_bridge import VERSION
+from abp_bridge.core.capability import AppFile
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
-from abp_bridge.session.app import Absence, AppError, find_absence
+from abp_bridge.protocols.abp.data import authorize
+from abp_bridge.session.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD, Absence, AppError, find_absence
 
 MAX_REDIRECTS = 5
 MAX_URL = 8_000  # characters of an address: what servers take
@@ -327,3 +330,33 @@ async def resolve(host: str, port: int) -> list[str]:
         words = f"there is no host {label(host)!r}"
         raise AppError(words, absence=Absence.HOST) from None
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+async def download(url: str, auth: JsonObject, allowed_hosts: Sequence[str]) -> AppFile:
+    """Fetch `url` with what the app gave for it (`App.download`).
+
+    Args:
+        url: Its address.
+        auth: The app's own, which goes to no other origin.
+        allowed_hosts: Private hosts that may be reached.
+
+    Raises:
+        AppError: It cannot be had, or may not be.
+    """
+    address, headers = authorize(url, auth)
+    asked = get(
+        address,
+        Guard(allowed_hosts),
+        what="file",
+        accept="*/*",
+        limit=DOWNLOAD_LIMIT,
+        headers=headers,
+    )
+    content = bytearray()
+    async with asked as file:
+        async for data in file.body:
+            content += data
+            if len(content) > MAX_DOWNLOAD:
+                raise AppError(f"it is larger than {MAX_DOWNLOAD} bytes")
+    name = unquote(urlsplit(url).path.rpartition("/")[2])
+    return AppFile(bytes(content), file.headers.get("content-type", ""), name)

@@ -10,22 +10,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
-from playwright.async_api import Download, Page
+from playwright.async_api import Download
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.chromium import error_summary
-from abp_bridge.apps.browser.console import Console
+from abp_bridge.apps.browser.page_state import PageState
 from abp_bridge.core.capability import AppFile
 from abp_bridge.core.file import guess_type
 from abp_bridge.core.json_value import JsonValue, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.abp.data import UNKNOWN
-from abp_bridge.session.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD, AppListener
+from abp_bridge.session.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD
 
 MAX_CALL_FILES = 10  # that a page may give during one call: more is no result
 STAYED = "nowhere"  # as the page did not let itself be left
@@ -112,21 +111,6 @@ DOWNLOAD_END = 2.0  # seconds to give one up, and to take its file away
 MAX_DOWNLOADS_KNOWN = 1_000  # whose frame is remembered
 
 
-class FilesPage(Protocol):
-    """What a page is to the files that it gives (`page.AppPage`)."""
-
-    main_frame_id: str
-    console: Console
-    tasks: TaskGroup
-
-    @property
-    def listener(self) -> AppListener | None: ...
-    @property
-    def shown(self) -> Page: ...
-    def is_own_site(self, url: str) -> bool: ...
-    def note(self, words: str) -> None: ...
-
-
 @dataclass(eq=False, slots=True)
 class _Running:
     """A download that a call waits for."""
@@ -139,7 +123,7 @@ class _Running:
 class PageFiles:
     """The files of one page."""
 
-    def __init__(self, page: FilesPage) -> None:
+    def __init__(self, page: PageState) -> None:
         self._page = page
         self._calls: list[CallFiles] = []  # of those that run
         self._downloads: list[_Running] = []

@@ -14,13 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 from playwright.async_api import (
-    BrowserContext,
     CDPSession,
     Frame,
     JSHandle,
@@ -32,12 +31,12 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.apps.browser.chromium import error_summary
-from abp_bridge.apps.browser.console import Console, SecretListener
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, Guard, reachable, site, split
 from abp_bridge.apps.browser.files import WINDOW, PageFiles
+from abp_bridge.apps.browser.page_state import PageState, Tab
 from abp_bridge.apps.browser.window import Dialogs, Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
-from abp_bridge.core.event import Notice, NoticeKind
+from abp_bridge.core.capability import CallResult, CapabilityList
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -51,6 +50,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols import abp
 from abp_bridge.session.app import AppError, AppListener, find_absence
+from abp_bridge.settings import Settings
 from abp_bridge.settings.targets import is_nearby
 
 SCRIPT = Path(__file__).with_name("inject.js")
@@ -99,39 +99,51 @@ _NEAR_MISSES = """() => {
 Overhear = Callable[[str, JsonValue, bool], None]
 
 
-class CallsBeside(Protocol):
-    """Calls that a page runs beside those of ABP."""
+class PageTools:
+    """What a page offers beside ABP, or without it; a page that offers nothing else has none."""
+
+    async def attach(self, page: AppPage, settings: Settings) -> None:
+        """Begin to listen, before the page is loaded.
+
+        Raises:
+            PlaywrightError: The page or its browser is gone.
+        """
+        raise NotImplementedError
+
+    async def find(self, limit: float) -> str:
+        """Wait for the first tool: return why there is none after `limit` seconds, or ""."""
+        raise NotImplementedError
+
+    async def capabilities(self, taken: Collection[str]) -> CapabilityList:
+        """Return what can be called now, by names that are not `taken`; with its warnings."""
+        raise NotImplementedError
+
+    def has(self, capability: str) -> bool:
+        """Whether a tool has that name."""
+        raise NotImplementedError
+
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        """Call a tool (`App.call`)."""
+        raise NotImplementedError
 
     def on_lost(self, reason: str) -> bool:
-        """The page is lost; whether `wait_idle` has to come before anybody hears of it."""
-        ...
+        """The page is lost; whether `wait_idle` has to come before the listener hears of it."""
+        raise NotImplementedError
 
     async def wait_idle(self) -> None:
         """Wait until what the page ran has ended, in bounded time."""
-        ...
+        raise NotImplementedError
 
     def on_window(self) -> None:
         """The page opened a window, which is closed."""
-        ...
+        raise NotImplementedError
 
 
 def ignore(name: str, said: JsonValue, thrown: bool) -> None:
     """The `Overhear` of a page to which nobody listens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tab:
-    """A page for an app. `alone`: no other page is in its context. `shows`: it shows the app
-    already, and is loaded anew where it is.
-    """
-
-    context: BrowserContext
-    page: Page
-    alone: bool = True
-    shows: bool = False
-
-
-class AppPage:
+class AppPage(PageState):
     """The page in `tab`, to which the app is to be loaded. Its handlers run in `tasks`, which must
     outlive it.
 
@@ -151,49 +163,23 @@ class AppPage:
         overhear: Overhear = ignore,
         guard: Guard | None = None,
     ) -> None:
+        super().__init__(tab.page, listener, tasks, alias)
         self.overhear = overhear
-        self.lost = ""  # why it is gone
         self.dialogs: Dialogs  # from `prepare` on, and so is its window
         self.window: Window
         self._context = tab.context
-        self._page = page = tab.page
-        self.beside: CallsBeside | None = None
-        self.console = Console(self._tell, lambda: site(page.main_frame.url))
+        self.tools: PageTools | None = None
         self._tab = tab
-        self._listener: AppListener | None = SecretListener(listener, self.console)
-        self.tasks = tasks
         self.files = PageFiles(self)
-        self._alias = alias
-        self._sites: Collection[str] = ()
         self._script: JSHandle | None = None
         self._connected = False
         self._is_settled = False
         self._questions: dict[str, anyio.CancelScope] = {}  # by inject.js's own ids
-        self.main_frame_id = ""
         self._refused: set[str] = set()  # frames, by their origin
         self._guard = guard
         self._unreachable: AppError | None = None  # why the guard refused the page itself
         self._left = anyio.Event()
         self._is_leaving = False  # its document has ended
-
-    @property
-    def origin(self) -> str:
-        """Who the person is told asks them."""
-        return self._alias or site(self._page.main_frame.url)
-
-    @property
-    def listener(self) -> AppListener | None:
-        """Who hears of it; None when nobody does any more."""
-        return self._listener
-
-    @property
-    def shown(self) -> Page:
-        """Playwright's page."""
-        return self._page
-
-    def is_own_site(self, url: str) -> bool:
-        """Whether an address is of the app's origin."""
-        return site(url) in self._sites
 
     async def new_session(self) -> CDPSession:
         """A session of the browser's own protocol with it.
@@ -201,7 +187,7 @@ class AppPage:
         Raises:
             PlaywrightError: The page or its browser is gone.
         """
-        return await self._context.new_cdp_session(self._page)
+        return await self._context.new_cdp_session(self.shown)
 
     # --- opening ---
 
@@ -211,11 +197,12 @@ class AppPage:
         Raises:
             PlaywrightError: The page or its browser is gone.
         """
-        page, context = self._page, self._context
+        page, context = self.shown, self._context
         # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
         # document.
         cdp = await self.new_session()
-        self.dialogs, self.window = Dialogs(self, cdp), Window(page, cdp)
+        self.window = Window(page, cdp)
+        self.dialogs = Dialogs(self, self.window, self.files, cdp)
         await page.expose_binding(BINDING, self._on_post)
         await page.add_init_script(SCRIPT.read_text(encoding="utf-8"))
         page.on("crash", lambda _: self._lose("its page crashed"))
@@ -273,10 +260,10 @@ class AppPage:
         Raises:
             AppError: It does not load.
         """
-        self._sites = sites
+        self.sites = sites
         failed, shown = "Failed to fetch app page", show_target(url)
         try:
-            load = self._page.reload if self._tab.shows else partial(self._page.goto, url)
+            load = self.shown.reload if self._tab.shows else partial(self.shown.goto, url)
             answer = await load(wait_until="domcontentloaded", timeout=limit * 1000)
             if answer is not None and answer.status >= 400:
                 words = f"{failed}: HTTP {answer.status} at {shown}"
@@ -293,7 +280,7 @@ class AppPage:
                     f"{failed}: {shown}: {self.lost or error_summary(problem)}"
                 ) from None
         with suppress(PlaywrightError):
-            await self._page.wait_for_load_state("load", timeout=patience * 1000)
+            await self.shown.wait_for_load_state("load", timeout=patience * 1000)
 
     async def find_app(self, patience: float) -> None:
         """Wait until what was loaded can be initialised. From then on it may not be loaded anew: an
@@ -314,7 +301,7 @@ class AppPage:
     def settle(self) -> None:
         """Its origin is the one that it shows now; where it cannot be had later, it is lost."""
         self._is_settled = True
-        self._sites = {own for own in self._sites if own == site(self._page.main_frame.url)}
+        self.sites = {own for own in self.sites if own == site(self.shown.main_frame.url)}
 
     async def _find_script(self, patience: float) -> JSHandle:
         missing = _NOT_FOUND
@@ -323,7 +310,7 @@ class AppPage:
             while not self.lost:
                 left = max(0.0, end - anyio.current_time())
                 try:
-                    script = await self._page.evaluate_handle(SCRIPT_OBJECT)
+                    script = await self.shown.evaluate_handle(SCRIPT_OBJECT)
                     missing = str(
                         await script.evaluate("(script, wait) => script.ready(wait)", left * 1000)
                     )
@@ -349,12 +336,12 @@ class AppPage:
         """What may be meant to be `window.abp`, as a sentence after another."""
         names: JsonValue = []
         with anyio.move_on_after(REASON_LIMIT), suppress(PlaywrightError):
-            names = await self._page.evaluate(_NEAR_MISSES)
+            names = await self.shown.evaluate(_NEAR_MISSES)
         for name in map(label, as_list(names)):
             if name == "abp":
                 return " Its abp is a variable and no member of window: write window.abp = abp."
             return f" Its window.{name} looks like one: is window.abp meant?"
-        host = split(self._page.main_frame.url).hostname or ""
+        host = split(self.shown.main_frame.url).hostname or ""
         signed_in = (
             "" if is_nearby(host) else " Does it offer ABP to everybody, without signing in?"
         )
@@ -363,14 +350,14 @@ class AppPage:
     async def title(self) -> str:
         """What the page calls itself, safe to show; empty where it does not say."""
         with anyio.move_on_after(REASON_LIMIT), suppress(PlaywrightError):
-            return label(await self._page.title(), 80)
+            return label(await self.shown.title(), 80)
         return ""
 
     async def _describe(self) -> str:
         """What is shown at its address, in a sentence."""
         title = await self.title()
         titled = f"is titled {title!r}" if title else "has no title"
-        return f"the page at {show_target(label(self._page.url))} {titled}."
+        return f"the page at {show_target(label(self.shown.url))} {titled}."
 
     def confirm_connected(self) -> None:
         """From now on `AppListener.on_disconnect` is called when the page is lost.
@@ -384,7 +371,7 @@ class AppPage:
 
     def leave(self) -> None:
         """Nothing of the page's is heard any more. What it waits for is withdrawn with `tasks`."""
-        self._listener = None
+        self.listener = None
 
     # --- calling ---
 
@@ -488,9 +475,9 @@ class AppPage:
         ask, and for those who may not.
         """
         frame: Frame = source["frame"]
-        if self._listener is None:
+        if self.listener is None:
             return _failure("DISCONNECTED", "The session ended.")
-        if frame != self._page.main_frame or site(frame.url) not in self._sites or self.lost:
+        if frame != self.shown.main_frame or site(frame.url) not in self.sites or self.lost:
             if not _is_own_report(kind, text):  # nobody tried to speak by it
                 self._refuse(frame)
             return _failure(
@@ -509,7 +496,7 @@ class AppPage:
             if (scope := self._questions.get(str(said))) is not None:
                 scope.cancel()
             return None
-        self._report(said, self._listener)
+        self._report(said, self.listener)
         return None
 
     def _refuse(self, frame: Frame) -> None:
@@ -555,8 +542,8 @@ class AppPage:
         async def ask() -> None:
             response = abp.encode_withdrawn(SESSION_ENDED)
             try:
-                if self._listener is not None:
-                    response = await handle_elicitation(request, self._listener, self.origin, scope)
+                if self.listener is not None:
+                    response = await handle_elicitation(request, self.listener, self.origin, scope)
             finally:
                 if self._questions.get(id) is scope:  # a page that was loaded again counts anew
                     del self._questions[id]
@@ -584,14 +571,14 @@ class AppPage:
         self.console.write("error", f"{asked} {words}")
 
     def _on_window(self, other: Page) -> None:
-        if self._listener is None or other == self._page:
+        if self.listener is None or other == self.shown:
             return
         self.files.dismiss(WINDOW)
         if self.window.in_hand:
             self.window.on_opened(other)
             return
-        if self.beside is not None:
-            self.beside.on_window()
+        if self.tools is not None:
+            self.tools.on_window()
         shown = self.console.show_address(other.url) or "empty"
         self.note(f"the app opened a window ({shown}), which was closed")
         self.tasks.start_soon(_close, other)
@@ -607,7 +594,7 @@ class AppPage:
         url = frame.get("unreachableUrl") or frame["url"]
         if frame.get("unreachableUrl") and not self._is_settled:
             return  # `goto` says more about this
-        if site(url) not in self._sites or frame.get("unreachableUrl"):
+        if site(url) not in self.sites or frame.get("unreachableUrl"):
             self._lose(f"its page went to {self.console.show_address(url)}")
         elif self._script is not None:
             shown = self.console.show_address(url)
@@ -619,33 +606,18 @@ class AppPage:
         self.lost = reason
         self._left.set()
         self.files.close()
-        if self.beside is not None and self.beside.on_lost(reason) and self._listener is not None:
-            self.tasks.start_soon(self._disconnect_after, self.beside, reason)
+        if self.tools is not None and self.tools.on_lost(reason) and self.listener is not None:
+            self.tasks.start_soon(self._disconnect_after, self.tools, reason)
         else:
             self._disconnect(reason)
 
-    async def _disconnect_after(self, calls: CallsBeside, reason: str) -> None:
-        await calls.wait_idle()
+    async def _disconnect_after(self, tools: PageTools, reason: str) -> None:
+        await tools.wait_idle()
         self._disconnect(reason)
 
     def _disconnect(self, reason: str) -> None:
-        if self._connected and self._listener is not None:
-            self._listener.on_disconnect(reason)
-
-    def note(self, words: str) -> None:
-        """Tell its listener that something was refused."""
-        shown, _ = self.console.replace_secrets(words)  # a page names its files as it likes
-        self.notify(
-            NoticeKind.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": shown}
-        )
-
-    def notify(self, event: NoticeKind, name: str, data: JsonObject) -> None:
-        """Tell its listener something, as a notice of its own."""
-        self._tell(Notice(event, name, data))
-
-    def _tell(self, notice: Notice) -> None:
-        if self._listener is not None:
-            self._listener.on_notice(notice)
+        if self._connected and self.listener is not None:
+            self.listener.on_disconnect(reason)
 
 
 def _is_own_report(kind: JsonValue, text: JsonValue) -> bool:

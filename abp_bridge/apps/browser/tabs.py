@@ -21,7 +21,6 @@ from contextlib import (
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import urlsplit
 
 import anyio
@@ -36,7 +35,7 @@ from abp_bridge.apps.browser.chromium import (
     run_profile,
 )
 from abp_bridge.apps.browser.fetch import Guard, get, site
-from abp_bridge.apps.browser.page import Tab
+from abp_bridge.apps.browser.page_state import Tab
 from abp_bridge.apps.browser.profile import use_profile
 from abp_bridge.apps.elicitation import ask_permission
 from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, parse_json
@@ -49,33 +48,14 @@ CLOSE_LIMIT = 0.4  # seconds for one page to close, where its browser stays
 RunBrowser = Callable[[Settings], AbstractAsyncContextManager[Browser]]
 
 
-class Tabs(Protocol):
-    """Opens tabs for one app.
+class Tabs:
+    """Opens tabs for one app: each in a browser of its own, which has seen nothing yet.
 
     Attributes:
         remembers: Whether the app may be signed in there: what it shows to anybody is then no
             measure of it.
-        sign_in: What its person can do where it is signed in no more, as a sentence.
+        sign_in: What the user can do where it is no longer signed in, as a sentence.
     """
-
-    remembers: bool
-    sign_in: str
-
-    def open(self, address: str, listener: QuestionListener) -> AbstractAsyncContextManager[Tab]:
-        """A tab for as long as the block.
-
-        Args:
-            address: What it is going to show.
-            listener: Gets the person asked, where that is needed first.
-
-        Raises:
-            AppError: There is none; the message says what to do.
-        """
-        ...
-
-
-class EmptyTabs:
-    """Each in a browser of its own, which has seen nothing yet."""
 
     remembers = False
     sign_in = ""
@@ -86,7 +66,15 @@ class EmptyTabs:
 
     @asynccontextmanager
     async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
-        """Start a browser for it (`Tabs.open`)."""
+        """Open a tab for as long as the block.
+
+        Args:
+            address: What it is going to show.
+            listener: Asks the user, where that is needed first.
+
+        Raises:
+            AppError: There is none; the message says what to do.
+        """
         async with self._run_browser(self._settings) as browser:
             with browser_errors():
                 context = await browser.new_context(
@@ -99,7 +87,7 @@ class EmptyTabs:
             yield tab
 
 
-class ProfileTabs:
+class ProfileTabs(Tabs):
     """In the one browser of this process that uses the person's profile."""
 
     remembers = True
@@ -109,7 +97,7 @@ class ProfileTabs:
     )
 
     def __init__(self, settings: Settings, folder: str) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._browser = _shared(str(Path(folder).expanduser().resolve()))
 
     @asynccontextmanager
@@ -123,6 +111,28 @@ class ProfileTabs:
             finally:
                 with anyio.move_on_after(CLOSE_LIMIT, shield=True), suppress(PlaywrightError):
                     await page.close()
+
+
+class ExtensionTabs(Tabs):
+    """In a browser that has an extension loaded from a folder, and knows nobody."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        super().__init__(settings)
+        self._folder = folder
+
+    @asynccontextmanager
+    async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
+        """Start a browser with the extension (`Tabs.open`)."""
+        args = [
+            f"--disable-extensions-except={self._folder}",
+            f"--load-extension={self._folder}",
+        ]
+        shown = {"accept_downloads": True, "no_viewport": not self._settings.headless}
+        running = run_profile(self._settings, "", args=args, **shown)
+        async with running as context:
+            with browser_errors():
+                page = await context.new_page()
+            yield Tab(context, page, alone=False)
 
 
 class _SharedProfile:
@@ -202,14 +212,14 @@ class _Listing:
     tabs: Sequence[_OpenTab]
 
 
-class RunningTabs:
+class RunningTabs(Tabs):
     """In the running browser at `url`, which is on this machine."""
 
     remembers = True
     sign_in = "If it is no longer signed in there, its person can sign in again in that browser."
 
     def __init__(self, settings: Settings, url: str) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._url = url
 
     @asynccontextmanager

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 from playwright.async_api import CDPSession, Page
 from playwright.async_api import Error as PlaywrightError
 
-from abp_bridge.apps.browser.console import Console
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.files import STAYED, PageFiles
+from abp_bridge.apps.browser.page_state import PageState
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core.event import NoticeKind
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.sanitize import message
-from abp_bridge.session.app import AppListener
 
 SHOW_LIMIT = 5.0  # seconds for a window to come to the front
 _UNSEEN = "HeadlessChrome"  # in what a browser without windows calls itself
@@ -90,24 +88,6 @@ class Window:
 DISMISS_LIMIT = 0.4  # seconds for the browser to close a dialog
 
 
-class DialogPage(Protocol):
-    """What a page is to its dialogs (`page.AppPage`)."""
-
-    lost: str
-    main_frame_id: str
-    window: Window
-    console: Console
-    files: PageFiles
-    tasks: TaskGroup
-
-    @property
-    def listener(self) -> AppListener | None: ...
-    @property
-    def origin(self) -> str: ...
-    def is_own_site(self, url: str) -> bool: ...
-    def notify(self, event: NoticeKind, name: str, data: JsonObject) -> None: ...
-
-
 class Dialogs:
     """The dialogs of one page.
 
@@ -116,10 +96,12 @@ class Dialogs:
         count: How many it has opened so far.
     """
 
-    def __init__(self, page: DialogPage, cdp: CDPSession) -> None:
+    def __init__(self, page: PageState, window: Window, files: PageFiles, cdp: CDPSession) -> None:
         self.is_open = False
         self.count = 0
         self._page = page
+        self._window = window
+        self._files = files
         self._cdp = cdp
         self._turns: set[anyio.CancelScope] = set()  # that are waited for
         self._asking = anyio.CancelScope()
@@ -144,15 +126,15 @@ class Dialogs:
         self.count += 1
         for turn in self._turns:
             turn.cancel()
-        if page.listener is None or page.window.in_hand:
+        if page.listener is None or self._window.in_hand:
             return
         kind = event.get("type")
         said, cut = page.console.replace_secrets(event.get("message", ""))
         words = message(said, beyond=cut)
         if kind == "beforeunload":  # it is dismissed
-            page.files.dismiss(STAYED)
+            self._files.dismiss(STAYED)
         own = event.get("frameId") == page.main_frame_id and page.is_own_site(event.get("url", ""))
-        if own and page.files.is_calling and kind in ("confirm", "prompt") and not page.lost:
+        if own and self._files.is_calling and kind in ("confirm", "prompt") and not page.lost:
             default = event.get("defaultPrompt", "")
             default = default if page.console.replace_secrets(default) == (default, 0) else ""
             self._asking = anyio.CancelScope()

@@ -1,5 +1,5 @@
 """What a page offers by WebMCP, as capabilities: listed again when there are others, and called
-(implements `apps.browser.app.PageTools`).
+(`PageTools`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import anyio
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.chromium import error_summary
-from abp_bridge.apps.browser.page import AppPage, ignore
+from abp_bridge.apps.browser.page import AppPage, PageTools, ignore
 from abp_bridge.apps.webmcp.call import ToolCall
 from abp_bridge.apps.webmcp.form_call import FormCall
 from abp_bridge.apps.webmcp.page_form import PageForm
@@ -79,7 +79,7 @@ def _decode_written(text: JsonValue) -> JsonObject:
 QUIET = 0.1  # seconds without a change, after which a list is told: pages register one by one
 
 
-class WebMcpTools:
+class WebMcpTools(PageTools):
     """The tools of one page, which `attach` names."""
 
     def __init__(self) -> None:
@@ -253,19 +253,19 @@ class WebMcpTools:
     # --- what happens to it ---
 
     def on_lost(self, reason: str) -> bool:
-        """Its calls end before anybody hears that the page is gone (`CallsBeside.on_lost`)."""
+        """Its calls end before anybody hears that the page is gone (`PageTools.on_lost`)."""
         if self._session is not None:
             self._session.on_lost(reason)
         return self._running > 0
 
     async def wait_idle(self) -> None:
-        """Wait until its calls have ended (`CallsBeside.wait_idle`)."""
+        """Wait until its calls have ended (`PageTools.wait_idle`)."""
         with anyio.move_on_after(LOST_LIMIT):
             while self._running:
                 await self._ended.wait()
 
     def on_window(self) -> None:
-        """A form may have been sent there (`CallsBeside.on_window`)."""
+        """A form may have been sent there (`PageTools.on_window`)."""
         if self._session is not None:
             self._session.on_window()
 
