@@ -39,8 +39,7 @@ logger = logging.getLogger(__name__)
 
 START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a program first
 END_LIMIT = 0.4  # seconds for a process that says no more to be gone
-MAX_FIRST = 200  # characters of what it wrote, in an error
-MAX_KEPT = 4_000  # bytes of that
+MAX_KEPT = 4_000  # bytes of what it wrote first, for an error
 MAX_OPEN = 100  # questions of a program's at once: each holds a task and a card
 
 CANCEL: JsonObject = {"action": "cancel"}
@@ -176,7 +175,7 @@ class Program:
     def _wrote(self) -> str:
         """What it wrote instead of an answer, as the end of an error."""
         words = self._first_words.text if self._first_words is not None else ""
-        said = label(self.quote(words), MAX_FIRST)
+        said = label(self.quote(words), 200)
         return f"; it wrote {said!r}" if said else ""
 
     def quote(self, words: object) -> str:

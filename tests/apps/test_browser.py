@@ -490,7 +490,7 @@ async def test_a_download_whose_size_nobody_told_in_time_is_not_read_where_it_is
     browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MAX_DOWNLOAD", 1_000)
-    monkeypatch.setattr(files, "MAX_DOWNLOADS_KNOWN", 0)
+    monkeypatch.setattr(files.PageFiles, "on_download_progress", lambda *_: None)
     file = f"{site.here}/file?size=1001&type=text/csv&name=r.csv"
     async with opened(browser, f"{site.here}/workshop.html") as running:
         result = await running.run("save", url=file, name="r.csv")

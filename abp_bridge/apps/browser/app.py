@@ -45,6 +45,7 @@ from abp_bridge.apps.browser.page import (
     ScriptResult,
     ignore,
 )
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT
 from abp_bridge.apps.browser.tabs import ExtensionTabs, RunBrowser, Tabs, browser_errors
 from abp_bridge.apps.elicitation import ask_permission
 from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList, failed
@@ -65,14 +66,9 @@ from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-APPEAR_LIMIT = 10.0  # seconds for window.abp to be there
 BESIDE_LIMIT = 1.0  # seconds for window.abp of a page that offers tools, and may have no ABP
-TOOLS_LIMIT = 5.0  # seconds for the first tool of a page without a manifest
-ICON_LIMIT = 0.5  # seconds that a page which is there waits for its icon
-LIST_LIMIT = 10.0  # seconds for the page to list its capabilities
-CANCEL_LIMIT = 0.4  # seconds for a cancellation to reach the page
+ABP_LIMIT = 10.0  # seconds for window.abp to be there, and to list its capabilities
 TURN_LIMIT = 1.0  # seconds that a question waits for others of a page that computes
-SHUTDOWN_LIMIT = 0.4  # seconds for the page to hear that the session ends
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
 IN_HAND = "Its person has the page in hand for another call, and nobody else may touch it."
@@ -165,7 +161,7 @@ class BrowserApp:
                 page.confirm_connected()
                 yield opened
             finally:
-                with anyio.move_on_after(SHUTDOWN_LIMIT, shield=True), suppress(PageGoneError):
+                with anyio.move_on_after(SHORT_LIMIT, shield=True), suppress(PageGoneError):
                     await page.run("shutdown", "shutdown", "the session ended")
                 page.leave()
                 self._page = None
@@ -220,7 +216,7 @@ class BrowserApp:
         self, page: AppPage, found: Manifest | NoManifestError, sites: set[str]
     ) -> AppInfo:
         limit = self._settings.browser_timeout
-        patience = min(APPEAR_LIMIT, limit)
+        patience = min(ABP_LIMIT, limit)
         try:
             await page.load(self._address, sites, limit=limit, patience=patience)
             return await self._begin(page, found, patience)
@@ -240,7 +236,7 @@ class BrowserApp:
         if isinstance(found, Manifest):
             return await self._begin_abp(page, found, patience)
         assert self._tools is not None, "else a page without a manifest is not loaded"
-        if missing := await self._tools.find(min(TOOLS_LIMIT, patience)):
+        if missing := await self._tools.find(min(PAGE_LIMIT, patience)):
             raise found.with_message(f"{found} {missing}{page.console.said}")
         return await self._begin_tools(page, self._tools)
 
@@ -301,7 +297,7 @@ class BrowserApp:
     async def cancel(self, call: str, reason: str) -> None:
         """Cancel a call in the page, if that can be reached soon (`App.cancel`)."""
         if self._page is not None:
-            with anyio.move_on_after(CANCEL_LIMIT):
+            with anyio.move_on_after(SHORT_LIMIT):
                 await self._page.cancel(call, reason)
 
     async def wait_idle(self) -> None:
@@ -311,7 +307,7 @@ class BrowserApp:
                 await self._page.wait_turn()
 
     async def capabilities(self) -> CapabilityList:
-        """What the page lists; nothing if it does not within `LIST_LIMIT` (`App.capabilities`)."""
+        """What the page lists; nothing if it does not within `ABP_LIMIT` (`App.capabilities`)."""
         listed = await self._list() if self._speaks_abp else CapabilityList()
         if self._tools is None or self._page is None:
             return listed
@@ -321,7 +317,7 @@ class BrowserApp:
 
     async def _list(self) -> CapabilityList:
         if self._page is not None:
-            with anyio.move_on_after(LIST_LIMIT), suppress(PageGoneError):
+            with anyio.move_on_after(ABP_LIMIT), suppress(PageGoneError):
                 listed = await self._page.run("capabilities", "capabilities")
                 try:
                     if not listed.thrown:
@@ -357,7 +353,7 @@ class BrowserApp:
             with anyio.fail_after(DOWNLOAD_LIMIT + 1):  # the page's own limit comes first
                 returned = await page.run("download", key, json.dumps(given))
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(CANCEL_LIMIT, shield=True):
+            with anyio.move_on_after(SHORT_LIMIT, shield=True):
                 await page.abandon(key)
             raise
         except PageGoneError:
@@ -415,7 +411,7 @@ class BrowserApp:
             names = ", ".join(unlisted)
             warnings[f"its manifest also names {names}, which the page itself does not list"] = None
         if self._icon_loaded is not None:
-            with anyio.move_on_after(ICON_LIMIT):
+            with anyio.move_on_after(SHORT_LIMIT):
                 await self._icon_loaded.wait()
         return replace(opened, capabilities=capabilities, warnings=tuple(warnings), icon=self._icon)
 

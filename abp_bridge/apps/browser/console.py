@@ -34,12 +34,10 @@ logger = logging.getLogger(__name__)
 
 NAME = f"notifications/{NoticeKind.CONSOLE.value}"
 LAST = 5  # lines in the error of a page that cannot be connected
-MAX_LINE = 600  # characters of a line
+MAX_LINE = 600  # characters of a line, or of an address in it
 FULL = "it has more than is told at once: what follows is counted"
 BURST, RATE = 50.0, 2.0  # lines that are told at once, and more of them in a second
-MAX_ADDRESS = 300  # characters of one in a line
-MAX_SECRET = 64 * 1024  # characters that are looked for of one; a longer one is a file
-MAX_LOOKED_AT = 64 * 1024  # characters of a line, in which secrets are looked for
+MAX_LOOKED_AT = 64 * 1024  # characters of a line, and of a secret that is looked for in it
 CUT_SECRET = 64 * PIECE  # characters that the beginning of a secret takes, however it is spelled
 
 
@@ -119,7 +117,7 @@ class Console:
         for each in leaves(value):
             whole = isinstance(each, float) and each.is_integer()
             for text in {str(each), str(int(each)) if whole else str(each)}:
-                self._secrets.add(text[:MAX_SECRET], SECRET)
+                self._secrets.add(text[:MAX_LOOKED_AT], SECRET)
                 self._knows_secrets = True
 
     def replace_secrets(self, words: str, cut: int = 0) -> tuple[str, int]:
@@ -151,7 +149,7 @@ class Console:
         """An address that the page went to, without what may be secret by where it stands."""
         shown, cut = self.replace_secrets(url)
         where = re.split(r"[?#]", re.sub(r"^([\w+]+://)[^/?#]*@", r"\1", shown))[0]
-        return label(where, MAX_ADDRESS, beyond=cut)
+        return label(where, MAX_LINE, beyond=cut)
 
     @property
     def said(self) -> str:

@@ -108,7 +108,6 @@ class CallFiles:
 
 DOWNLOAD_GRACE = 0.5  # seconds from a request's end to the download that it is
 DOWNLOAD_END = 2.0  # seconds to give one up, and to take its file away
-MAX_DOWNLOADS_KNOWN = 1_000  # whose frame is remembered
 
 
 @dataclass(eq=False, slots=True)
@@ -259,8 +258,6 @@ class PageFiles:
     def on_download_begin(self, event: Mapping[str, Any]) -> None:
         """In which frame that was (`Page.downloadWillBegin`)."""
         self._frames[event["guid"]] = event["frameId"], event["url"]
-        while len(self._frames) > MAX_DOWNLOADS_KNOWN:
-            self._frames.pop(next(iter(self._frames)))
 
     def on_download_progress(self, event: Mapping[str, Any]) -> None:
         """How much of it there is: what is too large is given up (`Page.downloadProgress`)."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 
 from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get, join
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT
 from abp_bridge.core.capability import Capability, CapabilityList
 from abp_bridge.core.file import sniff
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, parse_json
@@ -197,7 +198,6 @@ def _warnings(version: JsonValue) -> tuple[str, ...]:
 
 MAX_ICON_BYTES = 65_536  # bytes; ABP has 192 x 192 pixels
 MAX_ICON_PIXELS = 1_024  # pixels, either way: what unpacks to more is a burden
-LIMIT = 5.0  # seconds
 
 _SIZE = struct.Struct(">II")  # width and height, behind a PNG's mark and the name of its head
 _SIZE_AT = 16
@@ -217,7 +217,7 @@ async def fetch_icon(url: str, guard: Guard) -> str:
         AppError: It cannot be had, or is no small PNG.
     """
     content = b""
-    async with get(url, guard, what="app icon", accept="image/png", limit=LIMIT) as file:
+    async with get(url, guard, what="app icon", accept="image/png", limit=PAGE_LIMIT) as file:
         async for data in file.body:
             content += data
             if len(content) > MAX_ICON_BYTES:

@@ -33,7 +33,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, Guard, reachable, site, split
 from abp_bridge.apps.browser.files import WINDOW, PageFiles
-from abp_bridge.apps.browser.page_state import PageState, Tab
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT, PageState, Tab
 from abp_bridge.apps.browser.window import Dialogs, Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core.capability import CallResult, CapabilityList
@@ -59,9 +59,6 @@ SCRIPT_OBJECT = "window.__abpBridge"
 
 MAX_MESSAGE = 2**24  # characters; inject.js keeps to half of it
 MAX_RESULT = 2**27  # characters of one result, in all its parts
-MAX_NOTES = 10  # of what JSON could not hold in a result
-REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
-LEAVING_LIMIT = 5.0  # seconds from a document's end to knowing what became of its page
 _OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave up
 
 
@@ -306,7 +303,7 @@ class AppPage(PageState):
     async def _find_script(self, patience: float) -> JSHandle:
         missing = _NOT_FOUND
         end = anyio.current_time() + patience
-        with anyio.move_on_after(patience + REASON_LIMIT):
+        with anyio.move_on_after(patience + SHORT_LIMIT):
             while not self.lost:
                 left = max(0.0, end - anyio.current_time())
                 try:
@@ -335,7 +332,7 @@ class AppPage(PageState):
     async def _describe_missing(self) -> str:
         """What may be meant to be `window.abp`, as a sentence after another."""
         names: JsonValue = []
-        with anyio.move_on_after(REASON_LIMIT), suppress(PlaywrightError):
+        with anyio.move_on_after(SHORT_LIMIT), suppress(PlaywrightError):
             names = await self.shown.evaluate(_NEAR_MISSES)
         for name in map(label, as_list(names)):
             if name == "abp":
@@ -349,7 +346,7 @@ class AppPage(PageState):
 
     async def title(self) -> str:
         """What the page calls itself, safe to show; empty where it does not say."""
-        with anyio.move_on_after(REASON_LIMIT), suppress(PlaywrightError):
+        with anyio.move_on_after(SHORT_LIMIT), suppress(PlaywrightError):
             return label(await self.shown.title(), 80)
         return ""
 
@@ -444,10 +441,10 @@ class AppPage(PageState):
     async def _why(self, problem: PlaywrightError) -> str:
         """What `problem` means: the event that explains it may come a moment later."""
         if not self.lost:
-            with anyio.move_on_after(REASON_LIMIT):
+            with anyio.move_on_after(SHORT_LIMIT):
                 await self._left.wait()
         if self._is_leaving:
-            with anyio.move_on_after(LEAVING_LIMIT):
+            with anyio.move_on_after(PAGE_LIMIT):
                 await self._left.wait()
         return self.lost or error_summary(problem)
 
@@ -457,7 +454,7 @@ class AppPage(PageState):
             await script.evaluate("script => script.forever")
         except PlaywrightError:
             self._is_leaving = True
-            with anyio.move_on_after(LEAVING_LIMIT):
+            with anyio.move_on_after(PAGE_LIMIT):
                 await self._left.wait()
         self._lose("its page can no longer be reached")
 
@@ -643,10 +640,7 @@ def _read(text: str) -> ScriptResult:
         return _thrown(f"the page's answer cannot be read: {problem}")
     if not ("value" in said or "thrown" in said):
         return _thrown("the page's answer cannot be read")
-    noted = as_list(said.get("notes"))
-    notes = tuple(map(label, noted[:MAX_NOTES]))
-    if len(noted) > MAX_NOTES:
-        notes = (*notes, f"and {len(noted) - MAX_NOTES} more")
+    notes = tuple(map(label, as_list(said.get("notes"))))
     at = as_text(said.get("at"))
     return ScriptResult(said.get("value", said.get("thrown")), "thrown" in said, notes, at)
 

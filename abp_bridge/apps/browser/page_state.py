@@ -16,6 +16,9 @@ from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.session.app import AppListener
 
+SHORT_LIMIT = 0.4  # seconds for the page to react as its call or session ends: a host waits two
+PAGE_LIMIT = 5.0  # seconds for what the page or its browser does immediately, unless it hangs
+
 
 @dataclass(frozen=True, slots=True)
 class Tab:

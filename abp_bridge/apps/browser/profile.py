@@ -22,7 +22,6 @@ from abp_bridge.session.app import AppError
 MARK = "abp-bridge.lock"  # in each folder of ours; locked, and with who uses it, while one does
 _BROWSERS_OWN = ("Local State", "First Run", "Default", "Preferences", "Cookies")
 _RESTORE = 1  # Chromium's word in its preferences for "continue where you left off"
-_MAX_MARK = 200  # bytes of it that are read
 
 
 class ProfileError(AppError):
@@ -111,7 +110,7 @@ def _lock(folder: Path, descriptor: int) -> None:
     try:
         lock(descriptor)
     except BlockingIOError:
-        process = os.pread(descriptor, _MAX_MARK, 0).decode(errors="replace").strip()
+        process = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
         who = f"process {process}" if process.isdecimal() else "another process"
         raise ProfileError(
             f"The profile {folder} is in use by {who}, another abp-bridge. End that one, or give"

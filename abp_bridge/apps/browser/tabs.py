@@ -35,15 +35,13 @@ from abp_bridge.apps.browser.chromium import (
     run_profile,
 )
 from abp_bridge.apps.browser.fetch import Guard, get, site
-from abp_bridge.apps.browser.page_state import Tab
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT, Tab
 from abp_bridge.apps.browser.profile import use_profile
 from abp_bridge.apps.elicitation import ask_permission
 from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, parse_json
 from abp_bridge.core.sanitize import escape, label
 from abp_bridge.session.app import AppError, QuestionListener
 from abp_bridge.settings import Settings
-
-CLOSE_LIMIT = 0.4  # seconds for one page to close, where its browser stays
 
 RunBrowser = Callable[[Settings], AbstractAsyncContextManager[Browser]]
 
@@ -109,7 +107,7 @@ class ProfileTabs(Tabs):
             try:
                 yield Tab(context, page, alone=False)
             finally:
-                with anyio.move_on_after(CLOSE_LIMIT, shield=True), suppress(PlaywrightError):
+                with anyio.move_on_after(SHORT_LIMIT, shield=True), suppress(PlaywrightError):
                     await page.close()
 
 
@@ -185,9 +183,6 @@ def browser_errors() -> Iterator[None]:
         raise BrowserError(f"The browser failed: {error_summary(problem)}") from None
 
 
-LOOK_LIMIT = 5.0  # seconds for a browser to list its tabs
-MAX_LIST = 4 * 2**20  # bytes of that list
-MAX_TITLE = 80  # characters of a tab's title that are shown
 RELOAD_AFTER = 1_500  # milliseconds after its end for a tab to load anew, when we are gone
 
 _LOADED = " The tab is loaded anew, now and at the end: what was typed there and not sent is lost."
@@ -238,7 +233,7 @@ class RunningTabs(Tabs):
             try:
                 yield Tab(page.context, page, alone=False, shows=wanted is not None)
             finally:
-                with anyio.move_on_after(CLOSE_LIMIT, shield=True), suppress(PlaywrightError):
+                with anyio.move_on_after(SHORT_LIMIT, shield=True), suppress(PlaywrightError):
                     await (_reload_later(page) if wanted else page.close())
 
     async def _ask(
@@ -247,12 +242,12 @@ class RunningTabs(Tabs):
         """Raises AppError unless a person says yes."""
         where = "in a new tab, which is closed at the end"
         if tab is not None:
-            title = json.dumps(label(escape(tab.title), MAX_TITLE), ensure_ascii=False)
+            title = json.dumps(label(escape(tab.title), 80), ensure_ascii=False)
             where = f"in the tab {title} ({origin})"
         loaded = "" if tab is None else _LOADED
         words = (
             f"May {origin} be used in your running browser, {where}?\n\n"
-            f"The browser: {label(name, MAX_TITLE)} at {self._url}\n\n"
+            f"The browser: {label(name, 80)} at {self._url}\n\n"
             "The agent may then call what the page offers, signed in as you are."
             f"{loaded}"
         )
@@ -281,14 +276,12 @@ async def _read(url: str, path: str) -> JsonValue:
     content = b""
     try:
         document = get(
-            f"{url}{path}", guard, what="tabs", accept="application/json", limit=LOOK_LIMIT
+            f"{url}{path}", guard, what="tabs", accept="application/json", limit=PAGE_LIMIT
         )
         async with document as file:
             if site(file.url) == site(url):
                 async for data in file.body:
                     content += data
-                    if len(content) > MAX_LIST:
-                        raise ValueError(f"its list has more than {MAX_LIST} bytes")
         return parse_json(content)
     except (AppError, ValueError) as problem:
         raise BrowserError(

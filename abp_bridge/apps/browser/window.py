@@ -17,13 +17,12 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.files import STAYED, PageFiles
-from abp_bridge.apps.browser.page_state import PageState
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT, PageState
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core.event import NoticeKind
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.sanitize import message
 
-SHOW_LIMIT = 5.0  # seconds for a window to come to the front
 _UNSEEN = "HeadlessChrome"  # in what a browser without windows calls itself
 NEXT_STEP = (
     "Its browser shows no window. Start abp-bridge with --headful (ABP_HEADLESS=false), on a"
@@ -47,14 +46,14 @@ class Window:
 
     async def exists(self) -> bool:
         """Whether a person can see it."""
-        with anyio.move_on_after(SHOW_LIMIT), suppress(PlaywrightError):
+        with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):
             about = await self._cdp.send("Browser.getVersion")
             return _UNSEEN not in about["userAgent"]
         return False
 
     async def show(self) -> None:
         """Bring it to the front, and its tab in it; best effort."""
-        with anyio.move_on_after(SHOW_LIMIT), suppress(PlaywrightError):
+        with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):
             window = await self._cdp.send("Browser.getWindowForTarget")
             if window["bounds"].get("windowState") == "minimized":
                 given = {"windowId": window["windowId"], "bounds": {"windowState": "normal"}}
@@ -83,9 +82,6 @@ class Window:
         """Wait until its person has let go of it."""
         while self.in_hand:
             await self._free.wait()
-
-
-DISMISS_LIMIT = 0.4  # seconds for the browser to close a dialog
 
 
 class Dialogs:
@@ -177,5 +173,5 @@ class Dialogs:
 
     async def _close(self, accept: bool, typed: str = "") -> None:
         given = {"accept": accept, "promptText": typed}
-        with anyio.move_on_after(DISMISS_LIMIT), suppress(PlaywrightError):
+        with anyio.move_on_after(SHORT_LIMIT), suppress(PlaywrightError):
             await self._cdp.send("Page.handleJavaScriptDialog", given)

@@ -14,10 +14,10 @@ import anyio
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.apps.browser.page_state import SHORT_LIMIT
 from abp_bridge.apps.browser.window import NEXT_STEP
 from abp_bridge.apps.webmcp.page_form import Obstacles
 from abp_bridge.apps.webmcp.tool_session import (
-    CANCEL_LIMIT,
     CallRefusedError,
     Invocation,
     PageSilentError,
@@ -50,7 +50,6 @@ from abp_bridge.session.app import AppListener, only_error
 MOMENT = 0.02  # seconds
 QUIET_LIMIT = 3.0  # seconds for an answer that probably never comes
 LOOK_EVERY = 1.0  # seconds from one look at a page that runs a call to the next
-CLOSE_LIMIT = 0.4  # seconds for the windows to close that a page opened for its person
 NEXT_PAGE_LIMIT = 15.0  # seconds for the page that a call leads to: its having loaded is the answer
 NOT_AWAITED = Answer(
     Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason="The page no longer waits for it."
@@ -126,7 +125,7 @@ class ToolCall:
 
     async def _leave(self) -> None:
         if self._invocation is not None:
-            await self._session.cancel(self._invocation, CANCEL_LIMIT)
+            await self._session.cancel(self._invocation, SHORT_LIMIT)
             self._session.release(self._invocation)
 
     def _refused(self, words: str) -> CallResult:
@@ -253,7 +252,7 @@ class ToolCall:
             try:
                 yield
             finally:
-                with anyio.move_on_after(CLOSE_LIMIT, shield=True), suppress(PlaywrightError):
+                with anyio.move_on_after(SHORT_LIMIT, shield=True), suppress(PlaywrightError):
                     for each in opened:
                         await each.close()
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT
 from abp_bridge.apps.browser.window import NEXT_STEP
 from abp_bridge.apps.webmcp.call import GONE, QUIET_LIMIT, ToolCall, pause
 from abp_bridge.apps.webmcp.page_form import PageForm
 from abp_bridge.apps.webmcp.tool_session import (
-    CANCEL_LIMIT,
     FORM_GONE,
     CallRefusedError,
     Invocation,
@@ -51,6 +51,7 @@ from abp_bridge.protocols.webmcp.form_question import (
     make_question,
 )
 from abp_bridge.protocols.webmcp.results import (
+    MAX_NAMED,
     beforeunload_result,
     decode_response,
     end_hand,
@@ -64,8 +65,6 @@ from abp_bridge.protocols.webmcp.results import (
     was_ended,
 )
 from abp_bridge.rpc.temporary import make_folder, remove_folder
-
-MAX_HANDED = 3  # times that they are asked whether its button can be pressed now
 
 
 class CallEndedError(Exception):
@@ -111,7 +110,7 @@ class FormByHand(ToolCall):
         """Whether a button can be pressed at last. Raises as `_have_made_ready`."""
         assert self._form is not None
         async with self._hand():
-            for _ in range(MAX_HANDED):
+            for _ in range(MAX_ASKED):
                 answer = await self._ask_hand(why, wanted)
                 if watched.is_lost:
                     raise CallEndedError(unknown_after_hand(watched.gone or watched.hint))
@@ -166,9 +165,7 @@ class FormByHand(ToolCall):
 
 logger = logging.getLogger(__name__)
 
-MAX_NAMED = 5  # of what a page sends otherwise than it was told
-MAX_ASKED = 3  # times that one form is put to its person
-FILL_LIMIT = 5.0  # seconds for the browser to fill a form in
+MAX_ASKED = 3  # times that the user is asked about one form
 OTHER_FORM = "the page has changed its form since it was asked about"
 CHANGED = "The page has changed its form since you accepted it. Please look at it again."
 
@@ -217,7 +214,7 @@ class FormCall(FormByHand):
         await super()._leave()
         invoked = self._invocation is not None and self._invocation.id
         if self._form is not None and (invoked or self._was_stopped) and not self._sent:
-            with anyio.move_on_after(CANCEL_LIMIT), suppress(CallRefusedError):
+            with anyio.move_on_after(SHORT_LIMIT), suppress(CallRefusedError):
                 await self._form.reset()
 
     async def _send_at_once(self, params: JsonObject) -> CallResult:
@@ -293,12 +290,12 @@ class FormCall(FormByHand):
         """
         assert self._form is not None
         assert self._invocation is not None
-        with anyio.move_on_after(FILL_LIMIT):
+        with anyio.move_on_after(PAGE_LIMIT):
             while not (self._invocation.is_lost or self._invocation.has_lost_form):
                 try:
                     form = await self._unless_over(self._form.read())
                 except CallRefusedError:  # perhaps as its page goes on, of which is told later
-                    with anyio.move_on_after(CANCEL_LIMIT):
+                    with anyio.move_on_after(SHORT_LIMIT):
                         await self._invocation.wait_lost()
                     if not self._invocation.is_lost:
                         raise

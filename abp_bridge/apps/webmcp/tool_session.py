@@ -19,6 +19,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.page import AppPage
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_text
 from abp_bridge.core.redact.texts import KnownTexts
 from abp_bridge.core.sanitize import label
@@ -27,12 +28,8 @@ from abp_bridge.protocols.webmcp.tools import Key, Tool, decode_keys, decode_too
 
 logger = logging.getLogger(__name__)
 
-CANCEL_LIMIT = 0.4  # seconds for a call to be cancelled that nobody waits for any more
-PAGE_LIMIT = 5.0  # seconds for the page to say something that it knows
 FORM_GONE = "its form was taken away"
-MAX_EARLY = 100  # responses that came before their call was known
 MAX_TOOLS = 2_000  # that are known of one page
-MAX_WARNED = 20  # frames that are named because their tools are not offered
 
 
 class CallRefusedError(AbpBridgeError):
@@ -119,7 +116,9 @@ class ToolSession:
         self._on_change = on_change
         self._cdp: CDPSession | None = None
         self._open: dict[str, Invocation] = {}
-        self._early: deque[JsonObject] = deque(maxlen=MAX_EARLY)
+        self._early: deque[JsonObject] = deque(
+            maxlen=100
+        )  # responses that came before their call was known
         self._left_out = 0  # tools of which there are too many
         self.secrets = KnownTexts()
         self.knows_secrets = False
@@ -252,10 +251,8 @@ class ToolSession:
                         places.add(label(site(frame.url), 80) or "no origin")
         warned = [
             f"tools of its frame of {each} are not offered: it has another origin"
-            for each in sorted(places)[:MAX_WARNED]
+            for each in sorted(places)
         ]
-        if len(places) > MAX_WARNED:
-            warned.append(f"nor are those of its frames of {len(places) - MAX_WARNED} more origins")
         if self._left_out:
             warned.append(
                 f"it has more tools than are offered: {self._left_out} after the first {MAX_TOOLS}"

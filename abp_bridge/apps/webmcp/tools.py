@@ -13,6 +13,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.page import AppPage, PageTools, ignore
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT
 from abp_bridge.apps.webmcp.call import ToolCall
 from abp_bridge.apps.webmcp.form_call import FormCall
 from abp_bridge.apps.webmcp.page_form import PageForm
@@ -36,9 +37,7 @@ from abp_bridge.protocols.webmcp.tools import (
 from abp_bridge.settings import Settings
 
 SCRIPT = Path(__file__).with_name("written.js")
-READ_LIMIT = 5.0  # seconds to read all forms
-BUSY_LIMIT = 1.0  # seconds that a call waits for one that ends, of the same form
-LOST_LIMIT = 1.0  # seconds for calls to end whose page is lost
+LOST_LIMIT = 1.0  # seconds for a call to end that was given up, or whose page is lost
 SHARE = 0.8  # of a call's limit: the page's silence ends before the call does
 _CHANGED = f"notifications/{NoticeKind.CAPABILITIES_CHANGED.value}"
 
@@ -60,8 +59,8 @@ class WrittenTools:
 
     async def tell(self) -> None:
         """Report what the page wrote so far, or `why` it cannot be read."""
-        said: JsonObject = {"why": f"it did not say within {READ_LIMIT:g} s"}
-        with anyio.move_on_after(READ_LIMIT):
+        said: JsonObject = {"why": f"it did not say within {PAGE_LIMIT:g} s"}
+        with anyio.move_on_after(PAGE_LIMIT):
             try:
                 said = _decode_written(await self._page.shown.evaluate(f"({self._script})(true)"))
             except PlaywrightError as problem:
@@ -152,7 +151,7 @@ class WebMcpTools(PageTools):
             self._listed_before = self._told
         self._names = name_tools(tools, taken, self._names, list(session.frames))
         offered: list[tuple[Tool, str, Mapping[str, bool]]] = []
-        until = anyio.current_time() + READ_LIMIT
+        until = anyio.current_time() + PAGE_LIMIT
         for each in tools:
             name = self._names[each.key]
             withheld, problem = await self._find_withheld(each, until)
@@ -182,7 +181,7 @@ class WebMcpTools(PageTools):
                 form = await PageForm(self._session, tool).read()
                 return withheld_controls(form, at_once=tool.autosubmit), ""
         except TimeoutError:
-            return {}, f"its page's forms could not be read within {READ_LIMIT:g} s"
+            return {}, f"its page's forms could not be read within {PAGE_LIMIT:g} s"
         except CallRefusedError as problem:
             return {}, str(problem)
 
@@ -195,7 +194,7 @@ class WebMcpTools(PageTools):
         assert self._session is not None
         assert self._page is not None
         key = next(key for key, name in self._names.items() if name == capability)
-        with anyio.move_on_after(BUSY_LIMIT):
+        with anyio.move_on_after(LOST_LIMIT):
             while key in self._busy:  # a call that its host has given up still clears up
                 await self._ended.wait()
         tool = self._session.tools.get(key)

@@ -27,7 +27,6 @@ from abp_bridge.protocols.webmcp.form import (
     with_plain_ends,
 )
 
-MAX_NAME = 80  # characters of a name of what is sent
 _TIMES = {"time", "datetime-local"}
 
 
@@ -139,7 +138,7 @@ def find_changes(shown: Form, now: Form, given: Collection[str]) -> list[str]:
         for form in (shown, now)
     )
     changed = (before - after) + (after - before)
-    return sorted({mention(sanitize.label(name or value, MAX_NAME)) for name, value in changed})
+    return sorted({mention(sanitize.label(name or value, 80)) for name, value in changed})
 
 
 def _is_given(sent: Control, given: Collection[str]) -> bool:

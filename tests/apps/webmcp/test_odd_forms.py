@@ -483,7 +483,7 @@ TAKEN = {
 async def test_a_form_that_is_taken_away_while_it_is_filled_in_ends_its_call(
     page: Running, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(form_call, "FILL_LIMIT", PATIENCE)
+    monkeypatch.setattr(form_call, "PAGE_LIMIT", PATIENCE)
     script, again = TAKEN[what]
     await has(page, "<input name=to>", f"form.addEventListener('input', () => {{ {script} }})")
     no = Answer(Outcome.DECLINED, AnsweredBy.PERSON)
