@@ -10,7 +10,14 @@ TYPE_CHECKING = False  # checkers take it for True; `typing` itself is not loade
 if TYPE_CHECKING:
     from abp_bridge.apps.targets import make_app
     from abp_bridge.core.answer import Answer
-    from abp_bridge.core.event import (
+    from abp_bridge.core.matrix import SurfaceVariant
+    from abp_bridge.core.outcome import AnsweredBy, Outcome
+    from abp_bridge.core.question import Question
+    from abp_bridge.core.surface import Surface
+    from abp_bridge.errors import AbpBridgeError, LocalProtocolError, RemoteProtocolError
+    from abp_bridge.session.app import App, AppError
+    from abp_bridge.session.bridge import Bridge
+    from abp_bridge.session.context import (
         AttemptEvent,
         ChoiceEvent,
         InputRequestEvent,
@@ -20,13 +27,6 @@ if TYPE_CHECKING:
         SessionEvent,
         StepEvent,
     )
-    from abp_bridge.core.matrix import SurfaceVariant
-    from abp_bridge.core.outcome import AnsweredBy, Outcome
-    from abp_bridge.core.question import Question
-    from abp_bridge.core.surface import Surface
-    from abp_bridge.errors import AbpBridgeError, LocalProtocolError, RemoteProtocolError
-    from abp_bridge.session.app import App, AppError
-    from abp_bridge.session.bridge import Bridge
     from abp_bridge.session.host import Host, SessionError
     from abp_bridge.session.surface import (
         InputProvider,
@@ -41,7 +41,7 @@ VERSION = "0.1.0"
 _NAMES = {
     "apps.targets": ("make_app",),
     "session.bridge": ("Bridge",),
-    "core.event": (
+    "session.context": (
         "AttemptEvent",
         "ChoiceEvent",
         "InputRequestEvent",

@@ -26,12 +26,13 @@ from playwright.async_api import Browser, BrowserContext, Page
 from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent
+from abp_bridge.core.ledger import Ledger
 from abp_bridge.core.model_approval import make_approval
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.approval import make_question
+from abp_bridge.session.context import AskContext, Asking, InputRequestEvent, InputResolvedEvent
 from abp_bridge.settings import read_settings
 from abp_bridge.surfaces.inbox import pairing
 from abp_bridge.surfaces.inbox.pairing import Pairing
@@ -60,12 +61,14 @@ ICON = (
 )
 
 
+CONTEXT = AskContext(
+    timeout=600.0, app="Travel Desk", host="Codex 0.169", tools=("trip.book",), icon=ICON
+)
+
+
 def ask(method: str, **params: Json) -> Question:
-    raw: Json = {"method": f"elicitation/{method}", "params": params, "timeout": 600_000}
-    question = decode_question(raw, id="q", origin=HERE)
-    return replace(
-        question, app="Travel Desk", host_name="Codex 0.169", tools=("trip.book",), icon=ICON
-    )
+    raw: Json = {"method": f"elicitation/{method}", "params": params}
+    return decode_question(raw, id="q", origin=HERE)
 
 
 TRIP = ask(
@@ -112,7 +115,6 @@ LEAVE = Question(
     " Your boarding pass",
     (Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}),),
     "https://travel.example",
-    timeout=600,
 )
 
 
@@ -144,12 +146,12 @@ STATION = ask(
 )
 RTL = ask("input", prompt="מה השם המלא שלך?", schema={"type": "string", "maxLength": 60})
 CALL = make_question(
-    "q", "call-1", HERE, Capability("trip.cancel", destructive=True), {"trip": "Rome, 12 May"}
+    "q", HERE, Capability("trip.cancel", destructive=True), {"trip": "Rome, 12 May"}
 )
 YES = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"value": "Station 5"})
 MODEL = make_approval(
     "q",
-    Question("s", Kind.SAMPLING, "task", (), HERE, tools=("trip.plan",), host_name="Codex 0.169"),
+    Question("s", Kind.SAMPLING, "task", (), HERE),
     "claude -p",
     "Plan three days in Rome for two people who like to walk.",
 )
@@ -161,7 +163,7 @@ async def shown(
 ) -> AsyncIterator[Page]:
     """A tab at the question or, with `code`, at the address that a model is told."""
     with anyio.move_on_after(600):
-        async with page.show(question) as sheet:
+        async with page.show(question, CONTEXT) as sheet:
             tab = await person.new_page()
             await tab.goto(sheet.address if code else sheet.url)
             yield tab
@@ -243,7 +245,7 @@ async def _decide(page: LazyPageServer, person: BrowserContext, look: Look) -> N
 
 async def _end(page: LazyPageServer, person: BrowserContext, look: Look) -> None:
     """Its time runs out, it is withdrawn, and the bridge dies."""
-    async with page.show(replace(NOTE, timeout=300.0)) as sheet:
+    async with page.show(NOTE, replace(CONTEXT, timeout=300.0)) as sheet:
         tab = await person.new_page()
         await tab.clock.install()
         await tab.goto(sheet.url)
@@ -254,7 +256,7 @@ async def _end(page: LazyPageServer, person: BrowserContext, look: Look) -> None
     await tab.get_by_role("alert").wait_for()
     await look(tab, "withdrawn")
     await tab.close()
-    async with page.show(NOTE) as sheet:
+    async with page.show(NOTE, CONTEXT) as sheet:
         tab = await person.new_page()
         await tab.goto(sheet.url)
         await tab.get_by_role("textbox").fill("A quiet room, please.")
@@ -303,11 +305,13 @@ async def _list(tasks: TaskGroup, tab: Page, runtime: Path, look: Look) -> None:
     register = Register(tasks, 600.0)
     tell = register.observer(lambda: "Codex 0.169")
     for question in (STATION, SECRET):
-        tell(InputRequestEvent(0.0, question))
-        tell(InputResolvedEvent(1.0, question, YES))
-    tell(InputRequestEvent(0.0, replace(NOTE, id="host")))
-    tell(InputRequestEvent(0.0, DELETE))
-    async with register.listed(LazyPageServer(tasks)).show(DELETE):
+        tell(InputRequestEvent(0.0, question, CONTEXT))
+        tell(InputResolvedEvent(1.0, question, YES, CONTEXT))
+    tell(InputRequestEvent(0.0, replace(NOTE, id="host"), CONTEXT))
+    asking = Asking(DELETE, Ledger(), 600.0, is_fixed=True)
+    context = replace(CONTEXT, asking=asking)
+    tell(InputRequestEvent(0.0, DELETE, context))
+    async with LazyPageServer(tasks).show(DELETE, context):
         await anyio.wait_all_tasks_blocked()  # till its socket, whose folder it makes, is there
         async with await anyio.create_unix_listener(
             runtime / f"4711-{int(datetime.now().timestamp())}.sock"

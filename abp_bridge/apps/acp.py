@@ -230,9 +230,10 @@ class AcpApp(ProgramApp):
         if self._running is not None and self._running.cancelled:
             return permission.CANCELLED
         title = self._turn.title(as_object(params.get("toolCall")))
-        decode = partial(
-            permission.decode_permission, params, title, origin=self.origin, calls=self._calls
-        )
-        return await self._program.ask(
-            lambda id: decode(id=id), permission.encode_permission, permission.CANCELLED
+        decode = partial(permission.decode_permission, params, title, origin=self.origin)
+        return await self._program.put_question(
+            lambda id: decode(id=id),
+            permission.encode_permission,
+            permission.CANCELLED,
+            calls=self._calls,
         )

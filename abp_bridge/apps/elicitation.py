@@ -11,12 +11,14 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import (
+    decode_asker,
     decode_question,
     encode_answer,
     encode_problem,
     encode_withdrawn,
 )
 from abp_bridge.session.app import AppError, QuestionListener
+from abp_bridge.session.context import AskContext
 
 CONFIRMED = "confirmed"
 SESSION_ENDED = "the session ended"  # why a question is withdrawn that comes too late
@@ -49,8 +51,10 @@ async def handle_elicitation(
         return encode_problem(problem)
     if presumed:
         question = replace(question, presumed=True)
+    calls, timeout = decode_asker(raw)
+    context = AskContext(calls=calls, timeout=timeout)
     with scope or CancelScope():
-        return encode_answer(question, await listener.ask(question))
+        return encode_answer(question, await listener.elicit(question, context))
     return encode_withdrawn(TAKEN_BACK)
 
 
@@ -70,7 +74,7 @@ async def ask_permission(
         AppError: No user said yes; an automatic yes does not count.
     """
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
-    answer = await listener.ask(
+    answer = await listener.elicit(
         Question(
             listener.new_question_id(),
             Kind.CONFIRM,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.session.app import Absence, AppError, AppListener, only_error
+from abp_bridge.session.context import AskContext
 
 if TYPE_CHECKING:
     from abp_bridge.clients.mcp_session import Beat, ServerSession
@@ -443,7 +443,8 @@ class McpApp(ProgramApp):
             question = decode_sampling(params, id=listener.new_question_id(), origin=self.origin)
         except RemoteProtocolError as problem:
             raise RemoteError({"code": INVALID_PARAMS, "message": str(problem)}, 0.0) from None
-        answer = await listener.ask(replace(question, calls=() if call is None else (call,)))
+        context = AskContext(calls=() if call is None else (call,))
+        answer = await listener.elicit(question, context)
         if answer.outcome is Outcome.ACCEPTED:
             return encode_sampled(answer)
         raise _refused(f"no model answered: {answer.reason or answer.outcome.value}")

@@ -33,6 +33,7 @@ from abp_bridge.rpc.connection import (
 from abp_bridge.rpc.subprocess import Child
 from abp_bridge.rpc.tap import Tap
 from abp_bridge.session.app import AppError, AppListener, only_error
+from abp_bridge.session.context import AskContext
 from abp_bridge.settings.targets import find_interpreter
 
 logger = logging.getLogger(__name__)
@@ -249,19 +250,18 @@ class Program:
         from abp_bridge.protocols.mcp.server_elicitation import decode_question, encode_answer
 
         def decode(id: str) -> Question:
-            return decode_question(
-                params, id=id, origin=self.origin, calls=calls, destructive=destructive
-            )
+            return decode_question(params, id=id, origin=self.origin, destructive=destructive)
 
         link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
-        return await self.ask(decode, encode_answer, CANCEL, link=link)
+        return await self.put_question(decode, encode_answer, CANCEL, calls=calls, link=link)
 
-    async def ask(
+    async def put_question(
         self,
         decode: Callable[[str], Question],
         encode: Callable[[Question, Answer], JsonObject],
         nobody: JsonObject,
         *,
+        calls: Sequence[str],
         link: str = "",
     ) -> JsonObject:
         """Ask the person: what the program gets, whatever happens.
@@ -270,6 +270,7 @@ class Program:
             decode: Makes the question of its id, or raises RemoteProtocolError.
             encode: Makes what the program gets of the answer.
             nobody: What it gets where there is none: programs take an error for consent.
+            calls: Which of the host's calls it may belong to.
             link: Its `elicitationId`, where it is a link.
         """
         if self.listener is None:
@@ -284,7 +285,7 @@ class Program:
         try:
             question = decode(self.listener.new_question_id())
             with asked.scope:
-                answer = await self.listener.ask(question)
+                answer = await self.listener.elicit(question, AskContext(calls=tuple(calls)))
                 result = encode(question, answer)
                 self._note(answer)
         except RemoteProtocolError as problem:

@@ -21,19 +21,12 @@ from anyio.abc import TaskGroup
 
 from abp_bridge.apps.abp import MAX_LINE, Binding
 from abp_bridge.apps.elicitation import handle_elicitation
-from abp_bridge.cli.compose import make_providers, terminal
+from abp_bridge.cli.compose import make_router, terminal
 from abp_bridge.cli.event_log import log_event
 from abp_bridge.cli.options import load_settings
 from abp_bridge.cli.runtime import discard_stdout, give_up, print_json, run_until_signal
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import (
-    Notice,
-    Observer,
-    Progress,
-    SessionEvent,
-    describe_notice,
-    no_observer,
-)
+from abp_bridge.core.event import Notice, Progress, describe_notice
 from abp_bridge.core.json_value import JsonValue, parse_json
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
@@ -54,6 +47,7 @@ from abp_bridge.rpc.protocol import (
     Request,
     UnmatchedResponse,
 )
+from abp_bridge.session.context import NO_CONTEXT, AskContext, SessionEvent
 from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.files import FileAccess
 from abp_bridge.session.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
@@ -190,7 +184,7 @@ async def _ask_once(
         The exit code: 0 if it was answered, `SAID_NO` for a no with `exit_code`, else 1.
     """
     user = User(settings, question.origin, tasks)
-    answer = await user.ask(question)
+    answer = await user.elicit(question)
     response = abp.encode_answer(question, mask_secrets(question, answer) if mask else answer)
     try:
         indent = 2 if sys.stdout.isatty() else None
@@ -393,22 +387,16 @@ class User:
             list_event(event)
 
         self._elicitor = Elicitor(
-            make_providers(
-                settings,
-                _NoHost(),
-                self._send_link,
-                register.listed(self._page),
-                tasks,
-                ask=self._ask_user,
-                on_progress=self._on_model_progress,
-            ),
+            make_router(settings, _NoHost(), self._send_link, self._page, tasks),
             limit=settings.question_timeout,
-            min_human_latency=settings.min_human_latency,
             files=FileAccess(self._granted),
             observe=observe,
+            on_model_progress=self._on_model_progress,
         )
 
-    async def _send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+    async def _send_link(
+        self, question: Question, context: AskContext, link: PageLink
+    ) -> SurfaceResponse:
         """Show the user the page's address, and wait: the page returns the answer.
 
         Raises:
@@ -429,7 +417,7 @@ class User:
         await anyio.sleep_forever()
         return SurfaceResponse(Outcome.CANCELLED)
 
-    async def _granted(self, question: Question) -> Sequence[str]:
+    async def _granted(self, context: AskContext) -> Sequence[str]:
         return self._roots
 
     async def wait_for_page(self) -> None:
@@ -442,9 +430,9 @@ class User:
         self._serial += 1
         return f"question-{self._serial}"
 
-    async def ask(self, question: Question) -> Answer:
-        """Resolve a question on the first surface that can show it (`QuestionListener.ask`)."""
-        answer = await self._elicitor.ask(question)
+    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
+        """Resolve a question on the first surface that can show it (`QuestionListener.elicit`)."""
+        answer = await self._elicitor.resolve(question, context)
         if answer.unasked:
             for way in answer.ways:
                 print_message(f"nobody was asked; to be asked: {way}")
@@ -459,10 +447,7 @@ class User:
         total = "" if progress.total is None else f" of {progress.total:g}"
         self._say(label(f"{progress.value:g}{total}  {progress.message}"))
 
-    async def _ask_user(self, question: Question) -> Answer:
-        return await self._elicitor.ask(question)
-
-    def _on_model_progress(self, question: Question, words: str) -> None:
+    def _on_model_progress(self, calls: Sequence[str], words: str) -> None:
         if os.isatty(2):
             self._say(words)
         else:
@@ -496,15 +481,15 @@ class _NoHost:
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return ()
 
-    def advise(self, question: Question) -> Advice:
+    def advise(self, question: Question, context: AskContext) -> Advice:
         return Advice(options=_OPTIONS)
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
         raise SurfaceUnsupportedError("there is no host here", lasting=True)
 

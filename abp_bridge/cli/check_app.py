@@ -43,6 +43,7 @@ from abp_bridge.protocols.abp.agent import encode_result
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.rpc.tap import observe_stream
 from abp_bridge.session.app import Absence, App, AppError, only_error
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.settings import Settings, variables_of_others
 from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, Script, read_answers
@@ -403,7 +404,7 @@ class ScriptedListener:
         """An id (`QuestionListener.new_question_id`)."""
         return f"question-{next(self._numbers)}"
 
-    async def ask(self, question: Question) -> Answer:
+    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
         """Answer as it is written, or decline where nothing is (`QuestionListener.ask`)."""
         answer = await self._answer(question)
         self._facts.questions.append(
@@ -415,7 +416,7 @@ class ScriptedListener:
         if self._script is None:
             reason = "abp-bridge check declines every question without --answers"
             return Answer(Outcome.DECLINED, AnsweredBy.NOBODY, reason=reason)
-        response = await self._script.ask(question)
+        response = await self._script.prompt(question)
         content = response.content
         if question.fields and response.outcome is Outcome.ACCEPTED:
             content = validate_answer(question, content)[0]

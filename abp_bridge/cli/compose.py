@@ -14,44 +14,45 @@ from typing import TYPE_CHECKING
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
 from abp_bridge.settings.values import OFF
+from abp_bridge.trace.recorded_apps import RecordedPage
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.apps.offer_cache import OfferCache
-    from abp_bridge.core.answer import Answer
-    from abp_bridge.core.event import Observer, SessionEvent
     from abp_bridge.core.question import Question
     from abp_bridge.core.surface import Surface
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.hosts.mcp.parked_call import FindParked
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.hosts.mcp.tool_list import ToolList
-    from abp_bridge.models.surface import AgentSurface, AskPerson, OnProgress
+    from abp_bridge.models.surface import AgentSurface
     from abp_bridge.session.audit import AuditLog
     from abp_bridge.session.bridge import Bridge
+    from abp_bridge.session.context import AskContext, Observer, SessionEvent
     from abp_bridge.session.elicitor import Elicitor
     from abp_bridge.session.host import ExpectedApps, Host, HostSurfaces, SessionApi
-    from abp_bridge.session.providers import Providers
+    from abp_bridge.session.router import Router
     from abp_bridge.session.surface import (
         InputProvider,
+        OnModelProgress,
         PageLink,
         PageQuestion,
-        PageServer,
         SurfaceResponse,
     )
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.inbox.register import Register
     from abp_bridge.surfaces.notify import Notifier
+    from abp_bridge.surfaces.page.surface import LazyPageServer
     from abp_bridge.surfaces.terminal.surface import Terminal
     from abp_bridge.trace.recorder import Recorder
 
-    SendLink = Callable[[Question, PageLink], Awaitable[SurfaceResponse]]
+    SendLink = Callable[[Question, AskContext, PageLink], Awaitable[SurfaceResponse]]
 
 logger = logging.getLogger(__name__)
 
 
-def ignore_progress(question: Question, words: str) -> None:
+def ignore_progress(calls: Sequence[str], words: str) -> None:
     """Nobody is told how far a model's answer is."""
 
 
@@ -85,16 +86,16 @@ class Composition:
         return unobserved_stream if self._recorder is None else self._recorder.tools()
 
     @cached_property
-    def page(self) -> PageServer:
+    def page(self) -> LazyPageServer | RecordedPage:
         """The bridge's own page."""
         from abp_bridge.surfaces.page.surface import LazyPageServer
 
         page = LazyPageServer(self._tasks, self.settings.page_port)
         if self._recorder is None:
-            return self._register.listed(page)
+            return page
         from abp_bridge.trace.recorded_apps import RecordedPage
 
-        return self._register.listed(RecordedPage(page, self._recorder))
+        return RecordedPage(page, self._recorder)
 
     @cached_property
     def _register(self) -> Register:
@@ -113,23 +114,16 @@ class Composition:
 
             make = partial(record_app, recorder=self._recorder)
 
-        async def ask(question: Question) -> Answer:
-            return await bridge.ask(question)
-
-        def on_progress(question: Question, words: str) -> None:
-            bridge.on_model_progress(question, words)
-
-        bridge = Bridge(
+        return Bridge(
             self.settings,
             host,
             tasks or self._tasks,
             lambda target, named: make(target, named, self.settings),
-            providers=self._make_providers(host, ask, on_progress),
+            router=self._make_router(host),
             observe=self._observe_session(host),
             inbox_problem=lambda: self._register.problem,
             known=self._known_offers,
         )
-        return bridge
 
     @cached_property
     def _known_offers(self) -> OfferCache | None:
@@ -172,27 +166,23 @@ class Composition:
         )
 
     def make_elicitor(
-        self, host: HostSurfaces, on_progress: OnProgress = ignore_progress
+        self, host: HostSurfaces, on_progress: OnModelProgress = ignore_progress
     ) -> Elicitor:
         """Who asks the questions of a session of `host` that has no apps; `on_progress` is told how
         far a model is that answers one.
         """
         from abp_bridge.session.elicitor import Elicitor
 
-        async def ask(question: Question) -> Answer:
-            return await elicitor.ask(question)
-
-        elicitor = Elicitor(
-            self._make_providers(host, ask, on_progress),
+        return Elicitor(
+            self._make_router(host),
             host_name=lambda: host.name,
             limit=self.settings.question_timeout,
-            min_human_latency=self.settings.min_human_latency,
             observe=self._observe_session(host),
+            on_model_progress=on_progress,
         )
-        return elicitor
 
     def make_mcp_elicitor(
-        self, connection: McpConnection, on_progress: OnProgress, find_parked: FindParked
+        self, connection: McpConnection, on_progress: OnModelProgress, find_parked: FindParked
     ) -> Elicitor:
         """Who asks the questions of a server in front of the host of `connection`, with one of its
         calls where `find_parked` knows one; `on_progress` is told how far a model is.
@@ -203,20 +193,13 @@ class Composition:
         surfaces = McpSurfaces(connection, self.page, find_parked, revealed=Revealed())
         return self.make_elicitor(surfaces, on_progress)
 
-    def _make_providers(
-        self,
-        host: HostSurfaces,
-        ask: AskPerson,
-        on_progress: OnProgress = ignore_progress,
-    ) -> Providers:
-        return make_providers(
+    def _make_router(self, host: HostSurfaces) -> Router:
+        return make_router(
             self.settings,
             host,
             host.send_link,
             self.page,
             self._tasks,
-            ask=ask,
-            on_progress=on_progress,
             tap_model=self._tap_model(),
         )
 
@@ -277,17 +260,15 @@ def make_notifier(settings: Settings, tasks: TaskGroup) -> Notifier:
     return Notifier(tasks, channels)
 
 
-def make_providers(
+def make_router(
     settings: Settings,
     host: InputProvider,
     send_link: SendLink,
-    page: PageServer,
+    page: LazyPageServer | RecordedPage,
     tasks: TaskGroup,
     *,
-    ask: AskPerson,
-    on_progress: OnProgress = ignore_progress,
     tap_model: Tap = unobserved_stream,
-) -> Providers:
+) -> Router:
     """Who can be asked in a session of `host`, which sends its person to the page by `send_link`.
     Notifications are sent in `tasks`.
 
@@ -299,12 +280,10 @@ def make_providers(
         send_link: Has the host send its person to the page.
         page: The bridge's own page.
         tasks: Where notifications are sent, and a model is looked for.
-        ask: Asks the person by all of these: what a model is sent needs their approval.
-        on_progress: Is told how far a model's answer is.
         tap_model: Overhears a model that speaks ACP.
     """
     from abp_bridge.core.surface import Surface, order_of
-    from abp_bridge.session.providers import Providers
+    from abp_bridge.session.router import Router
 
     own: dict[Surface, InputProvider] = {}
     if settings.answers is not None:
@@ -326,23 +305,21 @@ def make_providers(
             alone=settings.page == "off",
         )
     if settings.sampling is not None:
-        own[Surface.SAMPLING] = agent = _make_agent_surface(settings, ask, on_progress, tap_model)
+        own[Surface.SAMPLING] = agent = _make_agent_surface(settings, tap_model)
         tasks.start_soon(agent.look)  # a start waits for nothing of it
-    return Providers(host, own, order_of(settings.ask_on))
+    return Router(
+        host, own, order_of(settings.ask_on), min_human_latency=settings.min_human_latency
+    )
 
 
-def _make_agent_surface(
-    settings: Settings, ask: AskPerson, on_progress: OnProgress, tap: Tap
-) -> AgentSurface:
+def _make_agent_surface(settings: Settings, tap: Tap) -> AgentSurface:
     from abp_bridge.models.surface import AgentSurface
     from abp_bridge.models.targets import find_obstacle, make_agent
 
     return AgentSurface(
         str(settings.sampling),
         partial(make_agent, tap=tap),
-        ask,
         limit=settings.question_timeout,
-        on_progress=on_progress,
         find_obstacle=find_obstacle,
     )
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.event import (
+from abp_bridge.core.sanitize import label
+from abp_bridge.session.context import (
     AttemptEvent,
     ChoiceEvent,
     InputRequestEvent,
@@ -17,7 +18,6 @@ from abp_bridge.core.event import (
     SessionEvent,
     StepEvent,
 )
-from abp_bridge.core.sanitize import label
 
 if TYPE_CHECKING:
     from collections.abc import Callable

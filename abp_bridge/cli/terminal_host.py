@@ -34,6 +34,7 @@ from abp_bridge.core.question import Field, FieldType, Kind, Question, read_intr
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError, describe_bug
 from abp_bridge.protocols.schema_fields import decode_field
+from abp_bridge.session.context import NO_CONTEXT
 from abp_bridge.session.surface import SurfaceResponse
 from abp_bridge.surfaces.answers_file import Script
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
@@ -426,7 +427,7 @@ class TerminalHost:
             question = decode_form(form, id=id, origin="the bridge")
         except RemoteProtocolError as problem:
             return ErrorData(code=INVALID_PARAMS, message=str(problem))
-        response = await self._ask(number, question, self.terminal or self._script)
+        response = await self._prompt(number, question, self.terminal or self._script)
         reply = encode_reply(question, response.outcome, response.content)
         account = encode_account(response.answered_by, reason=response.reason)
         return ElicitResult.model_validate({**reply, **account})
@@ -446,7 +447,7 @@ class TerminalHost:
         asked = _link_question(id, params, _APPS_ADDRESS if is_apps else _OWN_PAGE)
         if self._answerer.by_bridge and not is_apps:
             asked = replace(asked, fields=(_PAGE_OR_HERE,))
-        response = await self._ask(number, asked, self.terminal)
+        response = await self._prompt(number, asked, self.terminal)
         outcome, content = response.outcome, response.content
         if content == {GO: False} and asked.fields == (_PAGE_OR_HERE,):  # the bridge asks here then
             return ErrorData(code=INVALID_PARAMS, message="the person wants it in the terminal")
@@ -474,7 +475,7 @@ class TerminalHost:
         self.view.note(ONCE_MORE.format(self._command))
         return Outcome.CANCELLED
 
-    async def _ask(
+    async def _prompt(
         self, number: int, question: Question, surface: Terminal | Script | None
     ) -> SurfaceResponse:
         """Ask on `surface` and show it; where there is none, nobody answers. Returns what came
@@ -485,7 +486,7 @@ class TerminalHost:
         by = TAKEN_BACK if self.terminal is None else self._by
         self.view.on_question(number, question, self._by)
         try:
-            response = await surface.ask(question) if surface else _UNVISITED
+            response = await surface.prompt(question, NO_CONTEXT) if surface else _UNVISITED
             response = replace(response, content=validate_answer(question, response.content)[0])
             nobody = response.answered_by is AnsweredBy.NOBODY
             by = f"nobody: {response.reason}" if nobody else self._by

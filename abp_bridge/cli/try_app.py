@@ -44,6 +44,7 @@ from abp_bridge.core.redact.command import UNSHOWN, target_word
 from abp_bridge.core.sanitize import message
 from abp_bridge.core.surface import HOST, Surface
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.session.context import NO_CONTEXT
 from abp_bridge.settings import TABLE, Settings
 from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, Script, read_answers
@@ -286,7 +287,7 @@ async def _fill(
     host: TerminalHost, terminal: Terminal, question: Question, offer: Offer
 ) -> JsonObject | None:
     """The parameters as the person at this terminal fills them in."""
-    content = await _ask(terminal, question)
+    content = await _prompt(terminal, question)
     host.check_interrupts()
     if content is None:
         return None
@@ -303,14 +304,14 @@ async def _choose(terminal: Terminal, offers: Sequence[Offer]) -> Offer | None:
         "capability", FieldType.CHOICE, {"type": "string"}, title="Call", choices=(*choices, last)
     )
     question = Question("choice", Kind.SELECT, "What shall be called?", (field,), OWN_NAME)
-    content = await _ask(terminal, question)
+    content = await _prompt(terminal, question)
     name = to_text((content or {}).get("capability"))
     return next((each for each in offers if each.name == name), None)
 
 
-async def _ask(terminal: Terminal, question: Question) -> dict[str, JsonValue] | None:
+async def _prompt(terminal: Terminal, question: Question) -> dict[str, JsonValue] | None:
     """Ask the person here something of the command's own; None where they do not answer."""
-    response = await terminal.ask(question)
+    response = await terminal.prompt(question, NO_CONTEXT)
     if response.outcome is not Outcome.ACCEPTED:
         return None
     return dict(validate_answer(question, response.content)[0])

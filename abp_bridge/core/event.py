@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,7 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_texts, to_text
 
 if TYPE_CHECKING:  # they take time to load, and a proxy seldom needs them
-    from abp_bridge.core.answer import Answer
-    from abp_bridge.core.question import Question
+    pass
 
 LINE_LIMIT = 1_000  # characters; a log line of a host, and a line of a result
 STEP = 1e-6  # of a progress value that has to rise where the app's stands still
@@ -143,94 +141,3 @@ def next_progress(last: Progress | None, report: Progress) -> Progress:
     stage = "" if report.stage == report.status else report.stage
     words = " · ".join(filter(None, (stage, counted)))
     return replace(report, value=rising, total=None, stage=words)
-
-
-@dataclass(frozen=True, slots=True)
-class InputRequestEvent:
-    """An app asked."""
-
-    time: float
-    question: Question
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEvent:
-    """The question goes to a surface: `route` is its name, and how it is downgraded there.
-
-    It may go to several, one after another.
-    """
-
-    time: float
-    question: str
-    route: str
-
-
-@dataclass(frozen=True, slots=True)
-class StepEvent:
-    """A step of a walk is shown: the `number`th, from one, with its title and the labels of its
-    buttons.
-    """
-
-    time: float
-    question: str
-    number: int
-    title: str
-    options: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceEvent:
-    """A button of a step was pressed, `seconds` after it was shown; without a label, the step was
-    dismissed.
-    """
-
-    time: float
-    question: str
-    number: int
-    label: str | None
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class InputResolvedEvent:
-    """The question has ended, with its one answer: how, by whom, by which route, and in how many
-    seconds.
-    """
-
-    time: float
-    question: Question
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class NoticeEvent:
-    """The app with the id `app` told something."""
-
-    time: float
-    app: str
-    notice: Notice
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressEvent:
-    """The app with the id `app` told how far it is, as it said it."""
-
-    time: float
-    app: str
-    progress: Progress
-
-
-SessionEvent = (
-    InputRequestEvent
-    | AttemptEvent
-    | StepEvent
-    | ChoiceEvent
-    | InputResolvedEvent
-    | NoticeEvent
-    | ProgressEvent
-)
-Observer = Callable[[SessionEvent], None]
-
-
-def no_observer(event: SessionEvent) -> None:
-    """The observer of a session that nobody watches."""

@@ -117,10 +117,6 @@ def _make(id: str, asked: Question, kind: Kind, whole: str, field: Field) -> Que
         shown,
         (field,),
         asked.origin,
-        calls=asked.calls,
-        tools=asked.tools,
         permits=Permission.SAMPLING,
         uncut="" if shown == whole else whole,
-        app=asked.app,
-        host_name=asked.host_name,
     )

@@ -19,7 +19,6 @@ BRIDGE = "abp-bridge"  # who asks what no app does
 QUOTE = "> "  # begins each line of others' words, where the bridge's own stand beside them
 MAX_MESSAGE = 100_000  # characters that somebody can be shown; nobody reads as many
 UNASKED = "Nobody could be asked: "  # begins the reason of a question that no surface asks
-MAX_TIME = 3_600.0  # seconds that an app may give the person
 
 
 class Missing(enum.Enum):
@@ -122,11 +121,6 @@ class Question:
         message: The app's words, safe to show.
         fields: What is to be filled in, in the app's order; none when a model is asked.
         origin: Who asks, as the bridge knows it: an address or a command, safe to show.
-        connection: Which of the session's connections it came by: two apps may be called the same.
-            Empty where there is one only.
-        calls: Which of the app's calls it may belong to, the likeliest first: one where that is
-            sure, none where no call is running.
-        tools: What those calls call, in their order, by the app's own names.
         wrapped: Whether the app wants the value of the only field, not an object of fields.
         default: The app's own answer, for a preference that nobody gives.
         destructive: Whether a yes cannot be undone, as the app says.
@@ -135,13 +129,9 @@ class Question:
         link: The address that the app asks the person to open, safe to show; it may let in
             whoever has it.
         permits: What a yes permits, where it is the bridge's own question; None for an app's.
-        timeout: The person's time in seconds; None for the session's usual one.
         whole: What the app's schema says of the fields together.
         note: A remark of the bridge's own, to be shown with it.
         request: The method's own parameters as they came, for what is no form (resource, sampling).
-        app: What the app calls itself, safe to show; empty where it does not say, or is no app.
-        host_name: Through which host it is asked, as that calls itself, safe to show.
-        icon: The app's own picture, as a `data:` address of a small PNG; empty where it has none.
         uncut: The whole message, where `message` is only the beginning of one that a person has to
             have before them; surfaces that cannot show it do not ask.
     """
@@ -151,27 +141,16 @@ class Question:
     message: str
     fields: tuple[Field, ...]
     origin: str
-    connection: str = ""
-    calls: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
     wrapped: bool = True
     default: JsonValue | Missing = MISSING
     destructive: bool = False
     presumed: bool = False
     link: str = ""
     permits: Permission | None = None
-    timeout: float | None = None
     whole: Schema = field(default_factory=dict)
     note: str = ""
     request: JsonObject = field(default_factory=dict)
     uncut: str = ""
-    app: str = ""
-    host_name: str = ""
-    icon: str = field(default="", repr=False)
-
-    def time_limit(self, usual: float) -> float:
-        """The seconds that its person has: what its app gives, at most `MAX_TIME`, else `usual`."""
-        return min(self.timeout, MAX_TIME) if self.timeout else usual
 
     def in_full(self) -> Question:
         """The same for a surface that shows messages of any length: nothing of it is cut."""
@@ -206,11 +185,6 @@ class Question:
         """`words`, which end with a colon, and the message after them."""
         quoted = self.quoted
         return f"{words}{' ' if quoted == self.message else chr(10)}{quoted}"
-
-    @property
-    def call(self) -> str | None:
-        """The call it surely belongs to."""
-        return self.calls[0] if len(self.calls) == 1 else None
 
     @property
     def secret(self) -> bool:

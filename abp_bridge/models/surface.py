@@ -25,7 +25,6 @@ from abp_bridge.core.agent_turn import (
     images_of,
 )
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import as_text, well_formed
 from abp_bridge.core.matrix import SurfaceVariant
@@ -44,9 +43,12 @@ from abp_bridge.protocols.mcp.model_request import (
 )
 from abp_bridge.protocols.mcp.sampling import is_servers_own
 from abp_bridge.session.agent import AgentProtocol, OnChunk, StartOptions
-from abp_bridge.session.person_time import wait_for
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import (
     HostTimeoutError,
+    OnModelProgress,
+    OwnSurface,
+    Resolve,
     SurfaceFailedError,
     SurfaceResponse,
     SurfaceUnsupportedError,
@@ -74,9 +76,7 @@ _LEFT_ALONE = (
 _KEPT_BACK = "The user kept the model's answer back."
 LEEWAY = 0.5  # seconds of the question's time in which a model that is late is still said to be
 
-AskPerson = Callable[[Question], Awaitable[Answer]]
 MakeAgent = Callable[[str, str], AgentProtocol]
-OnProgress = Callable[[Question, str], None]
 
 
 class FindObstacle(Protocol):
@@ -85,17 +85,15 @@ class FindObstacle(Protocol):
     def __call__(self, model: str, *, images: bool) -> str: ...
 
 
-class AgentSurface:
-    """Implements `InputProvider` and `Locatable` with one model.
+class AgentSurface(OwnSurface):
+    """Implements `InputProvider` with one model.
 
     Args:
         model: Its word, as the person gave it; who asks is told it without what may be secret.
         make_agent: (that name, a folder for its sessions) -> the agent, of which nothing runs yet.
-        ask_person: Asks the person, by whatever else can ask.
         limit: Seconds for a turn where who asks names none.
         find_obstacle: That name, and whether it would be sent images -> why it cannot be had here,
             as far as that is seen at once; empty where it can.
-        on_progress: Is told how far an answer is, in words.
         interval: Seconds between two such reports.
     """
 
@@ -103,19 +101,17 @@ class AgentSurface:
         self,
         model: str,
         make_agent: MakeAgent,
-        ask_person: AskPerson,
         *,
         limit: float,
-        on_progress: OnProgress,
         find_obstacle: FindObstacle = lambda model, images: "",
         interval: float = INTERVAL,
     ) -> None:
         self._model = show_model(model)
         self._word = model
         self._make_agent = make_agent
-        self._ask_person = ask_person
+        self._resolve: Resolve
         self._limit = limit
-        self._on_progress = on_progress
+        self._on_progress: OnModelProgress
         self._find_obstacle = find_obstacle
         self._interval = interval
         self._turns = anyio.Semaphore(AT_ONCE)
@@ -126,9 +122,13 @@ class AgentSurface:
         self._serial = count(1)
         self._obstacle = ""  # why it could not be had, when that was last looked for
 
+    def attach(self, resolve: Resolve, on_progress: OnModelProgress) -> None:
+        """Have the user asked by `resolve` (`OwnSurface.attach`)."""
+        self._resolve, self._on_progress = resolve, on_progress
+
     @property
-    def place(self) -> str:
-        """The model, and why it cannot be had where it cannot (`Locatable.place`)."""
+    def place(self) -> str:  # type: ignore[override]
+        """The model, and why it cannot be had where it cannot (`OwnSurface.place`)."""
         return f"{self._model}: {self._obstacle}" if self._obstacle else self._model
 
     async def look(self) -> None:
@@ -145,36 +145,36 @@ class AgentSurface:
         """One that never changes (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.SAMPLING)]
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """Have the person approve, the model answer, and the person see that if they wish
-        (`InputProvider.ask`).
+        (`InputProvider.prompt`).
         """
         request = decode_request(question)
         if why := self._look(bool(images_of(request.messages))):  # before anybody is asked
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
-        app = question.origin, question.connection
-        wait_for(f"nobody said whether {self._model} may be sent it")
+        app = question.origin, context.connection
+        context.wait_for(f"nobody said whether {self._model} may be sent it")
         async with self._rooms.setdefault(app, anyio.Semaphore(MAX_OPEN)):
             if self._noes.get(app, 0) >= MAX_NOES:
                 raise SurfaceUnsupportedError(_LEFT_ALONE, lasting=False)
-            decision, verdict = await self._approve(question, request)
+            decision, verdict = await self._approve(question, context, request)
             self._noes[app] = self._count_noes(app, decision, verdict.answered_by)
         if decision is Decision.REFUSE:
             return SurfaceResponse(Outcome.DECLINED, verdict=verdict, reason=_NOT_SENT)
-        wait_for(f"{self._model} was busy with other questions, and did not answer")
+        context.wait_for(f"{self._model} was busy with other questions, and did not answer")
         async with self._turns:
-            wait_for(f"{self._model} did not answer")
-            response, hidden = await self._run(question, request)
+            context.wait_for(f"{self._model} did not answer")
+            response, hidden = await self._run(question, context, request)
         text, edited = as_text(response.content), False
         if decision is Decision.REVIEW:
-            wait_for(f"{self._model} has answered, and nobody said whether that may leave")
-            reviewed, verdict = await self._review(question, text)
+            context.wait_for(f"{self._model} has answered, and nobody said whether that may leave")
+            reviewed, verdict = await self._review(question, context, text)
             if reviewed is None:
                 return SurfaceResponse(Outcome.DECLINED, verdict=verdict, reason=_KEPT_BACK)
             text, edited = reviewed, reviewed != text
@@ -199,9 +199,12 @@ class AgentSurface:
 
     # --- the person ---
 
-    async def _approve(self, question: Question, request: ModelRequest) -> tuple[Decision, Verdict]:
+    async def _approve(
+        self, question: Question, context: AskContext, request: ModelRequest
+    ) -> tuple[Decision, Verdict]:
         """What was decided, and by whom."""
-        app = question.origin, question.connection
+        app = question.origin, context.connection
+        inside = replace(context, timeout=None)
         if app in self._allowed:
             return Decision.SEND, _BEFORE
         asked = model_approval.make_approval(
@@ -211,7 +214,7 @@ class AgentSurface:
         (others := self._approvals.setdefault(app, set())).add(scope)
         try:
             with scope:
-                answer = self._proven(await self._ask_person(asked))
+                answer = self._proven(await self._resolve(asked, inside))
         finally:
             others.discard(scope)
         if answer is None:  # cancelled by the answer to another: all of this app's is approved
@@ -228,19 +231,21 @@ class AgentSurface:
         is_no = decision is Decision.REFUSE
         return self._noes.get(app, 0) + (by is AnsweredBy.PERSON) if is_no else 0
 
-    async def _review(self, question: Question, text: str) -> tuple[str | None, Verdict]:
+    async def _review(
+        self, question: Question, context: AskContext, text: str
+    ) -> tuple[str | None, Verdict]:
         """What goes to the app, None where it is kept back, and who said so."""
-        editable = True
+        editable, inside = True, replace(context, timeout=None)
         while True:
             asked = model_approval.make_review(
                 self._name(question, "review"), question, self._model, text, editable=editable
             )
-            answer = self._proven(await self._ask_person(asked))
+            answer = self._proven(await self._resolve(asked, inside))
             review = model_approval.read_review(answer)
             if review is not Review.EDIT:
                 return (text if review is Review.PASS else None), _verdict(answer)
             edit = model_approval.make_edit(self._name(question, "edit"), question, text)
-            answer = await self._ask_person(edit)
+            answer = await self._resolve(edit, inside)
             if (
                 answer.outcome is Outcome.ACCEPTED
                 and answer.answered_by in model_approval.APPROVERS
@@ -262,7 +267,9 @@ class AgentSurface:
 
     # --- the model ---
 
-    async def _run(self, question: Question, request: ModelRequest) -> tuple[AgentResponse, int]:
+    async def _run(
+        self, question: Question, context: AskContext, request: ModelRequest
+    ) -> tuple[AgentResponse, int]:
         """One turn of a new session, of which nothing stays: the answer as it may be shown, and
         how many of its characters nobody would see.
         """
@@ -270,7 +277,7 @@ class AgentSurface:
             with tempfile.TemporaryDirectory(
                 prefix="abp-model-", ignore_cleanup_errors=True
             ) as folder:
-                response = await self._turn(folder, question, request)
+                response = await self._turn(folder, question, context, request)
         except AgentError as problem:
             raise self._explain(problem) from None
         except OSError as problem:
@@ -282,13 +289,15 @@ class AgentSurface:
             raise SurfaceFailedError(f"{self._model} answered {what}")
         return replace(response, content=text), hidden
 
-    async def _turn(self, folder: str, question: Question, request: ModelRequest) -> AgentResponse:
+    async def _turn(
+        self, folder: str, question: Question, context: AskContext, request: ModelRequest
+    ) -> AgentResponse:
         """The answer; or what came of it before the limit of tokens, for who takes such an answer:
         a server, which is told that it is cut.
         """
         agent = self._make_agent(self._word, folder)
         try:
-            response = await self._send(agent, folder, question, request)
+            response = await self._send(agent, folder, context, request)
         except AgentError as problem:
             half = problem.partial
             if half is None or not half.content or not is_servers_own(question.request):
@@ -299,14 +308,14 @@ class AgentSurface:
         return replace(response, usage=replace(response.usage, cost=agent.estimate_cost(response)))
 
     async def _send(
-        self, agent: AgentProtocol, folder: str, question: Question, request: ModelRequest
+        self, agent: AgentProtocol, folder: str, context: AskContext, request: ModelRequest
     ) -> AgentResponse:
         session = await agent.start(StartOptions(workspace=folder))
         left = anyio.current_effective_deadline() - anyio.current_time() - LEEWAY
-        limit = question.timeout or self._limit
+        limit = context.timeout or self._limit
         try:
             return await self._watch(
-                question,
+                context,
                 lambda on_chunk: agent.send(
                     session,
                     request.messages,
@@ -343,7 +352,7 @@ class AgentSurface:
         return SurfaceFailedError(words)
 
     async def _watch(
-        self, question: Question, turn: Callable[[OnChunk], Awaitable[AgentResponse]]
+        self, context: AskContext, turn: Callable[[OnChunk], Awaitable[AgentResponse]]
     ) -> AgentResponse:
         """The answer of `turn`, while the person is told how far it is."""
         written = 0
@@ -357,7 +366,7 @@ class AgentSurface:
             while True:
                 await anyio.sleep(self._interval)
                 far = f"has written {written:,} characters" if written else "is at work"
-                self._on_progress(question, f"{self._model} {far}")
+                self._on_progress(context.calls, f"{self._model} {far}")
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(report)

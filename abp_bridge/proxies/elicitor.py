@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from abp_bridge.session.context import AskContext
+
 if TYPE_CHECKING:
     from abp_bridge.core.answer import Answer
     from abp_bridge.core.question import Question
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 class ElicitorApi(Protocol):
     """Who puts questions to a host, and answers each exactly once."""
 
-    async def ask(self, question: Question) -> Answer:
+    async def resolve(self, question: Question, context: AskContext) -> Answer:
         """Ask, and return how it was answered; what is no answer is one that says so."""
         ...
 
@@ -27,7 +29,7 @@ class LazyElicitor:
         self._make = make
         self._made: ElicitorApi | None = None
 
-    async def ask(self, question: Question) -> Answer:
-        """Ask, and return how it was answered (`ElicitorApi.ask`)."""
+    async def resolve(self, question: Question, context: AskContext) -> Answer:
+        """Ask, and return how it was answered (`ElicitorApi.resolve`)."""
         self._made = self._made or self._make()
-        return await self._made.ask(question)
+        return await self._made.resolve(question, context)

@@ -16,6 +16,7 @@ from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.question import Question
 from abp_bridge.errors import AbpBridgeError, only_cause
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 
 MAX_DOWNLOAD = 48 * 2**20  # bytes of a file that is fetched: as base64 a page's result may hold it
 DOWNLOAD_LIMIT = 30.0  # seconds to fetch one file: what ABP's documents give it
@@ -68,8 +69,10 @@ class QuestionListener(Protocol):
         """An id for the next question, used once in the session."""
         ...
 
-    async def ask(self, question: Question) -> Answer:
-        """Put a question to the person.
+    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
+        """Put a question to the user.
+
+        `context` has what the app knows of it: its call, and the user's time.
 
         Returns:
             Its one answer, however it ends; a failure is an answer too.

@@ -53,7 +53,6 @@ def strange_names(chosen: Collection[str], offered: Sequence[Capability]) -> lis
 
 def make_question(
     id: str,
-    call: str,
     origin: str,
     capability: Capability,
     params: JsonObject,
@@ -67,7 +66,6 @@ def make_question(
 
     Args:
         id: The question's own.
-        call: Which call it is about.
         origin: Whose capability it is, as the bridge knows it.
         capability: What would be called.
         params: With what.
@@ -87,8 +85,6 @@ def make_question(
         shown,
         (field,),
         origin,
-        calls=(call,),
-        tools=(capability.name,),
         destructive=capability.destructive,
         presumed=capability.presumed or capability.needs_approval,
         permits=Permission.CALL,

@@ -14,14 +14,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from abp_bridge.core.answer import DIGEST_KEY_LENGTH, answer_digest
-from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, Observer, SessionEvent
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.mcp.server_elicitation import server_outcome
+from abp_bridge.session.context import InputRequestEvent, InputResolvedEvent, Observer, SessionEvent
 
 if TYPE_CHECKING:
-    from abp_bridge.core.answer import Answer
     from abp_bridge.core.json_value import JsonObject
     from abp_bridge.core.question import Question
 
@@ -65,7 +64,7 @@ class AuditLog:
             elif isinstance(event, InputResolvedEvent):
                 now = time.time()
                 times = (asked.pop(event.question.id, now), now)
-                line = json.dumps(self._describe(event.question, event.answer, times)) + "\n"
+                line = json.dumps(self._describe(event, times)) + "\n"
                 self._write(line.encode(), event.question)
 
         return observe
@@ -86,9 +85,8 @@ class AuditLog:
                 problem.strerror,
             )
 
-    def _describe(
-        self, question: Question, answer: Answer, times: tuple[float, float]
-    ) -> JsonObject:
+    def _describe(self, event: InputResolvedEvent, times: tuple[float, float]) -> JsonObject:
+        question, answer, context = event.question, event.answer, event.context
         outcome = server_outcome(question, answer)
         asked, ended = (datetime.fromtimestamp(each, UTC).isoformat() for each in times)
         described: JsonObject = {
@@ -97,8 +95,8 @@ class AuditLog:
             "asker": question.asker,
             "origin": question.origin,
             "question": question.summary,
-            "calls": list(question.calls),
-            "tools": [label(each) for each in question.tools],
+            "calls": list(context.calls),
+            "tools": [label(each) for each in context.tools],
             "destructive": question.destructive,
             "outcome": outcome.value,
             "answeredBy": answer.answered_by.value,

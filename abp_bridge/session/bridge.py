@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import (
     AppFile,
     CallResult,
@@ -23,10 +22,10 @@ from abp_bridge.core.capability import (
     SavedFile,
     describe_place,
 )
-from abp_bridge.core.event import Observer, Progress, no_observer
+from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import QuestionShape, find_cell
-from abp_bridge.core.question import Kind, Question
+from abp_bridge.core.question import Kind
 from abp_bridge.core.redact.command import HIDDEN, show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import nearest_first
@@ -38,6 +37,7 @@ from abp_bridge.session import approval
 from abp_bridge.session.app import App, AppError
 from abp_bridge.session.call import Call
 from abp_bridge.session.connection import AppConnection
+from abp_bridge.session.context import AskContext, Observer, no_observer
 from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.files import FileAccess
 from abp_bridge.session.host import (
@@ -51,8 +51,8 @@ from abp_bridge.session.host import (
 )
 from abp_bridge.session.known_offers import KnownOffers, expect_apps, make_offer
 from abp_bridge.session.own_question import OwnQuestion
-from abp_bridge.session.providers import Providers
 from abp_bridge.session.result_store import KeptResult, ResultStore
+from abp_bridge.session.router import Router
 from abp_bridge.session.status import describe_questions, describe_surfaces
 from abp_bridge.settings import Settings
 
@@ -71,7 +71,7 @@ class Bridge:
         tasks: TaskGroup,
         make_app: Callable[[str, bool], App],
         *,
-        providers: Providers | None = None,
+        router: Router | None = None,
         observe: Observer = no_observer,
         inbox_problem: Callable[[], str] = str,
         known: KnownOffers | None = None,
@@ -84,7 +84,7 @@ class Bridge:
             tasks: Where calls and connections live; must outlive the session.
             make_app: Makes the app for a target, or raises AppError; its flag says that the person
                 named the target, and no model.
-            providers: Who can be asked; the host alone if nothing is said.
+            router: The surfaces; the host's own alone if nothing is said.
             observe: Is told what happens.
             inbox_problem: Why the inbox does not find this process; empty where it does.
             known: Keeps what the apps named at the start offer; nothing is kept without it.
@@ -92,7 +92,7 @@ class Bridge:
         self.host = host
         self._inbox_problem = inbox_problem
         self.observe = observe
-        self._providers = providers or Providers(host)
+        self._router = router or Router(host, min_human_latency=settings.min_human_latency)
         self._settings = settings
         self._tasks = tasks
         self._workers = Workers(tasks)
@@ -106,13 +106,13 @@ class Bridge:
         self._warned: set[str] = set()
         self._serial = 0
         self._own_calls: dict[str, Call] = {}  # in which the host's model asks, by their ids
-        self._elicitor = Elicitor(
-            self._providers,
+        self.elicitor = Elicitor(
+            self._router,
             limit=settings.question_timeout,
-            min_human_latency=settings.min_human_latency,
             observe=observe,
             files=FileAccess(self._roots),
             host_name=lambda: host.name,
+            on_model_progress=self._on_model_progress,
         )
         self._results = ResultStore(settings.output_dir, host.on_resources_changed)
 
@@ -202,7 +202,7 @@ class Bridge:
             timeout=timeout or self._settings.call_timeout,
             on_progress=on_progress,
             on_end=on_end,
-            withdraw=self.withdraw,
+            withdraw=self.elicitor.withdraw,
             keep=_keep_inline if inline else partial(self._keep, connection),
             ask_approval=ask_approval if chosen or known.needs_approval else None,
             count_lost=lambda: sum(self.host.lost_notifications().values()),
@@ -235,13 +235,13 @@ class Bridge:
             )
         call = Call(
             self.new_id("call"),
-            OwnQuestion(question, self._elicitor.ask, self._own_calls.__getitem__),
+            OwnQuestion(question, self.elicitor, self._own_calls),
             "abp_ask",
             params,
             timeout=self._settings.call_timeout,
             on_progress=on_progress,
             on_end=on_end,
-            withdraw=self.withdraw,
+            withdraw=self.elicitor.withdraw,
             keep=partial(self._results.keep, "answers", download=_refuse_download),
         )
         self._own_calls[call.id] = call
@@ -321,7 +321,7 @@ class Bridge:
         unlisted = self._inbox_problem()
         return {
             "host": self.host.name,
-            "surfaces": describe_surfaces(self._providers),
+            "surfaces": describe_surfaces(self._router),
             "apps": {app.id: app.status() for app in self._apps.values()},
             "notConnected": [
                 {
@@ -331,7 +331,7 @@ class Bridge:
                 }
                 for target in self._not_connected()
             ],
-            "questions": describe_questions(self._elicitor.ledger, self._elicitor.seconds_left),
+            "questions": describe_questions(self.elicitor.ledger, self.elicitor.seconds_left),
             **({"lostNotifications": lost} if lost else {}),
             **({"notInInbox": unlisted} if unlisted else {}),
             **self._confirmed(),
@@ -434,27 +434,16 @@ class Bridge:
 
     def can_sample(self) -> bool:
         """Whether any surface asks a model now."""
-        return any(
-            find_cell(QuestionShape.SAMPLING, each).asks for each in self._providers.variants()
-        )
+        return any(find_cell(QuestionShape.SAMPLING, each).asks for each in self._router.variants())
 
-    async def ask(self, question: Question) -> Answer:
-        """Put a question to the person; exactly one answer comes back."""
-        return await self._elicitor.ask(question)
+    def _on_model_progress(self, ids: Sequence[str], words: str) -> None:
+        """Report how far a model is that answers a question of these calls."""
+        for calls in (self._own_calls, *(each.calls for each in self._apps.values())):
+            for call in filter(None, map(calls.get, ids)):
+                call.on_progress(Progress(None, 0.0, status=words))
 
-    def on_model_progress(self, question: Question, words: str) -> None:
-        """A model answers `question`: its calls' host hears how far it is, in words."""
-        for call in filter(None, map(self._own_calls.get, question.calls)):
-            call.on_progress(Progress(None, 0.0, status=words))
-        for connection in self._apps.values():
-            connection.on_model_progress(question, words)
-
-    async def _roots(self, question: Question) -> Sequence[str]:
-        return [*self._settings.roots, *await self.host.roots(question.calls)]
-
-    def withdraw(self, questions: Iterable[Question], reason: str) -> None:
-        """Take questions down that nobody needs any more."""
-        self._elicitor.withdraw(questions, reason)
+    async def _roots(self, context: AskContext) -> Sequence[str]:
+        return [*self._settings.roots, *await self.host.roots(context.calls)]
 
     # --- apps and calls ---
 
@@ -485,7 +474,7 @@ class Bridge:
             app = self._make_app(target, target in self._settings.apps)
             connection = AppConnection(self, target, app)
             await self._tasks.start(connection.live)
-            await self._providers.start()
+            await self._router.make_ready()
         except AppError as problem:
             raise SessionError(problem.code, str(problem)) from None
         if connection not in self._apps.values():
@@ -545,14 +534,14 @@ class Bridge:
         """Ask a person whether `call` may be made: None if so, else how it ends."""
         question = approval.make_question(
             self.new_id("question"),
-            call,
             connection.app.origin,
             capability,
             params,
             name=connection.name,
         )
         asked_by = "its app asks for it" if capability.needs_approval else "--confirm"
-        return approval.refusal(capability.name, await connection.ask(question), asked_by)
+        answer = await connection.elicit(question, AskContext(calls=(call,)))
+        return approval.refusal(capability.name, answer, asked_by)
 
     async def _run(self, connection: AppConnection, call: Call) -> None:
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from itertools import count
@@ -18,15 +18,7 @@ from anyio.abc import TaskStatus
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, Capability
-from abp_bridge.core.event import (
-    Notice,
-    NoticeEvent,
-    NoticeKind,
-    Observer,
-    Progress,
-    ProgressEvent,
-    describe_notice,
-)
+from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.json_value import JsonValue, as_text
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
@@ -36,6 +28,8 @@ from abp_bridge.protocols import abp
 from abp_bridge.rpc.arrival import now
 from abp_bridge.session.app import App
 from abp_bridge.session.call import Call
+from abp_bridge.session.context import NO_CONTEXT, AskContext, NoticeEvent, Observer, ProgressEvent
+from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.host import Host, state_uri
 
 logger = logging.getLogger(__name__)
@@ -58,14 +52,13 @@ class ConnectionOwner(Protocol):
 
     host: Host
     observe: Observer
+    elicitor: Elicitor
 
     def new_id(self, kind: str) -> str: ...
     def admit(self, connection: AppConnection, wanted: str) -> None: ...
     def on_capabilities_changed(self, connection: AppConnection) -> None: ...
     def dismiss(self, connection: AppConnection) -> None: ...
     def can_sample(self) -> bool: ...
-    async def ask(self, question: Question) -> Answer: ...
-    def withdraw(self, questions: Iterable[Question], reason: str) -> None: ...
 
 
 class AppConnection:
@@ -229,28 +222,27 @@ class AppConnection:
         """Whether any surface asks a model (`AppListener.can_sample`)."""
         return self._session.can_sample()
 
-    async def ask(self, question: Question) -> Answer:
-        """Put the app's question to the person (`AppListener.ask`).
+    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
+        """Put the app's question to the user (`AppListener.elicit`).
 
         The question is the call's that it names, or the only one's; else nobody can say whose, and
         the newest carries it.
         """
-        call = self._find_call(question.call) or self._only_call()
+        call = self._find_call(context.call) or self._only_call()
         is_given_up = call is not None and call.is_given_up
-        if question.call in self._ended_calls or is_given_up:
-            ended = question.call or (call and call.id)
+        if context.call in self._ended_calls or is_given_up:
+            ended = context.call or (call and call.id)
             reason = f"its call {ended} has ended"
             return Answer(Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=reason)
         calls = (call.id,) if call else tuple(reversed(self.calls))
         tools = tuple(self.calls[each].capability for each in calls)
         own = question.origin == self.app.origin  # a frame of another's has neither
-        question = replace(
-            question,
+        context = replace(
+            context,
             connection=self._number,
             calls=calls,
             tools=tools,
             app=label(self.name) if own else "",
-            host_name=label(self._session.host.name),  # the elicitor would copy the question else
             icon=self._opened.icon if own and self._opened is not None else "",
         )
         self._questions[question.id] = question
@@ -259,10 +251,10 @@ class AppConnection:
             each.on_question(question, own=each is call)
         answer: Answer | None = None
         try:
-            answer = await self._session.ask(question)
+            answer = await self._session.elicitor.resolve(question, context)
             return answer
         except Exception as problem:
-            logger.exception("question %s of call %s failed", question.id, question.call)
+            logger.exception("question %s of call %s failed", question.id, context.call)
             answer = Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason=describe_bug(problem))
             return answer
         finally:
@@ -309,11 +301,6 @@ class AppConnection:
             progress = replace(progress, status=whose)
         for call in calls:
             call.on_progress(progress)
-
-    def on_model_progress(self, question: Question, words: str) -> None:
-        """A model answers `question`: the hosts of its calls hear how far it is."""
-        for call in filter(None, map(self.calls.get, question.calls)):
-            call.on_progress(Progress(None, 0.0, status=words))
 
     def on_disconnect(self, reason: str) -> None:
         """Leave the session, and end what is open (`AppListener.on_disconnect`)."""
@@ -393,7 +380,7 @@ class AppConnection:
                 self._session.on_capabilities_changed(self)
 
     def _end_calls(self) -> None:
-        self._session.withdraw(list(self._questions.values()), self.reason)
+        self._session.elicitor.withdraw(list(self._questions.values()), self.reason)
         for call in list(self.calls.values()):
             call.on_disconnect(self.reason)
 

@@ -23,6 +23,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.core.sanitize import escape, label
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.session.context import AskContext
 
 READ_LIMIT = 10.0  # seconds for one file
 MAX_URI = 4_096  # characters; the longest path that Linux opens
@@ -103,13 +104,13 @@ class FileAccess:
     question.
     """
 
-    def __init__(self, roots: Callable[[Question], Awaitable[Sequence[str]]]) -> None:
+    def __init__(self, roots: Callable[[AskContext], Awaitable[Sequence[str]]]) -> None:
         self._roots = roots
 
-    async def look(self, question: Question) -> FileRequest:
+    async def look(self, question: Question, context: AskContext) -> FileRequest:
         """How a question for a file is to be asked."""
         try:
-            named = await self._find(question)
+            named = await self._find(question, context)
         except FileRefusedError as why:
             named_it = f"The app names {label(question.request.get('uri'))}, which is not read"
             return FileRequest(
@@ -120,7 +121,7 @@ class FileAccess:
             return FileRequest(question)
         return FileRequest(_ask_consent(question, named), named)
 
-    async def _find(self, question: Question) -> _Named | None:
+    async def _find(self, question: Question, context: AskContext) -> _Named | None:
         """The file that the app names, if it names one. Raises FileRefusedError."""
         uri = question.request.get("uri")
         if not isinstance(uri, str) or not uri.strip():
@@ -128,7 +129,7 @@ class FileAccess:
         if len(uri) > MAX_URI:
             raise FileRefusedError(f"it is longer than {MAX_URI} characters")
         path = _local(uri)
-        roots = await self._roots(question)
+        roots = await self._roots(context)
         accept = question.fields[0].accept
         with anyio.move_on_after(READ_LIMIT):
             return await anyio.to_thread.run_sync(

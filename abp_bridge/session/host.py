@@ -15,6 +15,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import UnaskedQuestion
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import InputProvider, PageLink, SurfaceResponse
 
 
@@ -26,7 +27,9 @@ class HostSurfaces(InputProvider, Protocol):
         """The host as it calls itself."""
         ...
 
-    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+    async def send_link(
+        self, question: Question, context: AskContext, link: PageLink
+    ) -> SurfaceResponse:
         """Tell the person, by whatever this host shows, that `question` waits at `link`; where a
         model would read that, only its address, and after its code was shown elsewhere.
 
@@ -37,7 +40,7 @@ class HostSurfaces(InputProvider, Protocol):
 
         Raises:
             SurfaceUnsupportedError: This host has no words for it.
-            HostDisconnectedError: And the other errors of `InputProvider.ask`.
+            HostDisconnectedError: And the other errors of `InputProvider.prompt`.
         """
         ...
 
@@ -48,7 +51,7 @@ class Host(HostSurfaces, Protocol):
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """The folders whose files the host lets apps be given, as absolute paths.
 
-        `calls` are the calls that a question may belong to (`Question.calls`). Bounded in time;
+        `calls` are the calls that a question may belong to (`AskContext.calls`). Bounded in time;
         a host that does not say grants none.
         """
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from dataclasses import replace
 
 import anyio.lowlevel
@@ -14,6 +14,8 @@ from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import MISSING, Question
 from abp_bridge.protocols import abp
 from abp_bridge.session.call import Call
+from abp_bridge.session.context import AskContext
+from abp_bridge.session.elicitor import Elicitor
 
 
 class OwnQuestion:
@@ -21,28 +23,28 @@ class OwnQuestion:
 
     Args:
         question: What is asked.
-        ask: Puts it to the person.
-        find_call: The call with an id, which hears of the question that it asks.
+        elicitor: Puts it to the user.
+        calls: The session's own calls by their ids: one hears of the question that it asks.
     """
 
     def __init__(
         self,
         question: Question,
-        ask: Callable[[Question], Awaitable[Answer]],
-        find_call: Callable[[str], Call],
+        elicitor: Elicitor,
+        calls: Mapping[str, Call],
     ) -> None:
         self._question = question
-        self._ask = ask
-        self._find_call = find_call
+        self._elicitor = elicitor
+        self._calls = calls
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Ask (`App.call`); the person's time is nobody else's."""
-        running = self._find_call(call)
-        question = replace(self._question, calls=(call,), tools=(capability,))
+        running, question = self._calls[call], self._question
+        context = AskContext(calls=(call,), tools=(capability,))
         running.on_question(question, own=True)
         answer: Answer | None = None
         try:
-            answer = await self._ask(question)
+            answer = await self._elicitor.resolve(question, context)
         finally:
             running.on_answer(question, answer)
         assert answer is not None, "each question has one"

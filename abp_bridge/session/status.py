@@ -11,15 +11,15 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.ledger import Ledger
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.session.providers import Providers
+from abp_bridge.session.router import Router
 
 
-def describe_surfaces(providers: Providers) -> list[JsonValue]:
+def describe_surfaces(router: Router) -> list[JsonValue]:
     """The surfaces that can ask anything, best first: `{surface, version, provider, at?}`."""
     return [
         {"surface": variant.surface.value, "version": variant.version, "provider": owner}
-        | ({"at": providers.places[owner]} if owner in providers.places else {})
-        for owner, variant in providers.variants_by_owner()
+        | ({"at": router.places[owner]} if owner in router.places else {})
+        for owner, variant in router.variants_by_owner()
         if matrix.usable(variant)
     ]
 

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.answer import Answer
 from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.matrix import SurfaceVariant
@@ -18,6 +18,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Advice
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.session.context import AskContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,32 +204,31 @@ class PageQuestion(Protocol):
         ...
 
 
-class QuestionDisplay(Protocol):
-    """The bridge's own page, in the person's browser."""
+class Page(Protocol):
+    """The bridge's own page, in the user's browser."""
 
-    def show(self, question: Question) -> AbstractAsyncContextManager[PageQuestion]:
+    def show(
+        self, question: Question, context: AskContext
+    ) -> AbstractAsyncContextManager[PageQuestion]:
         """Put the question on the page for as long as the block lasts.
 
         Raises SurfaceUnsupportedError when there can be no page.
         """
         ...
 
-
-class Page(QuestionDisplay, Protocol):
-    """A page that a host can send its person to."""
-
-    async def ask(
-        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]]
+    async def collect_answer(
+        self,
+        question: Question,
+        context: AskContext,
+        send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
     ) -> SurfaceResponse:
-        """Put `question` on the page, and have a host send its person there.
+        """Put `question` on the page, send the user there, and return what they answered there.
 
         Args:
             question: What is asked.
-            send_link: Is given the question on the page, and says how the host answered: accepting
-                means that the person goes there, no more; anything else ends the question.
-
-        Returns:
-            What was answered on the page.
+            context: What goes along with it.
+            send_link: Sends the user to the page. Accepted means that they go there, no more;
+                anything else ends the question.
 
         Raises:
             SurfaceUnsupportedError: There can be no page. And what `send_link` raises.
@@ -237,37 +237,34 @@ class Page(QuestionDisplay, Protocol):
 
 
 class InputProvider(Protocol):
-    """Asks on surfaces of its own: a host, or what the person set up beside it."""
+    """Shows questions on surfaces of its own: a host, or what the user set up beside it."""
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The surfaces it offers now, best first.
+        """Return the surfaces it offers now, best first.
 
-        `calls` are the calls that a question may belong to (`Question.calls`), for a host that is
+        `calls` are those that a question may belong to (`AskContext.calls`), for a host that can be
         asked only inside of calls.
         """
         ...
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """Show `question` on one surface and wait. Cancelling takes it down.
 
         Args:
             question: What is asked.
+            context: What goes along with it.
             variant: Which of its surfaces, one of `variants`.
             problem: What was wrong with the answer before, when this asks again.
-            observe: Is told of each step, by a surface that asks in steps.
-
-        Returns:
-            What came back; nothing is made up.
 
         Raises:
             SurfaceUnsupportedError: It cannot ask this after all: the next surface is tried.
-            RemoteProtocolError: The host answered what is no answer: the next surface is tried.
+            RemoteProtocolError: The host's answer is invalid: the next surface is tried.
             RouteChangedError: All surfaces are tried again.
             HostTimeoutError: The question ends, as timed out.
             SurfaceFailedError: The question ends, without an answer that counts.
@@ -276,61 +273,35 @@ class InputProvider(Protocol):
         ...
 
 
-@runtime_checkable
-class Startable(Protocol):
-    """What has to be found by others before a question comes."""
-
-    async def start(self) -> str:
-        """Be there: the address. Idempotent. Raises SurfaceUnsupportedError."""
-        ...
+Resolve = Callable[[Question, AskContext], Awaitable[Answer]]
+OnModelProgress = Callable[[Sequence[str], str], None]  # of these calls, in words
 
 
-@runtime_checkable
-class Locatable(Protocol):
-    """What may have to say how a person gets there, or why they do not."""
+class OwnSurface:
+    """A user's own surface that must be started before a question comes, or says where it is.
 
-    @property
-    def place(self) -> str:
-        """Those words; empty where there is nothing to say."""
-        ...
+    `place` is how the user gets there, or why they do not; empty where there is nothing to say.
+    """
+
+    place: str = ""
+
+    def attach(self, resolve: Resolve, on_progress: OnModelProgress) -> None:
+        """Take what asks the user by all surfaces, for a question of the surface's own, and what
+        hears how far a model's answer is.
+        """
+
+    async def make_ready(self) -> str:
+        """Be reachable, and return the address, or nothing. Idempotent.
+
+        Raises SurfaceUnsupportedError.
+        """
+        return ""
 
 
 @runtime_checkable
 class Advising(Protocol):
-    """Who knows how a person comes to be asked where nobody was."""
+    """A host that knows how its user would be asked."""
 
-    def advise(self, question: Question) -> Advice:
-        """How `question` comes to its person: what they can do in the host, and beside it."""
-        ...
-
-
-class QuestionsEndpoint(Protocol):
-    """The questions API of this process, for all of its sessions."""
-
-    @property
-    def visited(self) -> bool:
-        """Whether a program listens, or has asked lately."""
-        ...
-
-    @property
-    def url(self) -> str:
-        """Where it is served; empty as long as it is not."""
-        ...
-
-    async def start(self) -> None:
-        """Serve, if that has not begun. Raises SurfaceUnsupportedError."""
-        ...
-
-    async def ask(self, question: Question, session: str, page: PageQuestion) -> SurfaceResponse:
-        """List `question` until `page` is answered, here or elsewhere, or until this is
-        cancelled.
-        """
-        ...
-
-
-class PageServer(Page, Protocol):
-    """Where the process can be found by a person's browser, and by their programs."""
-
-    def questions(self, port: int, password: str) -> QuestionsEndpoint:
-        """The questions API of this process, which nothing listens for yet."""
+    def advise(self, question: Question, context: AskContext) -> Advice:
+        """Return what the user can do to be asked `question`, in the host and beside it."""
         ...

@@ -19,7 +19,6 @@ import anyio.to_thread
 
 from abp_bridge.core import file, options
 from abp_bridge.core.answer import validate_answer
-from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_number, parse_json
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import AnsweredBy, Outcome
@@ -28,6 +27,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Surface
 from abp_bridge.core.words import count_of, plural
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import SurfaceResponse, SurfaceUnsupportedError
 
 MAX_FILE = 1_000_000  # bytes of an answers file: people write them
@@ -189,14 +189,14 @@ class AnswersFile:
         """One surface, which takes every kind of question (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.MOCK)]
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant | None = None,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """Answer by the first entry that matches, after its delay (`InputProvider.ask`).
+        """Answer by the first entry that matches, after its delay (`InputProvider.prompt`).
 
         Returns:
             Accepted only with content that fits the question; an entry of silence never returns.
@@ -270,12 +270,12 @@ class Script:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._file = AnswersFile(entries)
 
-    async def ask(self, question: Question) -> SurfaceResponse:
-        """Answer by the first entry that matches (`AnswersFile.ask`); where none does, or it does
-        not fit, nobody does, and the response says why.
+    async def prompt(self, question: Question, context: AskContext = NO_CONTEXT) -> SurfaceResponse:
+        """Answer by the first entry that matches (`AnswersFile.prompt`). If none does, or it does
+        not fit, the response says why.
         """
         try:
-            return await self._file.ask(question)
+            return await self._file.prompt(question, context)
         except SurfaceUnsupportedError as refusal:
             is_misfit = self._file.asked[-1].entry is not None
             return SurfaceResponse(

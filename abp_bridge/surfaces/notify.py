@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from abp_bridge.core.event import (
+from abp_bridge.core.question import Question
+from abp_bridge.core.sanitize import message
+from abp_bridge.errors import AbpBridgeError
+from abp_bridge.extras import install_command
+from abp_bridge.rpc.subprocess import child_environment
+from abp_bridge.session.context import (
     AttemptEvent,
     InputRequestEvent,
     InputResolvedEvent,
     Observer,
     SessionEvent,
 )
-from abp_bridge.core.question import Question
-from abp_bridge.core.sanitize import message
-from abp_bridge.errors import AbpBridgeError
-from abp_bridge.extras import install_command
-from abp_bridge.rpc.subprocess import child_environment
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -28,10 +28,11 @@ from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent_questions import encode_request
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.session.app import App, AppListener
-from abp_bridge.session.surface import Ending, PageQuestion, PageServer, SurfaceResponse
+from abp_bridge.session.context import NO_CONTEXT, AskContext
+from abp_bridge.session.surface import Ending, PageQuestion, SurfaceResponse
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page.buttons import confirms
-from abp_bridge.surfaces.page.surface import ask_by_link
+from abp_bridge.surfaces.page.surface import LazyPageServer, collect_by_link
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.recorder import Recorder
 from abp_bridge.trace.redactor import blank
@@ -129,19 +130,19 @@ class _RecordedListener:
         self.can_sample = listener.can_sample
         self.on_disconnect = listener.on_disconnect
 
-    async def ask(self, question: Question) -> Answer:
-        """Pass a question on, and write it and its answer down (`AppListener.ask`)."""
+    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
+        """Pass a question on, and write it and its answer down (`AppListener.elicit`)."""
         self._serial += 1
         id = f"q{self._serial}"
         method, params = question.kind.value, dict(question.request)
         if not params:  # no app of ABP's asks it: a page's form, in ABP's words
             method, params = encode_request(replace(question, note=""), plain=True)
-        if question.timeout is not None:
-            params["timeout"] = round(question.timeout * 1000)
-        if question.call is not None:
-            params["operationId"] = question.call
+        if context.timeout is not None:
+            params["timeout"] = round(context.timeout * 1000)
+        if context.call is not None:
+            params["operationId"] = context.call
         self._pipe.read(id=id, method=method, params=params)
-        answer = await self._listener.ask(question)
+        answer = await self._listener.elicit(question, context)
         self._pipe.write(id=id, result=abp.encode_answer(question, answer))
         return answer
 
@@ -175,18 +176,18 @@ def record_app(target: str, named: bool, settings: Settings, recorder: Recorder)
 
 
 class RecordedPage:
-    """Implements `PageServer` with another one: what the person sends there stands in the trace."""
+    """Implements `Page` with another one: what the person sends there stands in the trace."""
 
-    def __init__(self, page: PageServer, recorder: Recorder) -> None:
+    def __init__(self, page: LazyPageServer, recorder: Recorder) -> None:
         self.questions = page.questions
-        self.ask = partial(ask_by_link, self)
+        self.collect_answer = partial(collect_by_link, self)
         self._page = page
         self._recorder = recorder
 
     @asynccontextmanager
-    async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
-        """Show the question on the page, overheard (`PageServer.show`)."""
-        async with self._page.show(question) as shown:
+    async def show(self, question: Question, context: AskContext) -> AsyncIterator[PageQuestion]:
+        """Show the question on the page, overheard (`Page.show`)."""
+        async with self._page.show(question, context) as shown:
             yield _RecordedPageQuestion(shown, question, self._recorder)
 
 

@@ -23,7 +23,14 @@ from functools import partial
 
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
-from abp_bridge.core.event import (
+from abp_bridge.core.event import describe_notice
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deeper, parse_json
+from abp_bridge.core.redact.command import find_target_secrets, show_model, show_target
+from abp_bridge.core.redact.names import holds_secret
+from abp_bridge.core.redact.texts import SECRET
+from abp_bridge.rpc.file_lock import lock
+from abp_bridge.rpc.tap import Tap, observe_stream
+from abp_bridge.session.context import (
     AttemptEvent,
     ChoiceEvent,
     InputRequestEvent,
@@ -32,14 +39,7 @@ from abp_bridge.core.event import (
     ProgressEvent,
     SessionEvent,
     StepEvent,
-    describe_notice,
 )
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deeper, parse_json
-from abp_bridge.core.redact.command import find_target_secrets, show_model, show_target
-from abp_bridge.core.redact.names import holds_secret
-from abp_bridge.core.redact.texts import SECRET
-from abp_bridge.rpc.file_lock import lock
-from abp_bridge.rpc.tap import Tap, observe_stream
 from abp_bridge.settings import TABLE, Settings, to_environment, usual_settings
 from abp_bridge.trace.format import (
     BEHIND,

@@ -47,6 +47,7 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.event import Notice, Progress, describe_notice
 from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -598,7 +599,7 @@ class Listener:
     def new_question_id(self) -> str:
         return "q"
 
-    async def ask(self, question: Question) -> Answer:
+    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
         raise AssertionError(f"{question} was asked")
 
     def on_notice(self, notice: Notice) -> None:

@@ -42,6 +42,7 @@ from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError
+from abp_bridge.session.context import AskContext
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -563,14 +564,14 @@ async def test_no_question_waits_for_a_page_that_a_dialog_stops(
 ) -> None:
     monkeypatch.setattr("abp_bridge.apps.browser.app.TURN_LIMIT", 3600.0)
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        answer, waited = running.person.ask, []
+        answer, waited = running.person.elicit, []
 
-        async def ask(question: Question) -> Answer:
+        async def elicit(question: Question, context: AskContext) -> Answer:
             await running.app.wait_idle()
             waited.append(question.message)
-            return await answer(question)
+            return await answer(question, context)
 
-        monkeypatch.setattr(running.person, "ask", ask)
+        monkeypatch.setattr(running.person, "elicit", elicit)
         assert await running.data("confirm") is True
         assert waited == ["Delete all?"]
         await running.app.wait_idle()
@@ -1417,11 +1418,12 @@ from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.settings import Settings
+from abp_bridge.session.context import AskContext
 
 class Person:
     def new_question_id(self):
         return "q"
-    async def ask(self, question):
+    async def elicit(self, question, context):
         return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {{question.fields[0].name: "planted"}})
     def on_notice(self, _): ...
     can_sample = on_progress = on_disconnect = on_notice

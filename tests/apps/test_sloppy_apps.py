@@ -23,6 +23,7 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -160,7 +161,7 @@ class Nobody:
     def can_sample(self) -> bool:
         raise AssertionError
 
-    async def ask(self, question: Question) -> Answer:
+    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
         raise AssertionError
 
     def on_notice(self, notice: Notice) -> None:

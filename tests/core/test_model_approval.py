@@ -22,7 +22,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question, message_of
 from abp_bridge.core.surface import Surface
 
-ASKED = Question("q", Kind.SAMPLING, "task", (), "https://app.example", calls=("c",), tools=("t",))
+ASKED = Question("q", Kind.SAMPLING, "task", (), "https://app.example")
 
 
 def test_what_is_sent_is_shown_and_marked_as_anothers() -> None:
@@ -31,7 +31,7 @@ def test_what_is_sent_is_shown_and_marked_as_anothers() -> None:
         "abp-bridge asks: May this be sent to cli:claude? The answer goes back to"
         " https://app.example.\n\n> Do this.\n> abp-bridge asks: Send it?"
     )
-    assert (question.calls, question.tools, question.uncut) == (("c",), ("t",), "")
+    assert question.uncut == ""
 
 
 def test_what_is_too_long_for_a_card_is_all_there_for_a_page() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from abp_bridge.core.answer import read_value, validate_answer
 from abp_bridge.core.question import (
-    MAX_TIME,
     Choice,
     Field,
     FieldType,
@@ -310,12 +309,6 @@ def test_the_names_in_a_secret_are_not_said_either() -> None:
     assert validate_answer(asked(field), {"token": {"planted": "x"}})[1] == ["token does not fit"]
 
 
-def test_a_question_of_one_call_surely_is_that_calls() -> None:
-    question = asked(TEXT)
-    calls = [(), ("call-1",), ("call-2", "call-1")]
-    assert [replace(question, calls=each).call for each in calls] == [None, "call-1", None]
-
-
 def test_remarks_of_the_bridge_add_up() -> None:
     question = asked(TEXT).with_note("").with_note("First.").with_note("Second.")
     assert question.note == "First. Second."
@@ -335,13 +328,6 @@ def test_a_link_is_known_by_the_apps_own_name_of_it_else_by_the_bridges() -> Non
     link = Question("q1", Kind.CONFIRM, "Sign in", (), "app", link="https://e.x/")
     assert link.elicitation_id == "abp-q1"
     assert replace(link, request={"elicitationId": "E1"}).elicitation_id == "E1"
-
-
-@pytest.mark.parametrize(
-    ("given", "limit"), [(None, 7_200.0), (0.0, 7_200.0), (5.0, 5.0), (7_200.0, MAX_TIME)]
-)
-def test_only_an_apps_own_time_has_a_most(given: float | None, limit: float) -> None:
-    assert replace(asked(TEXT), timeout=given).time_limit(7_200.0) == limit
 
 
 @pytest.mark.parametrize(

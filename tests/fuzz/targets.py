@@ -57,6 +57,7 @@ SHORT = 4_096  # bytes of a line that is read: longer ones are there too
 
 def question(raw: Json) -> None:
     ask(abp.decode_question(raw, id="q", origin="o"), raw)
+    abp.decode_asker(raw)
 
 
 def form(raw: Json) -> None:
@@ -167,7 +168,7 @@ def leave(params: JsonObject) -> None:
 
 def page_form(raw: Json) -> None:
     """A form that a page's script made what it likes of."""
-    question = make_question(decode_page_form(raw), id="q", origin="o", description="d", call="c")
+    question = make_question(decode_page_form(raw), id="q", origin="o", description="d")
     ask(question, dict(as_object(raw)))
 
 

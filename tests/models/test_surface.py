@@ -36,8 +36,10 @@ from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
 from abp_bridge.models.targets import find_obstacle
 from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
 from abp_bridge.session.agent import AgentProtocol, OnChunk, StartOptions
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import (
     HostTimeoutError,
+    OnModelProgress,
     SurfaceFailedError,
     SurfaceResponse,
     SurfaceUnsupportedError,
@@ -48,6 +50,7 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 AGENT = SurfaceVariant(Surface.SAMPLING)
+CALLED = AskContext(calls=("c",))
 BLUE = AgentResponse("It is blue.", usage=Usage("turn", 3, 4, Cost(0.5, "USD")), model="m-1")
 UNSUPPORTED = Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason="nobody is here")
 
@@ -106,27 +109,35 @@ class Person:
     def __init__(self, *answers: str | Answer) -> None:
         self.answers = list(answers)
         self.asked: list[Question] = []
+        self.contexts: list[AskContext] = []
 
-    async def __call__(self, question: Question) -> Answer:
+    async def __call__(self, question: Question, context: AskContext) -> Answer:
         self.asked.append(question)
+        self.contexts.append(context)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Answer):
             return answer
         return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {question.fields[0].name: answer})
 
 
-def surface(model: Model, person: Person, **more: Json) -> AgentSurface:
+def surface(
+    model: Model,
+    person: Person,
+    on_progress: OnModelProgress = lambda calls, words: None,
+    **more: Json,
+) -> AgentSurface:
     def make(name: str, folder: str) -> AgentProtocol:
         assert name == "cli:claude"
         return model  # type: ignore[return-value]
 
-    given = {"limit": PATIENCE, "on_progress": lambda question, words: None}
-    return AgentSurface("cli:claude", make, person, **{**given, **more})
+    made = AgentSurface("cli:claude", make, **{"limit": PATIENCE, **more})
+    made.attach(person, on_progress)
+    return made
 
 
 def task(origin: str = "app", words: str = "What colour?") -> Question:
     request: Json = {"task": words}
-    return Question("q", Kind.SAMPLING, words, (), origin, calls=("c",), request=request)
+    return Question("q", Kind.SAMPLING, words, (), origin, request=request)
 
 
 def of_a_server() -> Question:
@@ -134,8 +145,13 @@ def of_a_server() -> Question:
     return decode_sampling({"messages": [said], "maxTokens": 9}, id="q", origin="server")
 
 
-async def ask(model: Model, person: Person, question: Question | None = None) -> SurfaceResponse:
-    return await surface(model, person).ask(question or task(), AGENT)
+async def ask(
+    model: Model,
+    person: Person,
+    question: Question | None = None,
+    context: AskContext = CALLED,
+) -> SurfaceResponse:
+    return await surface(model, person).prompt(question or task(), context, AGENT)
 
 
 async def test_what_is_approved_is_sent_and_its_answer_goes_back() -> None:
@@ -151,7 +167,7 @@ async def test_what_is_approved_is_sent_and_its_answer_goes_back() -> None:
     assert said.content == "What colour?"
     assert system.content in asked.message
     assert "> What colour?" in asked.message
-    assert asked.calls == ("c",)
+    assert person.contexts[0].calls == ("c",)
     assert not model.open
 
 
@@ -200,26 +216,27 @@ async def test_an_app_may_be_approved_once_for_all_and_others_not_with_it() -> N
     model, person = Model(), Person("send-all", "refuse")
     asking = surface(model, person)
     for _ in range(3):
-        assert (await asking.ask(task("app one"), AGENT)).outcome is Outcome.ACCEPTED
+        assert (await asking.prompt(task("app one"), CALLED, AGENT)).outcome is Outcome.ACCEPTED
     assert len(person.asked) == 1
-    assert (await asking.ask(task("app two"), AGENT)).outcome is Outcome.DECLINED
+    assert (await asking.prompt(task("app two"), CALLED, AGENT)).outcome is Outcome.DECLINED
     assert len({each.id for each in person.asked}) == 2
 
 
 async def test_apps_of_one_name_are_approved_one_by_one() -> None:
     """The same program in two folders is called the same."""
     asking = surface(Model(), Person("send-all", "refuse"))
-    first, second = (replace(task("python app.py"), connection=each) for each in "12")
+    first, second = (replace(CALLED, connection=each) for each in "12")
+    question = task("python app.py")
     for _ in range(2):
-        assert (await asking.ask(first, AGENT)).outcome is Outcome.ACCEPTED
-    assert (await asking.ask(second, AGENT)).outcome is Outcome.DECLINED
+        assert (await asking.prompt(question, first, AGENT)).outcome is Outcome.ACCEPTED
+    assert (await asking.prompt(question, second, AGENT)).outcome is Outcome.DECLINED
 
 
 async def test_approving_all_of_an_app_takes_its_other_open_questions_down() -> None:
     asked: list[str] = []
     all_asked = anyio.Event()
 
-    async def person(question: Question) -> Answer:
+    async def person(question: Question, context: AskContext) -> Answer:
         asked.append(question.origin)
         if len(asked) == 3:
             all_asked.set()
@@ -235,7 +252,7 @@ async def test_approving_all_of_an_app_takes_its_other_open_questions_down() -> 
     outcomes: list[tuple[str, Outcome]] = []
 
     async def ask_for(origin: str) -> None:
-        outcomes.append((origin, (await asking.ask(task(origin), AGENT)).outcome))
+        outcomes.append((origin, (await asking.prompt(task(origin), CALLED, AGENT)).outcome))
 
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
@@ -253,15 +270,15 @@ async def test_who_asks_again_and_again_after_a_no_has_no_more_asked() -> None:
     model, person = Model(), Person("refuse", "refuse", "send", "refuse")
     asking = surface(model, person)
     for _ in range(6):
-        await asking.ask(task(), AGENT)
+        await asking.prompt(task(), CALLED, AGENT)
     for _ in range(20):
         with pytest.raises(SurfaceUnsupportedError, match="did not let the last 3 requests"):
-            await asking.ask(task(), AGENT)
+            await asking.prompt(task(), CALLED, AGENT)
     assert (len(person.asked), len(model.sent)) == (6, 1)
-    assert (await asking.ask(task("another"), AGENT)).outcome is Outcome.DECLINED
+    assert (await asking.prompt(task("another"), CALLED, AGENT)).outcome is Outcome.DECLINED
     written = surface(model, Person(Answer(Outcome.DECLINED, AnsweredBy.SCRIPT)))
     for _ in range(5):
-        assert (await written.ask(task(), AGENT)).outcome is Outcome.DECLINED
+        assert (await written.prompt(task(), CALLED, AGENT)).outcome is Outcome.DECLINED
 
 
 async def test_an_app_that_asks_many_times_at_once_is_shown_a_few_times() -> None:
@@ -269,7 +286,7 @@ async def test_an_app_that_asks_many_times_at_once_is_shown_a_few_times() -> Non
     answering = anyio.Event()
     ended: list[str] = []
 
-    async def person(question: Question) -> Answer:
+    async def person(question: Question, context: AskContext) -> Answer:
         asked.append(question)
         await answering.wait()
         return Answer(Outcome.DECLINED, AnsweredBy.PERSON)
@@ -278,7 +295,7 @@ async def test_an_app_that_asks_many_times_at_once_is_shown_a_few_times() -> Non
 
     async def ask_once() -> None:
         try:
-            ended.append((await asking.ask(task(), AGENT)).outcome.value)
+            ended.append((await asking.prompt(task(), CALLED, AGENT)).outcome.value)
         except SurfaceUnsupportedError:
             ended.append("left alone")
 
@@ -407,7 +424,7 @@ async def test_who_gives_a_model_little_time_is_said_to_have() -> None:
     model, limit = Model(AgentError(AgentErrorCode.TIMEOUT, "it was not done")), 30.0
     with pytest.raises(HostTimeoutError, match=r"it was not done: 2\d of 30 s were over"):
         with anyio.fail_after(9):
-            await ask(model, Person("send"), replace(task(), timeout=limit))
+            await ask(model, Person("send"), context=replace(CALLED, timeout=limit))
 
 
 async def test_half_an_answer_is_a_servers_alone_and_marked() -> None:
@@ -456,21 +473,21 @@ async def test_a_model_that_cannot_be_had_is_said_before_anybody_asks_it(
 
 
 async def test_who_waits_hears_how_far_it_is() -> None:
-    heard: list[tuple[str, str]] = []
+    heard: list[tuple[Sequence[str], str]] = []
 
-    def on_progress(question: Question, words: str) -> None:
-        heard.append((question.id, words))
+    def on_progress(calls: Sequence[str], words: str) -> None:
+        heard.append((calls, words))
 
     model = Model()
     model.done = anyio.Event()
     asking = surface(model, Person("send"), on_progress=on_progress, interval=0)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(asking.ask, task(), AGENT)
+        tasks.start_soon(asking.prompt, task(), CALLED, AGENT)
         await until(lambda: heard)
         model.done.set()
-    assert heard[-1] == ("q", "cli:claude has written 5 characters")
+    assert heard[-1] == (("c",), "cli:claude has written 5 characters")
     heard.clear()
-    await surface(Model(), Person("send"), on_progress=on_progress).ask(task(), AGENT)
+    await surface(Model(), Person("send"), on_progress=on_progress).prompt(task(), CALLED, AGENT)
     assert not heard
 
 
@@ -496,7 +513,7 @@ async def test_an_app_that_asks_in_a_loop_has_a_few_turns_at_once() -> None:
     asking = surface(model, Person("send-all"))
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
-            tasks.start_soon(asking.ask, task(), AGENT)
+            tasks.start_soon(asking.prompt, task(), CALLED, AGENT)
         await until(lambda: len(model.sent) == AT_ONCE)
         for _ in range(20):
             await anyio.lowlevel.checkpoint()
@@ -514,7 +531,7 @@ async def test_an_image_is_named_to_the_person_and_sent() -> None:
     assert model.sent == [(AgentMessage("user", "", (Image(PNG, "image/png", 17),)),)]
     asking = surface(model, person, find_obstacle=find_obstacle)
     with pytest.raises(SurfaceUnsupportedError, match="a command line takes no images"):
-        await asking.ask(asked, AGENT)
+        await asking.prompt(asked, CALLED, AGENT)
     assert len(person.asked) == 1
 
 
@@ -522,7 +539,7 @@ async def test_what_is_missing_is_said_before_anybody_is_asked() -> None:
     person = Person("send")
     asking = surface(Model(), person, find_obstacle=lambda model, images: f"no {model}")
     with pytest.raises(SurfaceUnsupportedError, match="cannot be asked: no cli:claude"):
-        await asking.ask(task(), AGENT)
+        await asking.prompt(task(), CALLED, AGENT)
     assert not person.asked
 
 

@@ -141,7 +141,8 @@ def test_its_time_goes_along_wherever_it_stood() -> None:
         "params": {"message": "Go on?"},
         "timeout": 1500,
     }
-    _, params = encode_request(abp.decode_question(raw, id="q", origin="shop"))
+    _, timeout = abp.decode_asker(raw)
+    _, params = encode_request(abp.decode_question(raw, id="q", origin="shop"), timeout=timeout)
     assert params == {"message": "Go on?", "timeout": 1500}
 
 

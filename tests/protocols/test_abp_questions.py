@@ -16,6 +16,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import (
+    decode_asker,
     decode_question,
     encode_answer,
     encode_problem,
@@ -49,7 +50,10 @@ def field(question: Question) -> Field:
 
 @pytest.mark.parametrize(("said", "call"), [("call-1", "call-1"), (7, None), (None, None)])
 def test_an_app_may_say_which_of_its_calls_asks(said: Json, call: str | None) -> None:
-    assert decoded("elicitation/input", {"prompt": "Who?", "operationId": said}).call == call
+    assert decode_asker({"params": {"prompt": "Who?", "operationId": said}}) == (
+        () if call is None else (call,),
+        None,
+    )
 
 
 def test_input() -> None:
@@ -60,18 +64,16 @@ def test_input() -> None:
         "minLength": 1,
     }
     question = decoded("elicitation/input", {"prompt": "Who?", "schema": schema})
-    assert (question.id, question.kind, question.message, question.origin, question.calls) == (
+    assert (question.id, question.kind, question.message, question.origin) == (
         "q1",
         Kind.INPUT,
         "Who?",
         ORIGIN,
-        (),
     )
-    assert (question.wrapped, question.default, question.destructive, question.timeout) == (
+    assert (question.wrapped, question.default, question.destructive) == (
         True,
         MISSING,
         False,
-        None,
     )
     assert field(question) == Field(
         "value", FieldType.TEXT, schema, title="Name", description="As on the passport"
@@ -774,10 +776,7 @@ TIMEOUTS: dict[str, tuple[Json, float | None]] = {
 def test_the_apps_time_is_in_milliseconds(
     members: Mapping[str, Json], seconds: float | None
 ) -> None:
-    assert (
-        decode_question({"method": "elicitation/input", **members}, id="q1", origin=ORIGIN).timeout
-        == seconds
-    )
+    assert decode_asker({"method": "elicitation/input", **members}) == ((), seconds)
 
 
 def test_what_an_app_says_is_made_safe_to_show() -> None:

@@ -262,13 +262,13 @@ OPTIONS: Json = [
 
 def leave(title: str = "Do it", options: Json = OPTIONS, **tool_call: Json) -> Any:
     params = {"options": options, "toolCall": tool_call}
-    return permission.decode_permission(params, title, id="q", origin="o", calls=["c"])
+    return permission.decode_permission(params, title, id="q", origin="o")
 
 
 def test_each_option_is_a_choice_by_its_id() -> None:
     question = leave()
     [field] = question.fields
-    assert (question.kind, question.message, question.calls) == (Kind.SELECT, "Do it", ("c",))
+    assert (question.kind, question.message) == (Kind.SELECT, "Do it")
     assert [(each.value, each.label) for each in field.choices] == [
         ("1", "Yes"),
         ("2", "Always"),

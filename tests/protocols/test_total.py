@@ -161,6 +161,7 @@ def _play_model(raw: Json) -> object:
 
 DECODERS: dict[str, Callable[[Json], object]] = {
     "decode_question": lambda raw: abp.decode_question(raw, id="q", origin="o"),
+    "decode_asker": abp.decode_asker,
     "decode_notice": lambda raw: describe_notice(abp.decode_notice(raw)),
     "decode_changes": abp.decode_changes,
     "decode_progress": lambda raw: [

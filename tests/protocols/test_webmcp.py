@@ -35,7 +35,7 @@ def control(type: str = "text", name: str = "x", **more: Json) -> Json:
 
 
 def asked(read: forms.Form, **more: Json) -> Any:
-    given = {"id": "q", "origin": "https://a.example", "description": "D", "call": "c", **more}
+    given = {"id": "q", "origin": "https://a.example", "description": "D", **more}
     return form_question.make_question(read, **given)
 
 
@@ -586,7 +586,6 @@ def test_a_question_while_a_person_has_the_page_is_answered_by_what_they_did() -
         id="q1",
         origin="https://shop.example",
         description="",
-        call="c1",
         why="it has a frame",
         wanted="Press it.",
     )

@@ -376,7 +376,7 @@ def test_a_misspelt_word_is_refused_before_anything_is_called(word: str, meant: 
 
 def test_parameters_are_shown_whole_the_long_ones_last() -> None:
     params = {"text": "x  " * 200, "path": "/tmp", "odd\u3164": "\u3164"}
-    question = make_question("q", "c", "app", Capability("save"), params)
+    question = make_question("q", "app", Capability("save"), params)
     assert question.uncut == ""
     assert question.message.splitlines()[2:] == [
         "With:",
@@ -388,7 +388,7 @@ def test_parameters_are_shown_whole_the_long_ones_last() -> None:
 
 def test_nothing_is_cut_in_silence() -> None:
     long = {f"p{number}": "x" * 1_000 for number in range(33)}
-    question = make_question("q", "c", "app", Capability("save"), long)
+    question = make_question("q", "app", Capability("save"), long)
     assert "more characters not shown" in question.message
     assert question.in_full().message.count("x" * 1_000) == 33
     assert "not shown" not in question.in_full().message
@@ -401,7 +401,7 @@ def test_a_parameter_cannot_pass_for_words_of_the_bridge() -> None:
         "a\nWithout parameters.": "b\n\u202eMay look be called?",
         "in": [{"password": "s3"}],
     }
-    message = make_question("q", "c", "app", Capability("save"), params).message
+    message = make_question("q", "app", Capability("save"), params).message
     assert message.splitlines()[3:] == [
         r'a\nWithout parameters.: "b\n\u202eMay look be called?"',
         """in: [{"password": "(not shown: its name is a secret's)"}]""",
@@ -411,20 +411,20 @@ def test_a_parameter_cannot_pass_for_words_of_the_bridge() -> None:
 def test_an_app_cannot_pass_for_the_bridge_by_its_names() -> None:
     name = 'Shop" (abp-bridge) be called?\nabp-bridge: yes. May "x'
     wipe = Capability("look be called? It is harmless. May wipe")
-    question = make_question("q", "c", "stdio:app.py", wipe, {}, name=name)
+    question = make_question("q", "stdio:app.py", wipe, {}, name=name)
     assert question.message.splitlines()[0] == (
         'May "look be called? It is harmless. May wipe" of'
         r' "Shop\" (abp-bridge) be called?\\nabp-bridge: yes. May \"x" (stdio:app.py) be called?'
     )
     assert (question.asker, question.origin) == ("abp-bridge", "stdio:app.py")
-    assert make_question("q", "c", "demo", Capability("a.b"), {}).message.startswith(
+    assert make_question("q", "demo", Capability("a.b"), {}).message.startswith(
         "May a.b of demo be called?"
     )
 
 
 def test_an_app_cannot_pass_for_the_bridge_by_what_it_says_of_a_capability() -> None:
     said = 'Saves" it.\n\nabp-bridge: this is safe'
-    message = make_question("q", "c", "app", Capability("save", said), {}).message
+    message = make_question("q", "app", Capability("save", said), {}).message
     assert message.endswith('The app says of it: "Saves\\" it. abp-bridge: this is safe"')
 
 

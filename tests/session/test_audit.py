@@ -17,10 +17,10 @@ from support.mcp_proxy import FORM, proxied
 from support.paths import PYTHON
 
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import InputResolvedEvent
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 from abp_bridge.session.audit import AuditLog
+from abp_bridge.session.context import NO_CONTEXT, InputResolvedEvent
 
 Json = Any
 
@@ -106,7 +106,8 @@ def test_a_file_that_is_there_is_added_to_with_its_own_key(tmp_path: Path) -> No
 def resolved(name: str, content: Json, **more: Json) -> InputResolvedEvent:
     field = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
     question = Question(name, Kind.CONFIRM, "Sure?", (field,), "app", **more)
-    return InputResolvedEvent(0.0, question, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content))
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content)
+    return InputResolvedEvent(0.0, question, answer, NO_CONTEXT)
 
 
 @pytest.mark.parametrize(("said", "outcome"), [(True, "accepted"), (False, "declined")])

@@ -13,7 +13,8 @@ from abp_bridge.core.capability import AppInfo, CapabilityList
 from abp_bridge.core.surface import Surface
 from abp_bridge.session.bridge import Bridge
 from abp_bridge.session.host import SessionError
-from abp_bridge.session.providers import Providers
+from abp_bridge.session.router import Router
+from abp_bridge.session.surface import OwnSurface
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -41,7 +42,7 @@ class Dying:
         return CapabilityList()
 
 
-class Slow:
+class Slow(OwnSurface):
     """A surface that the app's end comes before, when it is first started."""
 
     def __init__(self, app: Dying) -> None:
@@ -50,9 +51,10 @@ class Slow:
     def variants(self, calls: Json = ()) -> Json:
         return ()
 
-    async def start(self) -> None:
+    async def make_ready(self) -> str:
         self._app.end()
         await anyio.wait_all_tasks_blocked()
+        return ""
 
 
 class Host:
@@ -72,9 +74,9 @@ async def test_an_app_that_ends_at_once_is_not_connected_and_its_last_words_say_
     hears: Json = host
     made: Json = app
     surface: Json = Slow(app)
-    providers = Providers(hears, {Surface.QUESTIONS_API: surface})
+    router = Router(hears, {Surface.QUESTIONS_API: surface}, min_human_latency=0.0)
     async with anyio.create_task_group() as tasks:
-        bridge = Bridge(Settings(), hears, tasks, lambda target, named: made, providers=providers)
+        bridge = Bridge(Settings(), hears, tasks, lambda target, named: made, router=router)
         with pytest.raises(SessionError, match="out of memory") as caught:
             await bridge.connect("stdio:x")
         tasks.cancel_scope.cancel()

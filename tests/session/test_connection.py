@@ -15,6 +15,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.session.call import Call
 from abp_bridge.session.connection import AppConnection
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.result_store import KeptResult
 
 Json = Any
@@ -24,18 +25,18 @@ pytestmark = pytest.mark.anyio
 
 async def test_apps_of_one_name_can_be_told_apart_by_their_questions() -> None:
     """What a person approves for one of them, they have not approved for the other."""
-    asked: list[Question] = []
+    asked: list[AskContext] = []
 
-    async def ask(question: Question) -> Answer:
-        asked.append(question)
+    async def resolve(question: Question, context: AskContext) -> Answer:
+        asked.append(context)
         return Answer(Outcome.DECLINED, AnsweredBy.PERSON)
 
-    session: Json = SimpleNamespace(ask=ask, host=SimpleNamespace(name="a host"))
+    session: Json = SimpleNamespace(elicitor=SimpleNamespace(resolve=resolve))
     app: Json = SimpleNamespace(origin="python app.py")
     question = Question("q", Kind.SAMPLING, "task", (), app.origin)
     one, two = (AppConnection(session, f"python {each}/app.py", app) for each in "ab")
     for each in (one, one, two):
-        await each.ask(question)
+        await each.elicit(question)
     first, again, other = (each.connection for each in asked)
     assert first == again != other
 
@@ -52,19 +53,19 @@ async def test_who_asks_for_a_call_that_is_being_cancelled_asks_nobody() -> None
             raise AssertionError
 
         async def cancel(self, call: str, reason: str) -> None:
-            question = Question("q", Kind.CONFIRM, "Delete all?", (), self.origin, calls=(call,))
-            answers.append(await connection.ask(question))
+            question = Question("q", Kind.CONFIRM, "Delete all?", (), self.origin)
+            answers.append(await connection.elicit(question, AskContext(calls=(call,))))
 
         async def wait_idle(self) -> None:
             pass
 
-    async def ask(question: Question) -> Answer:
+    async def resolve(question: Question, context: AskContext) -> Answer:
         raise AssertionError("somebody was asked")
 
     async def keep(result: CallResult) -> KeptResult:
         return KeptResult(result)
 
-    session: Json = SimpleNamespace(ask=ask, host=SimpleNamespace(name="a host"))
+    session: Json = SimpleNamespace(elicitor=SimpleNamespace(resolve=resolve))
     app: Json = Asking()
     connection = AppConnection(session, "python app.py", app)
     call = Call(

@@ -10,15 +10,21 @@ import anyio
 import pytest
 from support.harness import PATIENCE
 
-from abp_bridge.core.event import InputResolvedEvent, Observer, SessionEvent, no_observer
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.core.question import MAX_TIME, MISSING, Field, FieldType, Kind, Question
+from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.context import (
+    MAX_TIME,
+    AskContext,
+    InputResolvedEvent,
+    SessionEvent,
+    no_observer,
+)
 from abp_bridge.session.elicitor import Elicitor
-from abp_bridge.session.person_time import person_time, wait_for
+from abp_bridge.session.router import Router
 from abp_bridge.session.surface import (
     HostDisconnectedError,
     HostTimeoutError,
@@ -37,8 +43,8 @@ QUESTION = Question(
     "Which?",
     (Field("value", FieldType.INTEGER, {"type": "integer"}),),
     "app",
-    timeout=PATIENCE,
 )
+TIMED = AskContext(timeout=PATIENCE)
 YES = SurfaceResponse(Outcome.ACCEPTED, {"value": 5})
 
 
@@ -55,12 +61,12 @@ class Person:
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return [SurfaceVariant(Surface.TERMINAL)]
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
         self.problems.append(problem)
         self.asked.append(question)
@@ -79,7 +85,7 @@ class Person:
 
 def elicitor(person: Person, events: list[SessionEvent] | None = None) -> Elicitor:
     observe = no_observer if events is None else events.append
-    return Elicitor(person, limit=PATIENCE, min_human_latency=0.0, observe=observe)
+    return Elicitor(Router(person, min_human_latency=0.0), limit=PATIENCE, observe=observe)
 
 
 async def test_a_withdrawn_question_is_taken_down_and_answered() -> None:
@@ -88,7 +94,7 @@ async def test_a_withdrawn_question_is_taken_down_and_answered() -> None:
     outcomes = []
 
     async def ask() -> None:
-        outcomes.append(await asking.ask(QUESTION))
+        outcomes.append(await asking.resolve(QUESTION, TIMED))
 
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
@@ -108,7 +114,7 @@ async def test_a_session_that_ends_answers_what_is_open() -> None:
     asking = elicitor(person, events)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(asking.ask, QUESTION)
+            tasks.start_soon(asking.resolve, QUESTION, TIMED)
             await person.shown.wait()
             tasks.cancel_scope.cancel()
     assert person.down
@@ -119,18 +125,18 @@ async def test_a_session_that_ends_answers_what_is_open() -> None:
 
 async def test_an_answer_that_comes_after_the_end_is_counted_and_changes_nothing() -> None:
     class Late(Person):
-        async def ask(
+        async def prompt(
             self,
             question: Question,
+            context: AskContext,
             variant: SurfaceVariant,
             problem: str = "",
-            observe: Observer = no_observer,
         ) -> SurfaceResponse:
             asking.withdraw([question], "its call ended")
             return YES
 
     asking = elicitor(Late())
-    answer = await asking.ask(QUESTION)
+    answer = await asking.resolve(QUESTION, TIMED)
     assert (answer.outcome, answer.content) == (Outcome.WITHDRAWN, {})
     assert (asking.ledger.ended_count, asking.ledger.late_count) == (1, 1)
 
@@ -144,7 +150,7 @@ async def test_an_answer_that_comes_after_the_end_is_counted_and_changes_nothing
     ],
 )
 async def test_a_host_that_goes_leaves_an_answer(problem: Exception, outcome: Outcome) -> None:
-    answer = await elicitor(Person(problem)).ask(QUESTION)
+    answer = await elicitor(Person(problem)).resolve(QUESTION, TIMED)
     assert (answer.outcome, answer.answered_by, answer.reason) == (
         outcome,
         AnsweredBy.NOBODY,
@@ -153,21 +159,21 @@ async def test_a_host_that_goes_leaves_an_answer(problem: Exception, outcome: Ou
 
 
 async def test_a_question_whose_route_changed_is_asked_again() -> None:
-    answer = await elicitor(Person(RouteChangedError(), YES)).ask(QUESTION)
+    answer = await elicitor(Person(RouteChangedError(), YES)).resolve(QUESTION, TIMED)
     assert (answer.outcome, answer.content) == (Outcome.ACCEPTED, {"value": 5})
 
 
 async def test_an_answer_that_does_not_fit_is_asked_for_again_and_then_given_up() -> None:
     wrong = SurfaceResponse(Outcome.ACCEPTED, {"value": "many"})
     person = Person(wrong, wrong, YES)
-    answer = await elicitor(person).ask(QUESTION)
+    answer = await elicitor(person).resolve(QUESTION, TIMED)
     assert (answer.outcome, answer.content, answer.route) == (
         Outcome.ACCEPTED,
         {"value": 5},
         "terminal (asked again)",
     )
     assert person.problems == ["", *['value must be a whole number, not "many"'] * 2]
-    answer = await elicitor(Person(wrong, wrong, wrong)).ask(QUESTION)
+    answer = await elicitor(Person(wrong, wrong, wrong)).resolve(QUESTION, TIMED)
     assert (answer.outcome, answer.content) == (Outcome.INVALID, {})
 
 
@@ -195,7 +201,7 @@ def accepted(**content: JsonValue) -> SurfaceResponse:
 
 async def test_of_a_form_only_what_is_wrong_is_asked_again() -> None:
     person = Person(accepted(**GIVEN), accepted(amount=10), accepted(amount="5"))
-    answer = await elicitor(person).ask(FORM)
+    answer = await elicitor(person).resolve(FORM, TIMED)
     assert (answer.outcome, answer.content) == (Outcome.ACCEPTED, {**GIVEN, "amount": 5})
     assert answer.route == "terminal (one field at a time)"
     assert [[each.name for each in asked.fields] for asked in person.asked[1:]] == [["amount"]] * 2
@@ -209,7 +215,7 @@ async def test_of_a_form_only_what_is_wrong_is_asked_again() -> None:
 async def test_a_form_that_does_not_fit_as_a_whole_is_asked_again_as_it_was_given() -> None:
     given: dict[str, JsonValue] = {**GIVEN, "mail": "a", "amount": 5}
     person = Person(accepted(**given), accepted(**{**given, "mail": "c"}))
-    answer = await elicitor(person).ask(FORM)
+    answer = await elicitor(person).resolve(FORM, TIMED)
     assert (answer.outcome, answer.content) == (Outcome.ACCEPTED, {**given, "mail": "c"})
     assert person.problems[1:] == ["the answer has a form that is not allowed"]
     assert [each.default for each in person.asked[1].fields] == ["a", 5, False, MISSING, MISSING]
@@ -218,7 +224,7 @@ async def test_a_form_that_does_not_fit_as_a_whole_is_asked_again_as_it_was_give
 async def test_a_form_that_never_fits_as_a_whole_is_given_up() -> None:
     given: dict[str, JsonValue] = {**GIVEN, "mail": "a", "amount": 5}
     person = Person(*[accepted(**given)] * 3)
-    assert (await elicitor(person).ask(FORM)).outcome is Outcome.INVALID
+    assert (await elicitor(person).resolve(FORM, TIMED)).outcome is Outcome.INVALID
     assert person.replies == []
 
 
@@ -227,23 +233,23 @@ async def test_who_leaves_while_one_field_is_asked_again_leaves_the_question() -
         Person(accepted(**GIVEN), SurfaceResponse(Outcome.DECLINED)),
         Person(accepted(**{**GIVEN, "mail": "a", "amount": 5}), SurfaceResponse(Outcome.DECLINED)),
     ):
-        answer = await elicitor(person).ask(FORM)
+        answer = await elicitor(person).resolve(FORM, TIMED)
         assert (answer.outcome, answer.content) == (Outcome.DECLINED, {})
 
 
 async def test_what_never_fits_is_told_as_the_hosts_where_it_came_at_once() -> None:
     class Machine(Person):
-        async def ask(
+        async def prompt(
             self,
             question: Question,
+            context: AskContext,
             variant: SurfaceVariant,
             problem: str = "",
-            observe: Observer = no_observer,
         ) -> SurfaceResponse:
             return SurfaceResponse(Outcome.ACCEPTED, {}, seconds=0.001)
 
-    asking = Elicitor(Machine(), limit=PATIENCE, min_human_latency=0.4)
-    answer = await asking.ask(QUESTION)
+    asking = Elicitor(Router(Machine(), min_human_latency=0.4), limit=PATIENCE)
+    answer = await asking.resolve(QUESTION, TIMED)
     assert (answer.outcome, answer.answered_by) == (Outcome.INVALID, AnsweredBy.HOST_POLICY)
 
 
@@ -257,21 +263,23 @@ async def test_whoever_is_late_is_said_to_be_late(refuses: bool, late: str) -> N
         def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
             return [SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.SAMPLING)]
 
-        async def ask(
-            self, question: Question, variant: SurfaceVariant, *more: Any
+        async def prompt(
+            self, question: Question, context: AskContext, variant: SurfaceVariant, *more: Any
         ) -> SurfaceResponse:
             if question.id == "inside":
                 return YES
             if variant.surface is Surface.MCP_SAMPLING:
-                wait_for("cli:claude did not answer")
-                await asking.ask(replace(QUESTION, id="inside"))
+                context.wait_for("cli:claude did not answer")
+                await asking.resolve(replace(QUESTION, id="inside"), replace(context, timeout=None))
                 if refuses:
                     raise SurfaceUnsupportedError("not now", lasting=False)
             await anyio.sleep_forever()
             raise AssertionError
 
     asking = elicitor(Late())
-    answer = await asking.ask(replace(QUESTION, kind=Kind.SAMPLING, fields=(), timeout=0.1))
+    answer = await asking.resolve(
+        replace(QUESTION, kind=Kind.SAMPLING, fields=()), AskContext(timeout=0.1)
+    )
     assert (answer.outcome, answer.reason) == (Outcome.TIMED_OUT, f"{late} within 0.1 s")
 
 
@@ -281,11 +289,13 @@ async def test_a_person_who_asks_for_more_time_has_it_where_no_app_has_set_it() 
     class Slow(Person):
         inner: Elicitor
 
-        async def ask(self, question: Question, *arguments: Any, **more: Any) -> SurfaceResponse:
+        async def prompt(
+            self, question: Question, context: AskContext, *more: Any
+        ) -> SurfaceResponse:
             if question.id == "around":
-                await self.inner.ask(replace(QUESTION, id="inside", timeout=None))
+                await self.inner.resolve(replace(QUESTION, id="inside"), context)
                 return YES
-            time = person_time.get()
+            time = context.asking
             assert time is not None
             before = time.deadline
             await anyio.lowlevel.checkpoint()
@@ -295,17 +305,20 @@ async def test_a_person_who_asks_for_more_time_has_it_where_no_app_has_set_it() 
 
     person = Slow()
     person.inner = asking = elicitor(person)
-    answer = await asking.ask(replace(QUESTION, id="around", timeout=None))
-    assert (answer.outcome, person_time.get()) == (Outcome.ACCEPTED, None)
+    answer = await asking.resolve(replace(QUESTION, id="around"))
+    assert answer.outcome is Outcome.ACCEPTED
 
 
 async def test_an_apps_own_time_is_not_made_longer() -> None:
     class Asked(Person):
-        async def ask(self, question: Question, *arguments: Any, **more: Any) -> SurfaceResponse:
-            assert person_time.get() is None
+        async def prompt(
+            self, question: Question, context: AskContext, *more: Any
+        ) -> SurfaceResponse:
+            assert context.asking is not None
+            assert context.asking.is_fixed
             return YES
 
-    assert (await elicitor(Asked()).ask(QUESTION)).outcome is Outcome.ACCEPTED
+    assert (await elicitor(Asked()).resolve(QUESTION, TIMED)).outcome is Outcome.ACCEPTED
 
 
 @pytest.mark.parametrize(("set_by_app", "limit"), [(None, 7_200.0), (7_200.0, MAX_TIME)])
@@ -315,12 +328,14 @@ async def test_only_an_apps_own_time_is_made_shorter(
     left: list[float] = []
 
     class Asked(Person):
-        async def ask(self, question: Question, *arguments: Any, **more: Any) -> SurfaceResponse:
+        async def prompt(
+            self, question: Question, context: AskContext, *more: Any
+        ) -> SurfaceResponse:
             left.append(asking.seconds_left(question.id))
             return YES
 
-    asking = Elicitor(Asked(), limit=7_200.0, min_human_latency=0.0)
-    await asking.ask(replace(QUESTION, timeout=set_by_app))
+    asking = Elicitor(Router(Asked(), min_human_latency=0.0), limit=7_200.0)
+    await asking.resolve(QUESTION, AskContext(timeout=set_by_app))
     assert limit - PATIENCE < left[0] <= limit
 
 
@@ -361,5 +376,5 @@ async def test_what_is_required_and_may_be_null_is_null_where_it_is_not_given(
         origin="app",
     )
     given = [SurfaceResponse(Outcome.ACCEPTED, content) for content in replies]
-    answer = await elicitor(Narrow(*given)).ask(question)
+    answer = await elicitor(Narrow(*given)).resolve(question)
     assert (answer.outcome, answer.content) == (Outcome.ACCEPTED, {"ok": True, "part": None})

@@ -12,14 +12,6 @@ import pytest
 from support.acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
 from support.harness import PATIENCE
 
-from abp_bridge.core.event import (
-    AttemptEvent,
-    ChoiceEvent,
-    InputRequestEvent,
-    InputResolvedEvent,
-    SessionEvent,
-    StepEvent,
-)
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
@@ -28,7 +20,16 @@ from abp_bridge.protocols.acp.v1 import encode_cancel
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol, Notification, Request
 from abp_bridge.rpc.streams import StreamReader, StreamWriter
+from abp_bridge.session.context import (
+    AttemptEvent,
+    ChoiceEvent,
+    InputRequestEvent,
+    InputResolvedEvent,
+    SessionEvent,
+    StepEvent,
+)
 from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.router import Router
 
 Json = Any
 
@@ -80,9 +81,8 @@ async def watched(
         with anyio.fail_after(PATIENCE):
             yield (
                 Elicitor(
-                    client,
+                    Router(client, min_human_latency=floor),
                     limit=PATIENCE,
-                    min_human_latency=floor,
                     observe=events.append,
                 ),
                 events,
@@ -93,10 +93,11 @@ async def watched(
 async def test_each_step_of_a_walk_is_told_with_what_was_pressed() -> None:
     question = asked("elicitation/select", prompt="Which?", options=["a", "b", "c", "d", "e"])
     async with watched(pressing("e")) as (asking, events):
-        answer = await asking.ask(question)
+        answer = await asking.resolve(question)
     requested, attempt, first, more, second, chosen, resolved = events
+    assert isinstance(requested, InputRequestEvent)
     assert (requested, attempt) == (
-        InputRequestEvent(requested.time, question),
+        InputRequestEvent(requested.time, question, requested.context),
         AttemptEvent(attempt.time, "q1", "acp-permission (by pages)"),
     )
     assert first == StepEvent(first.time, "q1", 1, "Which?", ("a", "b", "c", "More …"))
@@ -106,13 +107,13 @@ async def test_each_step_of_a_walk_is_told_with_what_was_pressed() -> None:
     assert isinstance(chosen, ChoiceEvent)
     assert (chosen.number, chosen.label) == (2, "e")
     assert 0 <= chosen.seconds <= chosen.time - second.time
-    assert resolved == InputResolvedEvent(resolved.time, question, answer)
+    assert resolved == InputResolvedEvent(resolved.time, question, answer, requested.context)
     assert [event.time for event in events] == sorted(event.time for event in events)
 
 
 async def test_a_dismissed_step_has_no_label() -> None:
     async with watched(lambda method, params: CANCELLED) as (asking, events):
-        await asking.ask(asked("elicitation/confirm", message="Book it?"))
+        await asking.resolve(asked("elicitation/confirm", message="Book it?"))
     assert [event.label for event in events if isinstance(event, ChoiceEvent)] == [None]
     assert [event.answer.outcome for event in events if isinstance(event, InputResolvedEvent)] == [
         Outcome.CANCELLED
@@ -124,7 +125,7 @@ async def test_each_rung_is_told_when_the_one_before_is_refused() -> None:
         return Failed(-32601) if method == "elicitation/create" else pressing("Yes")(method, params)
 
     async with watched(answer, FORM) as (asking, events):
-        await asking.ask(asked("elicitation/confirm", message="Book it?"))
+        await asking.resolve(asked("elicitation/confirm", message="Book it?"))
     assert [event.route for event in events if isinstance(event, AttemptEvent)] == [
         "acp-form",
         "acp-permission (as options)",
@@ -133,7 +134,7 @@ async def test_each_rung_is_told_when_the_one_before_is_refused() -> None:
 
 async def test_who_answered_goes_by_the_slowest_step() -> None:
     async with watched(pressing("Delete"), floor=PATIENCE) as (asking, events):
-        await asking.ask(asked("elicitation/confirm", message="Delete all?", destructive=True))
+        await asking.resolve(asked("elicitation/confirm", message="Delete all?", destructive=True))
     (resolved,) = (event for event in events if isinstance(event, InputResolvedEvent))
     assert (resolved.answer.answered_by, resolved.answer.outcome) == (
         AnsweredBy.HOST_POLICY,

@@ -21,12 +21,13 @@ from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, accept, hosted, 
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
-from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session import files
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.files import FileAccess
+from abp_bridge.session.router import Router
 from abp_bridge.session.surface import SurfaceResponse
 
 Json = Any
@@ -330,14 +331,16 @@ async def test_on_two_buttons_the_path_comes_first_and_whole(granted: Path) -> N
 async def test_a_name_that_no_file_has_is_no_reason_to_end(granted: Path, uri: str) -> None:
     """Half a character cannot be sent by this client; an app can."""
 
-    async def roots(question: Question) -> list[str]:
+    async def roots(context: AskContext) -> list[str]:
         return [str(granted), "relative", "/\0", "/none/such"]
 
     request: dict[str, Any] = {
         "method": "elicitation/resource",
         "params": {"uri": uri.replace("{granted}", str(granted))},
     }
-    wanted = await FileAccess(roots).look(decode_question(request, id="q", origin="app"))
+    wanted = await FileAccess(roots).look(
+        decode_question(request, id="q", origin="app"), NO_CONTEXT
+    )
     assert "which is not read" in wanted.note
 
 
@@ -356,10 +359,10 @@ async def test_a_file_that_was_allowed_in_time_is_read_after_it(
         def variants(self, calls: object = ()) -> list[SurfaceVariant]:
             return [SurfaceVariant(Surface.TERMINAL)]
 
-        async def ask(self, *_: object, **__: object) -> SurfaceResponse:
+        async def prompt(self, *_: object, **__: object) -> SurfaceResponse:
             return SurfaceResponse(Outcome.ACCEPTED, {"confirmed": True})
 
-    async def roots(question: Question) -> list[str]:
+    async def roots(context: AskContext) -> list[str]:
         return [str(granted)]
 
     monkeypatch.setattr(files, "_read", read_late)
@@ -367,5 +370,5 @@ async def test_a_file_that_was_allowed_in_time_is_read_after_it(
     question = decode_question(
         {"method": "elicitation/resource", "params": asked}, id="q", origin="x"
     )
-    asking = Elicitor(Person(), limit=limit, min_human_latency=0.0, files=FileAccess(roots))
-    assert (await asking.ask(question)).outcome is Outcome.ACCEPTED
+    asking = Elicitor(Router(Person(), min_human_latency=0.0), limit=limit, files=FileAccess(roots))
+    assert (await asking.resolve(question)).outcome is Outcome.ACCEPTED

@@ -15,7 +15,13 @@ from support.harness import PATIENCE
 from support.paths import DOCS
 
 from abp_bridge.apps.targets import make_app
-from abp_bridge.core.event import (
+from abp_bridge.core.matrix import SurfaceVariant
+from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Question
+from abp_bridge.core.surface import Surface
+from abp_bridge.session.bridge import Bridge
+from abp_bridge.session.context import (
+    AskContext,
     AttemptEvent,
     InputRequestEvent,
     InputResolvedEvent,
@@ -23,11 +29,6 @@ from abp_bridge.core.event import (
     ProgressEvent,
     SessionEvent,
 )
-from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.outcome import Outcome
-from abp_bridge.core.question import Question
-from abp_bridge.core.surface import Surface
-from abp_bridge.session.bridge import Bridge
 from abp_bridge.session.surface import PageLink, SurfaceResponse
 from abp_bridge.settings import Settings
 
@@ -64,12 +65,14 @@ class Typing:
     def variants(self, calls: Any = ()) -> list[SurfaceVariant]:
         return [self._column]
 
-    async def ask(
-        self, question: Question, column: SurfaceVariant, problem: str = "", observe: Any = None
+    async def prompt(
+        self, question: Question, context: AskContext, variant: SurfaceVariant, problem: str = ""
     ) -> SurfaceResponse:
         return SurfaceResponse(Outcome.ACCEPTED, {"value": "planted-key-90c1"})
 
-    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+    async def send_link(
+        self, question: Question, context: AskContext, link: PageLink
+    ) -> SurfaceResponse:
         return SurfaceResponse(Outcome.DECLINED)
 
     async def roots(self, calls: Any = ()) -> list[str]:

@@ -9,7 +9,7 @@ from abp_bridge.core.matrix import Attempt, SurfaceVariant, narrow
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Kind, Permission, Question
 from abp_bridge.core.surface import Advice, Surface, Way
-from abp_bridge.session.routing import Routing
+from abp_bridge.session.router import Routing
 from abp_bridge.session.surface import HostUnattendedError, SurfaceUnsupportedError
 
 FORM = SurfaceVariant(Surface.MCP_FORM, "2025-11-25")

@@ -12,6 +12,7 @@ from typing import Any
 
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import (
     Ending,
     PageQuestion,
@@ -20,7 +21,7 @@ from abp_bridge.session.surface import (
 )
 from abp_bridge.surfaces.opencode.server import QuestionsServer
 from abp_bridge.surfaces.page.controls import controls
-from abp_bridge.surfaces.page.surface import ask_by_link
+from abp_bridge.surfaces.page.surface import collect_by_link
 
 from .person import Person
 
@@ -159,7 +160,9 @@ class Page:
         self._served: Any = None
 
     @asynccontextmanager
-    async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
+    async def show(
+        self, question: Question, context: AskContext = NO_CONTEXT
+    ) -> AsyncIterator[PageQuestion]:
         shown = Shown(question, self._person)
         self._shown[shown.url] = shown
         try:
@@ -168,10 +171,13 @@ class Page:
             shown.close()
             del self._shown[shown.url]
 
-    async def ask(
-        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]]
+    async def collect_answer(
+        self,
+        question: Question,
+        context: AskContext,
+        send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
     ) -> SurfaceResponse:
-        return await ask_by_link(self, question, send_link)
+        return await collect_by_link(self, question, context, send_link)
 
     def visit(self, url: str) -> None:
         """Follow a link, if it is still one."""

@@ -15,9 +15,9 @@ import anyio
 
 from abp_bridge.cli.serve import Hosts
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import AttemptEvent, InputRequestEvent, InputResolvedEvent
 from abp_bridge.core.question import Question
 from abp_bridge.session.bridge import Bridge
+from abp_bridge.session.context import AttemptEvent, InputRequestEvent, InputResolvedEvent
 from abp_bridge.settings import read_settings
 
 from .answering_sides import LATE, Calm, Place, Side, Sitter

@@ -24,7 +24,7 @@ from abp_bridge.proxies.mcp.modern_host import ModernHost
 from abp_bridge.proxies.mcp.server_questions import ServerQuestions
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import IncomingMessage, Response
-from abp_bridge.session import approval, validation
+from abp_bridge.session import approval, router
 from abp_bridge.session.result_store import ResultStore
 from abp_bridge.session.surface import SurfaceResponse
 from abp_bridge.surfaces.opencode import server
@@ -42,7 +42,7 @@ ENOUGH = 300  # seeds in which a planted bug has to show
 _respond = JsonRpcConnection.respond
 _enqueue = JsonRpcConnection._enqueue
 _dispatch = JsonRpcConnection._dispatch
-_ask = ParkedCall.ask
+_ask = ParkedCall.request_input
 _save = ResultStore.save
 _answer = ServerQuestions._answer
 _handle = ServerQuestions._handle
@@ -162,15 +162,15 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         "counted as lost",
     ),
     "a policy taken for a person": (
-        _plant(validation, "judge", lambda at: Verdict(AnsweredBy.PERSON, "reading-time")),
+        _plant(router, "judge", lambda at: Verdict(AnsweredBy.PERSON, "reading-time")),
         "is a person's, and a policy gave it",
     ),
     "a person taken for a policy": (
-        _plant(validation, "reading_time", lambda question, shortest: 12.0),
+        _plant(router, "reading_time", lambda question, shortest: 12.0),
         "is a policy's, and a person gave it",
     ),
     "a policy that confirms": (
-        _plant(validation, "needs_proof", lambda question, outcome, content: False),
+        _plant(router, "needs_proof", lambda question, outcome, content: False),
         "no person confirmed it",
     ),
     "a call without permission": (

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abp_bridge.cli.compose import Composition, tell_each
-from abp_bridge.core.event import Observer
 from abp_bridge.session.bridge import Bridge
+from abp_bridge.session.context import Observer
 from abp_bridge.session.elicitor import Elicitor
 
 from .page import Page

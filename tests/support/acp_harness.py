@@ -411,8 +411,8 @@ def accepting(**content: Json) -> Handler:
 class NoPage:
     """The bridge's own page, where nobody is to be sent."""
 
-    def show(self, question: Any) -> Any:
+    def show(self, question: Any, context: Any) -> Any:
         raise AssertionError(f"{question} was put on the page")
 
-    async def ask(self, question: Any, send_link: Any) -> Any:
+    async def collect_answer(self, question: Any, context: Any, send_link: Any) -> Any:
         raise AssertionError(f"{question} was put on the page")

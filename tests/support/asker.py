@@ -18,6 +18,7 @@ from anyio.abc import TaskStatus
 from abp_bridge.core.question import Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp.server_elicitation import decode_form
+from abp_bridge.session.context import NO_CONTEXT
 from abp_bridge.session.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.surface import Terminal
 
@@ -42,7 +43,7 @@ async def put(terminal: Terminal, question: Question) -> None:
     told: list[object] = ["late", {}, 0]
     with anyio.move_on_after(float(os.environ.get("ASKER_LIMIT", "inf"))):
         try:
-            reply = await terminal.ask(question)
+            reply = await terminal.prompt(question, NO_CONTEXT)
             told = [reply.outcome.value, dict(reply.content), terminal.interrupts]
         except SurfaceUnsupportedError as why:
             told = ["refused", str(why), 0]

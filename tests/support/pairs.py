@@ -57,7 +57,7 @@ def _from_model() -> Question:
 
 def _from_page(*controls: JsonObject) -> Question:
     form = decode_page_form(make_page_form(*controls))
-    return make_question(form, id="question-1", origin="app", description=_WORDS, call="call-1")
+    return make_question(form, id="question-1", origin="app", description=_WORDS)
 
 
 def make_page_form(*controls: JsonObject) -> JsonObject:

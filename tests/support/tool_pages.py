@@ -21,6 +21,7 @@ from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
 from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import MISSING, Question
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -67,7 +68,7 @@ class Person:
     def can_sample(self) -> bool:
         raise AssertionError
 
-    async def ask(self, question: Question) -> Answer:
+    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
         self.questions.append(question)
         self._happened()
         answer = self.says(question)

@@ -18,6 +18,7 @@ from support.paths import DOCS
 
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.context import NO_CONTEXT
 from abp_bridge.session.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.answers_file import AnswersFile, decode_entries
 
@@ -107,7 +108,7 @@ ANSWERED: list[tuple[str, list[Json], Any, Json]] = [
 async def test_a_question_is_answered_by_the_first_entry_that_matches(
     entries: list[Json], asked: Any, content: Json
 ) -> None:
-    reply = await AnswersFile(decode_entries(entries)).ask(asked)
+    reply = await AnswersFile(decode_entries(entries)).prompt(asked, NO_CONTEXT)
     assert reply.outcome is Outcome.ACCEPTED
     assert content is None or dict(reply.content) == content
 
@@ -118,7 +119,9 @@ async def test_a_question_is_answered_by_the_first_entry_that_matches(
 @pytest.mark.parametrize("bare", [True, False])
 async def test_no_answer_is_an_answer_too(word: str, outcome: Outcome, bare: bool) -> None:
     assert (
-        await AnswersFile(decode_entries([word if bare else {"action": word}])).ask(NAME)
+        await AnswersFile(decode_entries([word if bare else {"action": word}])).prompt(
+            NAME, NO_CONTEXT
+        )
     ).outcome is outcome
 
 
@@ -164,7 +167,7 @@ async def test_what_is_not_written_down_is_refused_with_the_reason(
     entries: list[Json], asked: Any, why: str
 ) -> None:
     with pytest.raises(SurfaceUnsupportedError) as refused:
-        await AnswersFile(decode_entries(entries)).ask(asked)
+        await AnswersFile(decode_entries(entries)).prompt(asked, NO_CONTEXT)
     assert why in str(refused.value)
 
 
@@ -178,23 +181,25 @@ async def test_an_entry_is_used_as_often_as_it_says() -> None:
             ]
         )
     )
-    given = [(await mock.ask(NAME)).content["value"] for _ in range(6)]
+    given = [(await mock.prompt(NAME, NO_CONTEXT)).content["value"] for _ in range(6)]
     assert given == ["once", "twice", "twice", "ever", "ever", "ever"]
 
 
 async def test_a_used_up_entry_is_named_in_the_refusal() -> None:
     mock = AnswersFile(decode_entries(["Ada"]), "answers.json")
-    await mock.ask(NAME)
+    await mock.prompt(NAME, NO_CONTEXT)
     with pytest.raises(
         SurfaceUnsupportedError,
         match=r"none of the 1 entries of answers\.json matches .*1 of them are used up",
     ):
-        await mock.ask(NAME)
+        await mock.prompt(NAME, NO_CONTEXT)
 
 
 async def test_a_file_is_read_from_beside_the_answers(tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"\x89PNG")
-    reply = await AnswersFile(decode_entries([{"file": "photo.png"}], str(tmp_path))).ask(PHOTO)
+    reply = await AnswersFile(decode_entries([{"file": "photo.png"}], str(tmp_path))).prompt(
+        PHOTO, NO_CONTEXT
+    )
     assert reply.content["file"] == {
         "content": "iVBORw==",
         "mimeType": "image/png",
@@ -206,15 +211,17 @@ async def test_a_file_is_read_from_beside_the_answers(tmp_path: Path) -> None:
 async def test_a_file_of_another_kind_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(SurfaceUnsupportedError, match="file must be image/"):
-        await AnswersFile(decode_entries([{"file": "notes.txt"}], str(tmp_path))).ask(PHOTO)
+        await AnswersFile(decode_entries([{"file": "notes.txt"}], str(tmp_path))).prompt(
+            PHOTO, NO_CONTEXT
+        )
 
 
 async def test_what_was_asked_is_recorded_without_secrets() -> None:
     mock = AnswersFile(decode_entries([KEY, "Ada", {"match": "x", "value": KEY}]))
-    await mock.ask(question("input", prompt="Your API key?"))
-    await mock.ask(NAME)
+    await mock.prompt(question("input", prompt="Your API key?"), NO_CONTEXT)
+    await mock.prompt(NAME, NO_CONTEXT)
     with pytest.raises(SurfaceUnsupportedError):
-        await mock.ask(SURE)
+        await mock.prompt(SURE, NO_CONTEXT)
     assert [(each.entry, each.outcome, dict(each.content)) for each in mock.asked] == [
         (1, "accepted", {"value": "••••••"}),
         (2, "accepted", {"value": "Ada"}),

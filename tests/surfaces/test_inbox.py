@@ -38,11 +38,17 @@ from support.visitor import Browser
 
 from abp_bridge.cli import inbox as cli_inbox
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent
+from abp_bridge.core.ledger import Ledger
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.rpc.private_files import PlaceError, private_folder
-from abp_bridge.session.person_time import person_time
+from abp_bridge.session.context import (
+    NO_CONTEXT,
+    AskContext,
+    Asking,
+    InputRequestEvent,
+    InputResolvedEvent,
+)
 from abp_bridge.surfaces.inbox import (
     bridges,
     endpoint,
@@ -376,7 +382,7 @@ def test_what_an_unpaired_browser_is_told_to_do_can_be_done(machine: Machine) ->
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 async def test_another_user_gets_in_nowhere(machine: Machine) -> None:
     async with served(None) as inbox, anyio.create_task_group() as tasks:
-        Register(tasks, 600.0).observer(str)(InputRequestEvent(0.0, QUESTION))
+        Register(tasks, 600.0).observer(str)(InputRequestEvent(0.0, QUESTION, NO_CONTEXT))
         await until_open({"Name?": "host"})
         kept, secret = (pairing.load() or Pairing()).add()
         pairing.save(kept)
@@ -630,10 +636,10 @@ async def test_the_list_follows_what_is_asked_and_the_fixed_address_leads_to_it(
         await tab.keyboard.type(invitation.shown_code)
         await tab.keyboard.press("Enter")
         await expect(tab.get_by_text("Nothing is open.")).to_be_visible()
-        observe(InputRequestEvent(0.0, QUESTION))
+        observe(InputRequestEvent(0.0, QUESTION, NO_CONTEXT))
         await expect(tab.get_by_text("Name?")).to_be_visible()
         await expect(tab.get_by_text("answered in Codex")).to_be_visible()
-        observe(InputResolvedEvent(1.0, QUESTION, ANSWER))
+        observe(InputResolvedEvent(1.0, QUESTION, ANSWER, NO_CONTEXT))
         await expect(tab.get_by_text("Nothing is open.")).to_be_visible()
         await tab.goto(f"{inbox}/")
         await expect(tab.get_by_role("cell", name="accepted, person")).to_be_visible()
@@ -653,7 +659,7 @@ async def test_a_list_that_changes_takes_no_click_away(
     invitation = Invitation()
     async with served(invitation) as inbox, anyio.create_task_group() as tasks:
         observe = Register(tasks, 600.0).observer(lambda: "Codex")
-        observe(InputRequestEvent(0.0, QUESTION))
+        observe(InputRequestEvent(0.0, QUESTION, NO_CONTEXT))
         tab = await person.new_page()
         await tab.goto(f"{inbox}/")
         await tab.keyboard.type(invitation.shown_code)
@@ -662,7 +668,7 @@ async def test_a_list_that_changes_takes_no_click_away(
         await tab.get_by_role("button", name="Forget this browser").hover()
         await tab.mouse.down()
         async with tab.expect_response(tab.url) as heard:
-            observe(InputResolvedEvent(1.0, QUESTION, ANSWER))
+            observe(InputResolvedEvent(1.0, QUESTION, ANSWER, NO_CONTEXT))
         await (await heard.value).finished()
         await tab.evaluate("fetch('').then((page) => page.text())")  # till the list could be here
         await tab.mouse.up()
@@ -673,19 +679,12 @@ async def test_a_list_that_changes_takes_no_click_away(
 async def test_a_list_in_which_nothing_happened_is_the_same(machine: Machine) -> None:
     """Else a browser takes it for another each second, and a screen reader reads it out again."""
     async with anyio.create_task_group() as tasks:
-
-        class Time:
-            deadline = anyio.current_time() + 600
-
-            def extend(self) -> None: ...
-
+        context = AskContext(asking=Asking(QUESTION, Ledger(), 600.0))
         register = Register(tasks, 600.0)
-        register.observer(lambda: "Codex")(InputRequestEvent(0.0, QUESTION))
-        token = person_time.set(Time())
-        async with register.listed(LazyPageServer(tasks)).show(QUESTION):
+        register.observer(lambda: "Codex")(InputRequestEvent(0.0, QUESTION, context))
+        async with LazyPageServer(tasks).show(QUESTION, context):
             await until_open({"Name?": "page"})
             assert await bridges.look() == await bridges.look()
-        person_time.reset(token)
         tasks.cancel_scope.cancel()
 
 
@@ -751,13 +750,14 @@ def test_who_keeps_the_history_locked_keeps_nobody_waiting(
 
 async def test_no_app_hides_the_questions_of_others_with_long_ones(machine: Machine) -> None:
     rich = "\U0001f600" * 400
-    flood = Question("q", Kind.INPUT, rich, (), rich, app=rich[:-1], tools=(rich,))
+    flood = Question("q", Kind.INPUT, rich, (), rich)
+    context = AskContext(app=rich[:-1], tools=(rich,))
     async with anyio.create_task_group() as tasks:
         register = Register(tasks, 600.0)
         observe = register.observer(lambda: rich)
-        observe(InputRequestEvent(0.0, QUESTION))
+        observe(InputRequestEvent(0.0, QUESTION, NO_CONTEXT))
         for number in range(300):
-            observe(InputRequestEvent(0.0, replace(flood, id=str(number))))
+            observe(InputRequestEvent(0.0, replace(flood, id=str(number)), context))
         with anyio.fail_after(PATIENCE):
             while True:
                 found = (await bridges.look()).bridges
@@ -775,9 +775,9 @@ async def test_a_bridge_that_asks_nothing_is_not_there(machine: Machine) -> None
         observe = Register(tasks, 600.0).observer(lambda: "Codex")
         await anyio.wait_all_tasks_blocked()
         assert not machine.runtime.exists()
-        observe(InputRequestEvent(0.0, QUESTION))
+        observe(InputRequestEvent(0.0, QUESTION, NO_CONTEXT))
         await until_open({"Name?": "host"})
-        observe(InputResolvedEvent(1.0, QUESTION, ANSWER))
+        observe(InputResolvedEvent(1.0, QUESTION, ANSWER, NO_CONTEXT))
         await until_open({})
         tasks.cancel_scope.cancel()
     assert not list(machine.runtime.iterdir())

@@ -14,8 +14,9 @@ from abp_bridge.core.question import Kind, Question
 from abp_bridge.hosts.abp.session import AbpSession
 from abp_bridge.protocols.abp.agent import decode_agent
 from abp_bridge.rpc.connection import Reply
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
-from abp_bridge.surfaces.page.surface import ask_by_link
+from abp_bridge.surfaces.page.surface import collect_by_link
 
 Json = Any
 
@@ -44,7 +45,7 @@ class Display:
     """A page."""
 
     @asynccontextmanager
-    async def show(self, question: Question) -> AsyncIterator[Shown]:
+    async def show(self, question: Question, context: AskContext) -> AsyncIterator[Shown]:
         yield Shown()
 
 
@@ -54,7 +55,7 @@ async def ask(outcome: Outcome) -> SurfaceResponse:
 
     display: Json = Display()
     with anyio.fail_after(5):
-        return await ask_by_link(display, QUESTION, send)
+        return await collect_by_link(display, QUESTION, NO_CONTEXT, send)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DECLINED, Outcome.CANCELLED])
@@ -87,4 +88,4 @@ async def test_an_agent_that_fails_to_ask_has_not_answered() -> None:
     session = AbpSession(connection, decode_agent(agent), lambda host: api)
     link = PageLink("http://127.0.0.1:1/open/x", "http://127.0.0.1:1/code/x", show_code)
     with pytest.raises(SurfaceUnsupportedError, match="did not show"):
-        await session.send_link(QUESTION, link)
+        await session.send_link(QUESTION, NO_CONTEXT, link)

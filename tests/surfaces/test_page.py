@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from http.client import HTTPConnection
@@ -36,6 +36,7 @@ from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.approval import make_question
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import Ending, PageQuestion, SurfaceResponse
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.opencode.surface import QuestionsApi
@@ -302,14 +303,14 @@ async def test_a_question_that_is_withdrawn_says_so_on_the_page(person: BrowserC
 # --- one page after another, without a host -------------------------------------------------------
 
 
-def question(method: str, timeout: float | None = 600.0, **params: Json) -> Question:
-    return replace(
-        decode_question(
-            {"method": f"elicitation/{method}", "params": params},
-            id="q",
-            origin="https://app.example",
-        ),
-        timeout=timeout,
+TIMED = AskContext(timeout=600.0)
+
+
+def question(method: str, **params: Json) -> Question:
+    return decode_question(
+        {"method": f"elicitation/{method}", "params": params},
+        id="q",
+        origin="https://app.example",
     )
 
 
@@ -344,7 +345,7 @@ async def loopback() -> AsyncIterator[LazyPageServer]:
 async def shown(
     loopback: LazyPageServer, person: BrowserContext, asked: Question
 ) -> AsyncIterator[Shown]:
-    async with loopback.show(asked) as sheet:
+    async with loopback.show(asked, TIMED) as sheet:
         tab = await person.new_page()
         await tab.goto(sheet.url)
         yield Shown(tab, sheet)
@@ -484,7 +485,7 @@ async def test_a_form_with_another_count_of_entries_than_there_may_be_is_not_tak
     loopback: LazyPageServer, count: str
 ) -> None:
     browser, run = Visitor(), anyio.to_thread.run_sync
-    async with loopback.show(question("input", prompt="Who comes?", schema=GUESTS)) as sheet:
+    async with loopback.show(question("input", prompt="Who comes?", schema=GUESTS), TIMED) as sheet:
         await run(browser.open, sheet.url)
         guests = {f"field-0-{row}-0": f"Guest {row}" for row in range(4)}
         with pytest.raises(HTTPError, match="400") as refused:
@@ -497,7 +498,7 @@ async def test_a_form_with_another_count_of_entries_than_there_may_be_is_not_tak
 
 async def test_no_entry_is_added_to_a_full_list(loopback: LazyPageServer) -> None:
     browser, run = Visitor(), anyio.to_thread.run_sync
-    async with loopback.show(question("input", prompt="Who comes?", schema=GUESTS)) as sheet:
+    async with loopback.show(question("input", prompt="Who comes?", schema=GUESTS), TIMED) as sheet:
         await run(browser.open, sheet.url)
         await run(partial(browser.send, **{"field-0-rows": "3", "action": "add field-0"}))
         assert "Guests 3" in browser.page
@@ -678,7 +679,7 @@ async def test_leave_for_a_call_that_destroys_is_refused_by_a_hasty_key(
     loopback: LazyPageServer, person: BrowserContext
 ) -> None:
     wipe = Capability("wipe", destructive=True)
-    asked = make_question("q", "call-1", "app", wipe, {"path": "/tmp"})
+    asked = make_question("q", "app", wipe, {"path": "/tmp"})
     async with shown(loopback, person, asked) as page:
         buttons = page.tab.get_by_role("button")
         assert await buttons.all_inner_texts() == [
@@ -900,7 +901,7 @@ async def test_who_answers_too_late_is_told_that_it_does_not_count(
     loopback: LazyPageServer,
 ) -> None:
     browser, run = Visitor(), anyio.to_thread.run_sync
-    async with loopback.show(question("confirm", message="Pay 900 EUR?")) as sheet:
+    async with loopback.show(question("confirm", message="Pay 900 EUR?"), TIMED) as sheet:
         await run(browser.open, sheet.url)
         guard = re.search(r'name="guard" value="([^"]+)"', browser.page)
         assert guard is not None
@@ -925,7 +926,7 @@ async def test_who_answers_too_late_is_told_that_it_does_not_count(
 async def test_who_answers_last_is_shown_that_it_was_sent() -> None:
     browser, run = Visitor(), anyio.to_thread.run_sync
     async with anyio.create_task_group() as session:
-        async with LazyPageServer(session).show(question("confirm", message="Go?")) as sheet:
+        async with LazyPageServer(session).show(question("confirm", message="Go?"), TIMED) as sheet:
             await run(browser.open, sheet.url)
             place = urlsplit(browser.url)
             (cookie,) = (each for each in browser.cookies if place.path.startswith(each.path))
@@ -986,7 +987,7 @@ async def test_who_closes_the_last_tab_cancels_what_they_saw(
 ) -> None:
     monkeypatch.setattr(visits, "CLOSED_LIMIT", 0)
     asked = question("input", prompt="Name?", schema={"type": "string"})
-    async with loopback.show(asked) as sheet, anyio.create_task_group() as tasks:
+    async with loopback.show(asked, TIMED) as sheet, anyio.create_task_group() as tasks:
         tasks.start_soon(sheet.wait_closed)
         inbox, tab = await person.new_page(), await person.new_page()
         async with there(person):
@@ -1016,7 +1017,7 @@ async def test_a_tab_that_is_closed_before_its_questions_were_seen_is_opened_aga
     async with anyio.create_task_group() as tasks:
         for each in "First?", "Second?":
             asked = question("input", prompt=each, schema={"type": "string"})
-            tasks.start_soon(surface.ask, asked, variant)
+            tasks.start_soon(surface.prompt, asked, TIMED, variant)
         tab = await person.new_page()
         async with there(person):
             await tab.goto((await programs.wait())[0][1])
@@ -1044,7 +1045,7 @@ async def test_a_question_that_was_put_off_stays_open_when_the_last_tab_is_close
 
     async def ask(prompt: str, over: anyio.Event) -> None:
         asked = question("input", prompt=prompt, schema={"type": "string"})
-        replies[prompt] = await surface.ask(asked, variant)
+        replies[prompt] = await surface.prompt(asked, TIMED, variant)
         over.set()
 
     async with anyio.create_task_group() as tasks:
@@ -1393,7 +1394,7 @@ async def test_a_cookie_goes_to_no_other_server_of_this_machine(
 async def test_looking_ahead_does_not_use_up_a_link(
     loopback: LazyPageServer, person: BrowserContext
 ) -> None:
-    async with loopback.show(question("confirm", message="Go?")) as sheet:
+    async with loopback.show(question("confirm", message="Go?"), TIMED) as sheet:
         link = urlsplit(sheet.url)
         assert link.port is not None
         for method, headers in (
@@ -1413,7 +1414,7 @@ async def test_slow_and_idle_clients_are_let_go(
 ) -> None:
     monkeypatch.setattr(http, "IDLE_LIMIT", 0.2)
     monkeypatch.setattr(http, "BODY_LIMIT", 0.2)
-    async with loopback.show(question("confirm", message="Go?")) as sheet:
+    async with loopback.show(question("confirm", message="Go?"), TIMED) as sheet:
         port = urlsplit(sheet.url).port
         assert port is not None
         for begun in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n"):
@@ -1428,7 +1429,7 @@ async def test_who_opens_connections_and_asks_nothing_keeps_nobody_out(
     loopback: LazyPageServer, person: BrowserContext, begun: bytes
 ) -> None:
     asked = question("input", prompt="Who?", schema={"type": "string"})
-    async with AsyncExitStack() as others, loopback.show(asked) as sheet:
+    async with AsyncExitStack() as others, loopback.show(asked, TIMED) as sheet:
         link = urlsplit(sheet.url)
         for _ in range(200):
             other = await anyio.connect_tcp("127.0.0.1", link.port or 0)
@@ -1443,7 +1444,7 @@ async def test_who_opens_connections_and_asks_nothing_keeps_nobody_out(
 
 async def test_headers_without_end_are_refused(loopback: LazyPageServer) -> None:
     async with (
-        loopback.show(question("confirm", message="Go?")) as sheet,
+        loopback.show(question("confirm", message="Go?"), TIMED) as sheet,
         await anyio.connect_tcp("127.0.0.1", urlsplit(sheet.url).port or 0) as stream,
     ):
         await stream.send(b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000)
@@ -1508,8 +1509,9 @@ async def test_a_question_on_the_questions_api_stands_on_the_page_too(
 
             async def ask() -> None:
                 replies.append(
-                    await api.ask(
+                    await api.prompt(
                         question("input", prompt="Seats?", schema={"type": "integer"}),
+                        TIMED,
                         SurfaceVariant(Surface.QUESTIONS_API),
                     )
                 )
@@ -1517,7 +1519,7 @@ async def test_a_question_on_the_questions_api_stands_on_the_page_too(
             async with anyio.create_task_group() as asking:
                 asking.start_soon(ask)
                 await inbox.get_by_role("link", name="Seats?").click()
-                url = urlsplit(await api.start())
+                url = urlsplit(await api.make_ready())
                 bearer = {"Authorization": "Bearer planted"}
                 status, listed, _ = await knock(url.port or 0, "GET", "/question", bearer)
                 assert status == 200
@@ -1553,9 +1555,9 @@ async def test_an_api_whose_start_was_cancelled_can_start_again() -> None:
         api = QuestionsApi(partial(loopback.questions, 0, "planted"), loopback, alone=True)
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await api.start()
+            await api.make_ready()
         assert scope.cancelled_caught
-        url = urlsplit(await api.start())
+        url = urlsplit(await api.make_ready())
         assert (
             await knock(url.port or 0, "GET", "/question", {"Authorization": "Bearer planted"})
         )[0] == 200

@@ -28,7 +28,9 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.router import Router
 from abp_bridge.session.surface import PageLink, SurfaceResponse
 from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
@@ -70,16 +72,20 @@ async def test_axe_finds_nothing_in_any_state_light_or_dark(browser: Browser) ->
     assert len(seen) == 23
 
 
+CONTEXT = AskContext(timeout=600.0, app="https://bank.example", host="Codex 1 (MCP 2)")
+
+
 def ask(**params: Json) -> Question:
     raw: Json = {"method": "elicitation/input", "params": params}
-    asked = decode_question(raw, id="q", origin="https://app.example")
-    return replace(asked, timeout=600.0, app="https://bank.example", host_name="Codex 1 (MCP 2)")
+    return decode_question(raw, id="q", origin="https://app.example")
 
 
 @asynccontextmanager
-async def at(person: BrowserContext, question: Question) -> AsyncIterator[Page]:
+async def at(
+    person: BrowserContext, question: Question, context: AskContext = CONTEXT
+) -> AsyncIterator[Page]:
     async with anyio.create_task_group() as tasks:
-        async with LazyPageServer(tasks).show(question) as sheet:
+        async with LazyPageServer(tasks).show(question, context) as sheet:
             tab = await person.new_page()
             await tab.goto(sheet.url)
             yield tab
@@ -164,7 +170,7 @@ async def test_a_question_is_the_name_of_its_field_and_an_apps_name_is_no_origin
 
 
 async def test_an_apps_icon_is_drawn_beside_its_origin(person: BrowserContext) -> None:
-    async with at(person, replace(ask(prompt="Your name?"), icon=screenshots.ICON)) as tab:
+    async with at(person, ask(prompt="Your name?"), replace(CONTEXT, icon=screenshots.ICON)) as tab:
         icon = tab.locator(".who img.avatar")
         await expect(icon).to_be_visible()
         assert await icon.evaluate("image => image.naturalWidth") == 48
@@ -207,7 +213,7 @@ async def test_who_presses_for_more_time_has_it_where_the_bridge_itself_set_it(
     loop, skipped = asyncio.get_running_loop(), 0.0
     clock = loop.time
     monkeypatch.setattr(loop, "time", lambda: clock() + skipped)
-    asked = replace(ask(prompt="Your name?", schema={"type": "string"}), timeout=None)
+    asked = ask(prompt="Your name?", schema={"type": "string"})
     async with asked_by_the_bridge(asked, limit=600.0) as (url, answers):
         tab = await person.new_page()
         await tab.clock.install()
@@ -242,7 +248,7 @@ async def asked_by_the_bridge(
     """A link to it, and what was answered when the block is over."""
     links, answers = asyncio.Queue[str](), list[Answer]()
 
-    async def send_link(question: Question, link: PageLink) -> SurfaceResponse:
+    async def send_link(question: Question, context: AskContext, link: PageLink) -> SurfaceResponse:
         links.put_nowait(link.url)
         await anyio.sleep_forever()
         raise AssertionError
@@ -254,9 +260,9 @@ async def asked_by_the_bridge(
         surface = PageSurface(LazyPageServer(tasks), send_link, show_code)
 
         async def run() -> None:
-            answers.append(
-                await Elicitor(surface, limit=limit, min_human_latency=0.4).ask(question)
-            )
+            router = Router(surface, min_human_latency=0.4)
+            context = AskContext(app="https://bank.example")
+            answers.append(await Elicitor(router, limit=limit).resolve(question, context))
 
         async with anyio.create_task_group() as asking:
             asking.start_soon(run)

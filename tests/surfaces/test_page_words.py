@@ -64,15 +64,15 @@ def ask(method: str, **params: Json) -> Question:
 
 
 TWO: Json = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
-MODEL = Question("q", Kind.SAMPLING, "task", (), "app", calls=("c",))
+MODEL = Question("q", Kind.SAMPLING, "task", (), "app")
 WIPE = Capability("x", destructive=True)
 DELETE = ask("confirm", message="Delete it?", destructive=True)
 BUTTONS = {
     "confirm": (ask("confirm", message="Go?"), "Yes|No", "cancel"),
     "undone": (DELETE, "No, do not|Delete", "cancel"),
     "no act": (ask("confirm", message="Is it?", destructive=True), "No|Yes, do it", "cancel"),
-    "call": (make_question("q", "c", "app", Capability("x"), {}), "Allow|Do not allow", "cancel"),
-    "wipe": (make_question("q", "c", "app", WIPE, {}), "Do not allow|Allow", "cancel"),
+    "call": (make_question("q", "app", Capability("x"), {}), "Allow|Do not allow", "cancel"),
+    "wipe": (make_question("q", "app", WIPE, {}), "Do not allow|Allow", "cancel"),
     "field": (ask("input", prompt="Name?"), "Send", "decline cancel"),
     "fields": (ask("input", prompt="Both?", schema=TWO), "Check your answers", "decline cancel"),
     "approval": (make_approval("q", MODEL, "model", "words"), "Continue", "cancel"),

@@ -286,7 +286,7 @@ async def test_a_page_whose_start_is_given_up_leaves_the_connections_of_others_a
 
     async with anyio.create_task_group() as tasks:
         served = LazyPageServer(tasks).questions(0, PASSWORD)
-        await served.start()
+        await served.serve()
         program = Program(int(served.url.rpartition(":")[2]))
         for turns in range(TURNS):
             with socket.socket() as ours:

@@ -14,7 +14,6 @@ import threading
 import tomllib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,14 +35,15 @@ from support.programs import Programs
 from support.screen import Screen, Tty
 from support.visitor import Browser as Visitor
 
-from abp_bridge.core.event import AttemptEvent, InputRequestEvent
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.extras import install_command
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.context import NO_CONTEXT, AskContext, AttemptEvent, InputRequestEvent
 from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.router import Router
 from abp_bridge.session.surface import (
     PageLink,
     PageQuestion,
@@ -222,7 +222,7 @@ async def test_a_browser_that_comes_too_late_is_told_what_became_of_the_question
         opened.append(address)
         return "xdg-open"
 
-    async def cannot(question: Question, link: PageLink) -> SurfaceResponse:
+    async def cannot(question: Question, context: AskContext, link: PageLink) -> SurfaceResponse:
         raise SurfaceUnsupportedError("this host shows nothing", lasting=False)
 
     async def nowhere(question: Question, page: PageQuestion) -> str:
@@ -237,7 +237,7 @@ async def test_a_browser_that_comes_too_late_is_told_what_became_of_the_question
     async with anyio.create_task_group() as tasks:
         surface = PageSurface(LazyPageServer(tasks), cannot, nowhere, opens=True)
         with pytest.raises(SurfaceUnsupportedError, match="this host shows nothing"):
-            await surface.ask(question, SurfaceVariant(Surface.PAGE))
+            await surface.prompt(question, NO_CONTEXT, SurfaceVariant(Surface.PAGE))
         page = await anyio.to_thread.run_sync(Visitor().open, opened[0])
         assert "This question is no longer open here" in page
         tasks.cancel_scope.cancel()
@@ -252,8 +252,10 @@ class WatchedPage(LazyPageServer):
         self.form: PageQuestion | None = None
 
     @asynccontextmanager
-    async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
-        async with super().show(question) as self.form:
+    async def show(
+        self, question: Question, context: AskContext = NO_CONTEXT
+    ) -> AsyncIterator[PageQuestion]:
+        async with super().show(question, context) as self.form:
             self.shown.set()
             yield self.form
 
@@ -270,14 +272,11 @@ async def test_whoever_is_told_that_it_was_sent_has_answered(
     before: str, after: str, outcome: Outcome
 ) -> None:
     """Also where it ends in another way in the same turn."""
-    asked = replace(
-        decode_question({"method": "elicitation/input", "params": NAME}, id="q1", origin="app"),
-        timeout=None,
-    )
+    asked = decode_question({"method": "elicitation/input", "params": NAME}, id="q1", origin="app")
     answers: list[Outcome] = []
     told: list[bool] = []
 
-    async def wait(question: Question, link: PageLink) -> SurfaceResponse:
+    async def wait(question: Question, context: AskContext, link: PageLink) -> SurfaceResponse:
         await anyio.sleep_forever()
         raise AssertionError
 
@@ -286,10 +285,12 @@ async def test_whoever_is_told_that_it_was_sent_has_answered(
 
     async with anyio.create_task_group() as tasks:
         page = WatchedPage(tasks)
-        asking = Elicitor(PageSurface(page, wait, nowhere), limit=PATIENCE, min_human_latency=0.0)
+        asking = Elicitor(
+            Router(PageSurface(page, wait, nowhere), min_human_latency=0.0), limit=PATIENCE
+        )
 
         async def ask() -> None:
-            answers.append((await asking.ask(asked)).outcome)
+            answers.append((await asking.resolve(asked)).outcome)
 
         async with anyio.create_task_group() as questions:
             questions.start_soon(ask)
@@ -298,7 +299,7 @@ async def test_whoever_is_told_that_it_was_sent_has_answered(
             yes = SurfaceResponse(Outcome.ACCEPTED, {"value": "Ada"})
             acts: dict[str, Callable[[], None]] = {
                 "answer": lambda: told.append(page.form.answer(yes)),  # type: ignore[union-attr]
-                "expire": lambda: setattr(asking._scopes["q1"], "deadline", 0.0),
+                "expire": lambda: setattr(asking._open["q1"].scope, "deadline", 0.0),
                 "withdraw": lambda: asking.withdraw([asked], "its call ended"),
             }
             acts[before]()
@@ -320,7 +321,7 @@ async def test_a_refusal_says_why_its_own_question_came_to_no_browser(
             opened.set()
         return problems.pop(0)
 
-    async def cannot(question: Question, link: PageLink) -> SurfaceResponse:
+    async def cannot(question: Question, context: AskContext, link: PageLink) -> SurfaceResponse:
         sent.set()
         await opened.wait()
         raise SurfaceUnsupportedError("this host shows nothing", lasting=False)
@@ -336,11 +337,11 @@ async def test_a_refusal_says_why_its_own_question_came_to_no_browser(
 
         async def ask_second() -> None:
             await sent.wait()
-            await surface.ask(second, SurfaceVariant(Surface.PAGE))
+            await surface.prompt(second, NO_CONTEXT, SurfaceVariant(Surface.PAGE))
 
         tasks.start_soon(ask_second)
         with pytest.raises(SurfaceUnsupportedError) as caught:
-            await surface.ask(first, SurfaceVariant(Surface.PAGE))
+            await surface.prompt(first, NO_CONTEXT, SurfaceVariant(Surface.PAGE))
         tasks.cancel_scope.cancel()
     assert str(caught.value) == f"this host shows nothing. {why}."
 
@@ -961,7 +962,7 @@ async def test_an_apprise_that_hangs_takes_no_thread_of_others(
     question = decode_question(raw, id="q1", origin="app")
     async with anyio.create_task_group() as tasks:
         observe = Notifier(tasks, Channels(urls=["ntfy://topic"])).observer()
-        observe(InputRequestEvent(0.0, question))
+        observe(InputRequestEvent(0.0, question, NO_CONTEXT))
         observe(AttemptEvent(0.0, question.id, "page"))
         while not hangs.is_set():
             await anyio.lowlevel.checkpoint()
@@ -1028,7 +1029,7 @@ async def test_questions_of_two_sessions_are_each_told_though_they_have_one_name
         sessions = [(notifier.observer(), origin) for origin in ("one", "two")]
         for observe, origin in sessions:
             question = decode_question(raw, id="question-1", origin=origin)
-            observe(InputRequestEvent(0.0, question))
+            observe(InputRequestEvent(0.0, question, NO_CONTEXT))
             observe(AttemptEvent(0.0, "question-1", "mock"))
         for observe, _ in sessions:
             observe(AttemptEvent(0.0, "question-1", "page"))

@@ -39,6 +39,7 @@ from support.screen import (
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.session.context import NO_CONTEXT
 from abp_bridge.session.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.surface import Terminal
 
@@ -643,7 +644,7 @@ def test_what_is_no_file_is_not_read(term: str, tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_a_model_is_not_asked_at_a_terminal() -> None:
     with pytest.raises(SurfaceUnsupportedError, match="not a model"):
-        await Terminal().ask(Question("q", Kind.SAMPLING, "A poem", (), "app"))
+        await Terminal().prompt(Question("q", Kind.SAMPLING, "A poem", (), "app"), NO_CONTEXT)
 
 
 def test_a_secret_that_does_not_fit_is_not_shown_either(term: str) -> None:
@@ -798,7 +799,7 @@ async def test_of_two_programs_at_one_terminal_one_waits_until_the_other_has_its
     async def ask(words: str, **more: Json) -> None:
         asked: Json = {"method": "elicitation/input", "params": {"prompt": words, **more}}
         question = decode_question(asked, id=words, origin="https://app.example")
-        replies.append((await Terminal(tty.name).ask(question)).content)
+        replies.append((await Terminal(tty.name).prompt(question, NO_CONTEXT)).content)
 
     with Tty() as tty:
         async with anyio.create_task_group() as tasks:

@@ -29,6 +29,7 @@ from abp_bridge.core.redact.texts import PIECE, SECRET, KnownTexts
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import parts
 from abp_bridge.session.app import AppListener
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 
 logger = logging.getLogger(__name__)
 
@@ -171,9 +172,9 @@ class SecretListener:
         self._listener = listener
         self._console = console
 
-    async def ask(self, question: Question) -> Answer:
-        """Ask on (`QuestionListener.ask`)."""
-        answer = await self._listener.ask(question)
+    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
+        """Ask on (`QuestionListener.elicit`)."""
+        answer = await self._listener.elicit(question, context)
         for field in question.fields:
             if field.secret and not field.choices:  # what there is to choose from is no secret
                 value = answer.content.get(field.name)

@@ -223,7 +223,7 @@ class RunningTabs(Tabs):
         listing = await _look(self._url)
         there = [each for each in listing.tabs if site(each.url) == site(address)]
         wanted = next((each for each in there if each.url == address), next(iter(there), None))
-        await self._ask(listener, listing.name, wanted, site(address))
+        await self._ask_consent(listener, listing.name, wanted, site(address))
         async with attach_chromium(self._settings, listing.socket) as browser:
             for context in browser.contexts:
                 # Those of its other tabs are the person's; Playwright would dismiss them.
@@ -236,7 +236,7 @@ class RunningTabs(Tabs):
                 with anyio.move_on_after(SHORT_LIMIT, shield=True), suppress(PlaywrightError):
                     await (_reload_later(page) if wanted else page.close())
 
-    async def _ask(
+    async def _ask_consent(
         self, listener: QuestionListener, name: str, tab: _OpenTab | None, origin: str
     ) -> None:
         """Raises AppError unless a person says yes."""

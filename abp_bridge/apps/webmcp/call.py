@@ -46,6 +46,7 @@ from abp_bridge.protocols.webmcp.results import (
 )
 from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
 from abp_bridge.session.app import AppListener, only_error
+from abp_bridge.session.context import AskContext
 
 MOMENT = 0.02  # seconds
 QUIET_LIMIT = 3.0  # seconds for an answer that probably never comes
@@ -113,7 +114,7 @@ class ToolCall:
     async def _make(self, params: JsonObject) -> CallResult:
         wanted = secret_properties(self.tool.schema)
         if wanted["properties"]:
-            answer = await self._ask(self._secret_question(wanted))
+            answer = await self._elicit(self._secret_question(wanted))
             if answer.outcome is not Outcome.ACCEPTED:
                 return refusal_result(answer)
             self._hide(answer.content)
@@ -234,12 +235,11 @@ class ToolCall:
     async def _ask_hand(self, why: str, wanted: str) -> Answer:
         """Ask, while the page is in its person's hands, whether it is done."""
         await self._page.window.show()
-        return await self._ask(
+        return await self._elicit(
             make_hand_question(
                 id=self._listener.new_question_id(),
                 origin=self.origin,
                 description=self.tool.description or self.tool.name,
-                call=self.id,
                 why=why,
                 wanted=wanted,
             )
@@ -270,14 +270,14 @@ class ToolCall:
             raise CallRefusedError("the session ended")
         return listener
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _elicit(self, question: Question) -> Answer:
         """Have the person asked, as long as the page waits for it.
 
         Raises:
             RemoteProtocolError: It cannot be asked without a secret that was given before.
         """
         asked = clean_question(question, self._session.hide)
-        answer = await self._unless_over(self._listener.ask(asked))
+        answer = await self._unless_over(self._listener.elicit(asked, AskContext(calls=(self.id,))))
         return NOT_AWAITED if answer is None else answer
 
     async def _unless_over(self, work: Coroutine[None, None, T]) -> T | None:
@@ -304,7 +304,6 @@ class ToolCall:
             message(self.tool.description) or "Please fill this in.",
             tuple(replace(each, secret=True) for each in fields),
             self.origin,
-            calls=(self.id,),
             wrapped=False,
         )
 

@@ -381,7 +381,6 @@ class FormCall(FormByHand):
                 id=self._listener.new_question_id(),
                 origin=self.origin,
                 description=self.tool.description or self.tool.name,
-                call=self.id,
                 note=note,
                 places=places,
             )
@@ -396,7 +395,7 @@ class FormCall(FormByHand):
         Raises:
             CallEndedError: They did not, or the page did not wait.
         """
-        answer = await self._ask(question)
+        answer = await self._elicit(question)
         if self._invocation is not None and self._invocation.is_lost:
             raise CallEndedError(self._describe_end("the page ended the call"))
         unasked = answer.outcome is Outcome.UNSUPPORTED and question.secret
@@ -484,7 +483,7 @@ class FormCall(FormByHand):
         params: JsonObject = {"prompt": prompt, "type": entry.first.accept}
         asked: JsonObject = {"method": "elicitation/resource", "params": params}
         question = decode_question(asked, id=self._listener.new_question_id(), origin=self.origin)
-        content = await self._accepted(replace(question, calls=(self.id,)))
+        content = await self._accepted(question)
         name, data = read_file(content)
         path = folder / name
         await anyio.Path(folder).mkdir(mode=0o700)

@@ -11,7 +11,7 @@ import anyio
 
 from abp_bridge import VERSION
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.event import Notice, NoticeKind, Observer, Progress, no_observer
+from abp_bridge.core.event import Notice, NoticeKind, Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
@@ -25,6 +25,7 @@ from abp_bridge.protocols.host_words import MAX_HOST_WORDS
 from abp_bridge.protocols.mcp.model_messages import encode_address
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.host import AppCapability, Call, Host, SessionApi, SessionError
 from abp_bridge.session.profiles import profile
 from abp_bridge.session.surface import (
@@ -74,23 +75,26 @@ class AbpSession:
         """ABP's own methods, where it has them, whatever the calls (`Host.variants`)."""
         return [self._variant] if self._info.asks else []
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """Ask as an ABP app did, or by the closest of ABP's methods (`Host.ask`)."""
+        """Ask as an ABP app did, or by the closest of ABP's methods (`Host.prompt`)."""
         method, params = encode_request(
             question,
-            call=self._agents_ids.get(question.call or "", ""),
+            call=self._agents_ids.get(context.call or "", ""),
+            timeout=context.timeout,
             problem=problem,
             named=len({each.app for each in self._api.capabilities()}) > 1,
         )
         return await self._exchange(question, method, params)
 
-    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+    async def send_link(
+        self, question: Question, context: AskContext, link: PageLink
+    ) -> SurfaceResponse:
         """Have its person sent to the address, by a confirm; nothing of the link: an agent's model
         may read it (`Host.send_link`).
         """
@@ -120,7 +124,7 @@ class AbpSession:
     async def _exchange(
         self, question: Question, method: str, params: JsonObject
     ) -> SurfaceResponse:
-        """What the agent answers; that nobody there can is an error, in the words of `Host.ask`."""
+        """Return the agent's answer. Raises what `InputProvider.prompt` does."""
         reply = await self._request(method, params)
         answer = decode_response(reply.result, question, method)
         reason = f"the agent answered: {answer.reason or answer.outcome.value}"

@@ -80,7 +80,7 @@ class Chat:
         self._on_change()
         self._turns.resume()
 
-    async def ask(self, question: Question, problem: str = "") -> SurfaceResponse:
+    async def show(self, question: Question, problem: str = "") -> SurfaceResponse:
         """Ask, field by field, each until the reply fits.
 
         Returns:
@@ -91,11 +91,8 @@ class Chat:
             SurfaceUnsupportedError: No prompt runs.
             HostDisconnectedError: The turn ended first.
         """
-        return await self._turns.within(lambda: self._ask(question, problem), in_chat=True)
-
-    async def _ask(self, question: Question, problem: str) -> SurfaceResponse:
         content, times = dict[str, JsonValue](), list[float]()
-        async with self._lock:
+        async with self._turns.asking(in_chat=True), self._lock:
             for number in range(1, len(question.fields) + 1):
                 outcome, given = await self._ask_field(question, number, problem, times)
                 if outcome is not Outcome.ACCEPTED:

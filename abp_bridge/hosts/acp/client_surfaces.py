@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
@@ -26,6 +25,7 @@ from abp_bridge.protocols.host_words import MAX_HOST_WORDS
 from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
+from abp_bridge.session.context import AskContext, ChoiceEvent, StepEvent
 from abp_bridge.session.profiles import profile
 from abp_bridge.session.surface import (
     HostDisconnectedError,
@@ -125,16 +125,26 @@ class ClientSurfaces:
         has_chat = not forms and (self.has_come_back or not self._profile.may_leave)
         return [each for each in there if has_chat or each.surface is not Surface.ACP_CHAT]
 
-    def advise(self, question: Question) -> Advice:
+    def advise(self, question: Question, context: AskContext) -> Advice:
         """What its person can do in this client to be asked (`Advising.advise`)."""
         return self._profile.advise(question, self._off)
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
+        """Ask on a card of the question's own (`InputProvider.prompt`)."""
+        return await self.show(question, context, variant, problem)
+
+    async def show(
+        self,
+        question: Question,
+        context: AskContext,
+        variant: SurfaceVariant,
+        problem: str = "",
         *,
         tool_call_id: str | None = None,
     ) -> SurfaceResponse:
@@ -143,9 +153,9 @@ class ClientSurfaces:
 
         Args:
             question: What is asked.
+            context: What goes along with it; its observer hears of each step of a walk.
             variant: The surface to ask on, one of `variants`.
             problem: What was wrong with the answer before, or nothing.
-            observe: Is told of each step and choice of a walk.
             tool_call_id: The tool call to show a form on, if the client knows one; else, and for
                 the other surfaces, the question has a card of its own.
 
@@ -159,33 +169,32 @@ class ClientSurfaces:
             RemoteProtocolError: The answer is none that ACP has.
         """
         if variant.surface is Surface.ACP_CHAT:
-            return await self.chat.ask(question, problem)
-        return await self.turns.within(
-            lambda: self._ask(question, variant, problem, observe, tool_call_id)
-        )
-
-    async def _ask(
-        self,
-        question: Question,
-        variant: SurfaceVariant,
-        problem: str,
-        observe: Observer,
-        tool_call_id: str | None,
-    ) -> SurfaceResponse:
-        try:
-            if tool_call_id is not None and variant.surface is Surface.ACP_FORM:
-                return await self._ask_on(question, variant, _Card(tool_call_id), problem, observe)
-            card = self._make_card(question)
+            return await self.chat.show(question, problem)
+        async with self.turns.asking():
+            on_call = tool_call_id if variant.surface is Surface.ACP_FORM else None
+            card = self._make_card(question) if on_call is None else _Card(on_call)
             try:
-                response = await self._ask_on(question, variant, card, problem, observe)
+                if variant.surface is Surface.ACP_PERMISSION:
+                    response = await self._walk(question, context, variant, card)
+                elif variant.surface is Surface.ACP_URL:
+                    response = await self._ask_on_page(question, context, card)
+                else:
+                    form = acp.encode_form(
+                        question, self.session, card.id, problem, plain=variant.plain
+                    )
+                    response = await self._elicit(question, form, card)
                 card.outcome = response.outcome
                 return response
+            except (RemoteError, ConnectionClosedError) as error:
+                return self._without_outcome(variant, error)
             finally:
-                self._end_card(card)
-        except (RemoteError, ConnectionClosedError) as error:
-            return self._without_outcome(variant, error)
+                if on_call is None:
+                    self._end_card(card)
+        raise AssertionError("a turn that ends raises")
 
-    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+    async def send_link(
+        self, question: Question, context: AskContext, link: PageLink
+    ) -> SurfaceResponse:
         """Ask the person to open `link` while a prompt runs, by a permission to say "Done" or
         "Skip" on a card of its own.
 
@@ -197,27 +206,26 @@ class ClientSurfaces:
             HostDisconnectedError: The turn or the connection ended first.
             RemoteProtocolError: The answer is none that ACP has.
         """
-        return await self.turns.within(lambda: self._send_link(question, link.url))
-
-    async def _send_link(self, question: Question, url: str) -> SurfaceResponse:
-        card = self._make_card(question)
-        try:
-            step = acp.link_step(question, url)
-            chosen, seconds, by = await self._request_permission(question, step, card)
-            card.outcome = acp.decode_link_outcome(chosen)
-            return SurfaceResponse(
-                card.outcome, seconds=seconds, variant=self._permission_variant, answered_by=by
-            )
-        except (RemoteError, ConnectionClosedError) as error:
-            return self._without_outcome(self._permission_variant, error)
-        finally:
-            self._end_card(card)
+        async with self.turns.asking():
+            card = self._make_card(question)
+            try:
+                step = acp.link_step(question, link.url)
+                chosen, seconds, by = await self._request_permission(question, step, card)
+                card.outcome = acp.decode_link_outcome(chosen)
+                return SurfaceResponse(
+                    card.outcome, seconds=seconds, variant=self._permission_variant, answered_by=by
+                )
+            except (RemoteError, ConnectionClosedError) as error:
+                return self._without_outcome(self._permission_variant, error)
+            finally:
+                self._end_card(card)
+        raise AssertionError("a turn that ends raises")
 
     def _without_outcome(
         self, variant: SurfaceVariant, error: RemoteError | ConnectionClosedError
     ) -> SurfaceResponse:
-        """What the client answered instead of an outcome, in the words of `Host.ask`. That it took
-        the question down is no error.
+        """Return or raise what an error of the client means (`InputProvider.prompt`). That it took
+        the question down is not an error.
         """
         if isinstance(error, ConnectionClosedError):
             raise HostDisconnectedError from None
@@ -250,26 +258,13 @@ class ClientSurfaces:
         ended = acp.encode_ended(card.id, [row.card], [], failed=failed)
         self._connection.notify(*self._encode_update(ended), deferred=True)
 
-    async def _ask_on(
-        self,
-        question: Question,
-        variant: SurfaceVariant,
-        card: _Card,
-        problem: str,
-        observe: Observer,
-    ) -> SurfaceResponse:
-        if variant.surface is Surface.ACP_PERMISSION:
-            return await self._walk(question, variant, card, observe)
-        if variant.surface is Surface.ACP_URL:
-            return await self._ask_on_the_page(question, card)
-        form = acp.encode_form(question, self.session, card.id, problem, plain=variant.plain)
-        return await self._elicit(question, form, card)
-
     async def _elicit(self, question: Question, params: JsonObject, card: _Card) -> SurfaceResponse:
         reply = await self._request("elicitation/create", params, card)
         return decode_elicited(reply, question)
 
-    async def _ask_on_the_page(self, question: Question, card: _Card) -> SurfaceResponse:
+    async def _ask_on_page(
+        self, question: Question, context: AskContext, card: _Card
+    ) -> SurfaceResponse:
         elicitation = make_page_id(question)
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
@@ -278,12 +273,12 @@ class ClientSurfaces:
             return await self._elicit(question, params, card)
 
         try:
-            return await self._page.ask(question, send_link)
+            return await self._page.collect_answer(question, context, send_link)
         finally:
             self._connection.notify("elicitation/complete", {"elicitationId": elicitation})
 
     async def _walk(
-        self, question: Question, variant: SurfaceVariant, card: _Card, observe: Observer
+        self, question: Question, context: AskContext, variant: SurfaceVariant, card: _Card
     ) -> SurfaceResponse:
         """A menu, step by step."""
         menu, times = Menu(question, variant.buttons), list[float]()
@@ -291,12 +286,12 @@ class ClientSurfaces:
         for number in itertools.count(1):
             step = menu.step
             labels = tuple(option.label for option in step.options)
-            observe(StepEvent(now(), question.id, number, step.title, labels))
+            context.observe(StepEvent(now(), question.id, number, step.title, labels))
             chosen, seconds, by = await self._request_permission(question, step, card)
             times.append(seconds)
             machines.append(by)
             pressed = next((option.label for option in step.options if option.id == chosen), None)
-            observe(ChoiceEvent(now(), question.id, number, pressed, seconds))
+            context.observe(ChoiceEvent(now(), question.id, number, pressed, seconds))
             if chosen is None:
                 break
             if isinstance(after := menu.choose(chosen), MenuResult):

@@ -203,7 +203,7 @@ class AcpServer:
         stop = "cancelled"
         with turn.scope:
             try:
-                await turn.session.prompt(prompt)
+                await turn.session.run_turn(prompt)
                 stop = "end_turn"
             except Exception:  # a bug of ours, logged below: the turn ends all the same
                 stop = "error"

@@ -12,7 +12,7 @@ from itertools import chain, count
 import anyio
 
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.event import Notice, NoticeKind, Observer, Progress, next_progress, no_observer
+from abp_bridge.core.event import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_texts, parse_json
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
@@ -24,6 +24,7 @@ from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.results import encode_result
 from abp_bridge.protocols.mcp.tools import tool_name
 from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.host import (
     AppCapability,
     Call,
@@ -133,28 +134,30 @@ class AcpSession:
         """The surfaces this client has, whatever the calls (`Host.variants`)."""
         return self._surfaces.variants()
 
-    def advise(self, question: Question) -> Advice:
+    def advise(self, question: Question, context: AskContext) -> Advice:
         """What its person can do in this client to be asked (`Advising.advise`)."""
-        return self._surfaces.advise(question)
+        return self._surfaces.advise(question, context)
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """Ask while a prompt runs, on the card of the question's call where that is sure
-        (`Host.ask`).
+        (`Host.prompt`).
         """
         if variant.surface is Surface.ACP_CHAT and self._running is None:
             raise SurfaceUnsupportedError(_NO_CALL, lasting=False)
-        card = question.call and f"abp:{question.call}"
-        return await self._surfaces.ask(question, variant, problem, observe, tool_call_id=card)
+        card = context.call and f"abp:{context.call}"
+        return await self._surfaces.show(question, context, variant, problem, tool_call_id=card)
 
-    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+    async def send_link(
+        self, question: Question, context: AskContext, link: PageLink
+    ) -> SurfaceResponse:
         """Show the person a link on a card, while a prompt runs (`Host.send_link`)."""
-        return await self._surfaces.send_link(question, link)
+        return await self._surfaces.send_link(question, context, link)
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """The folder that the session works in, whatever the calls (`Host.roots`)."""
@@ -235,7 +238,7 @@ class AcpSession:
         """The last byte of a turn's end has left, `when` (seconds of the loop's clock)."""
         self._surfaces.chat.on_shown(when)
 
-    async def prompt(self, prompt: JsonValue) -> None:
+    async def run_turn(self, prompt: JsonValue) -> None:
         """Run one turn: a slash command, a reply to what was asked in the one before, or a word of
         help. Cancelling it cancels the app's call.
 

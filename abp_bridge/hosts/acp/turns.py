@@ -4,16 +4,14 @@ with them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import anyio
 
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.rpc.protocol import Id
 from abp_bridge.session.surface import HostDisconnectedError, SurfaceUnsupportedError
-
-T = TypeVar("T")
 
 OUTSIDE = "no prompt is running, and clients do not answer questions outside of one"
 
@@ -97,12 +95,12 @@ class Turns:
             self._asking[scope] = ended or why
             scope.cancel()
 
-    async def within(self, asked: Callable[[], Awaitable[T]], *, in_chat: bool = False) -> T:
-        """Ask, while a turn lasts; `in_chat`, where what is asked ends the turn for the client
-        itself.
+    @asynccontextmanager
+    async def asking(self, *, in_chat: bool = False) -> AsyncIterator[None]:
+        """Ask in this block, while a turn lasts; `in_chat`, where the question itself ends the turn
+        for the client.
 
-        Raises SurfaceUnsupportedError outside of one, HostDisconnectedError when it ends first, and
-        what `asked` raises.
+        Raises SurfaceUnsupportedError outside of a turn, HostDisconnectedError when it ends first.
         """
         if not self._prompts:
             raise SurfaceUnsupportedError(OUTSIDE, lasting=False)
@@ -112,22 +110,23 @@ class Turns:
         self._asking[scope] = None
         try:
             with scope:
-                return await (asked() if in_chat else self._show(asked))
+                if in_chat:
+                    yield
+                    return
+                if self.is_interrupted:
+                    await self._resumed.wait()
+                self._count_shown(1)
+                try:
+                    yield
+                    return
+                finally:
+                    self._count_shown(-1)
             ended = self._asking[scope]
         finally:
             del self._asking[scope]
             self._tell_change()
         assert ended is not None, "only a dismissal cancels this scope"
         raise ended
-
-    async def _show(self, asked: Callable[[], Awaitable[T]]) -> T:
-        if self.is_interrupted:
-            await self._resumed.wait()
-        self._count_shown(1)
-        try:
-            return await asked()
-        finally:
-            self._count_shown(-1)
 
     def _count_shown(self, more: int) -> None:
         self._shown += more

@@ -198,7 +198,7 @@ class ParkedCall:
             pending.fail(problem)
         self.change()
 
-    async def ask(self, method: str, params: JsonObject, need: str) -> Reply:
+    async def request_input(self, method: str, params: JsonObject, need: str) -> Reply:
         """Put a question into the next round: what came back, and in how many seconds since it was
         first shown.
 

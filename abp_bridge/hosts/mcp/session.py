@@ -27,6 +27,7 @@ from abp_bridge.protocols.mcp.results import encode_log, encode_progress, separa
 from abp_bridge.protocols.mcp.versions import V2025_03_26
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import INVALID_PARAMS
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.host import Host, SessionApi, SessionError, state_uri
 from abp_bridge.session.surface import Page
 
@@ -63,12 +64,12 @@ class McpSession(McpSurfaces):
         self._api = begin(self)
         self._toolbox = McpTools(self._api, self._calls, connection.tools)
 
-    def advise(self, question: Question) -> Advice:
+    def advise(self, question: Question, context: AskContext) -> Advice:
         """Its model too can bring an answer (`Advising.advise`)."""
-        advice = super().advise(question)
-        if not self._find_context(question.calls).profile.has_model:
+        advice = super().advise(question, context)
+        if not self._find_host(context.calls).profile.has_model:
             return advice
-        there = {variant.surface for variant in self.variants(question.calls)}
+        there = {variant.surface for variant in self.variants(context.calls)}
         relay = find_ways(question, there, {Surface.MODEL_RELAY: WAYS[Surface.MODEL_RELAY]})
         return replace(advice, ways=(*advice.ways, *map(str, relay.values())))
 

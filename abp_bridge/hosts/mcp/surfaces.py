@@ -13,7 +13,6 @@ from functools import partial
 
 import anyio
 
-from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import BY_ACTION, Outcome
@@ -37,6 +36,7 @@ from abp_bridge.protocols.mcp.elicitation import (
 from abp_bridge.protocols.mcp.versions import V2025_11_25
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError, Reply
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.profiles import Profile, profile
 from abp_bridge.session.surface import (
     HostDisconnectedError,
@@ -96,39 +96,39 @@ class McpSurfaces:
 
         A modern one declares them with each request.
         """
-        context = self._find_context(calls)
+        host = self._find_host(calls)
         declared = {
-            Surface.MCP_FORM: context.capabilities.form,
-            Surface.MCP_URL: context.capabilities.url,
-            Surface.MCP_SAMPLING: context.capabilities.sampling,
+            Surface.MCP_FORM: host.capabilities.form,
+            Surface.MCP_URL: host.capabilities.url,
+            Surface.MCP_SAMPLING: host.capabilities.sampling,
             Surface.MODEL_RELAY: self._ask_via_model,
         }
         return [
-            context.variant(surface)
+            host.variant(surface)
             for surface, has in declared.items()
             if has and _NEEDED.get(surface) not in self._not_supported
         ]
 
-    def advise(self, question: Question) -> Advice:
+    def advise(self, question: Question, context: AskContext) -> Advice:
         """What its person can do in this host to be asked (`Advising.advise`)."""
-        return self._find_context(question.calls).profile.advise(question)
+        return self._find_host(context.calls).profile.advise(question)
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """Ask by a form, by a link to the page, or through the model (`InputProvider.ask`)."""
-        context = self._find_context(question.calls)
+        """Ask by a form, by a link to the page, or through the model (`InputProvider.prompt`)."""
+        host = self._find_host(context.calls)
         if variant.surface is Surface.MODEL_RELAY:
-            return await _ask_through_model(context.parked, question, problem)
-        with context.asking():
+            return await _ask_through_model(host.parked, question, problem)
+        with host.asking():
             if variant.surface is Surface.MCP_URL:
-                return await self._ask_by_url(context, question)
-            reply = await self._request(
-                context, _NEEDED[variant.surface], *_encode(question, variant, context, problem)
+                return await self._ask_by_url(host, question, context)
+            reply = await self._request_input(
+                host, _NEEDED[variant.surface], *_encode(question, variant, host, problem)
             )
             if variant.surface is Surface.MCP_SAMPLING:
                 own = sampling.is_servers_own(question.request)
@@ -137,97 +137,105 @@ class McpSurfaces:
                 return SurfaceResponse(Outcome.ACCEPTED, content, reply.seconds, reply.exact)
             return decode_elicited(reply, question)
 
-    async def _ask_by_url(self, context: _HostContext, question: Question) -> SurfaceResponse:
+    async def _ask_by_url(
+        self, host: _HostState, question: Question, context: AskContext
+    ) -> SurfaceResponse:
         """By the address that the question itself has; by one of our page for any other."""
         if not question.link:
-            return await self._ask_on_page(context, question)
+            return await self._ask_on_page(host, question, context)
         params = elicitation.encode_url(question, question.link, question.elicitation_id)
-        reply = await self._request(context, URL, "elicitation/create", params)
+        reply = await self._request_input(host, URL, "elicitation/create", params)
         response = decode_elicited(reply, question)
         return replace(response, content={field.name: True for field in question.fields})
 
-    async def _ask_on_page(self, context: _HostContext, question: Question) -> SurfaceResponse:
+    async def _ask_on_page(
+        self, host: _HostState, question: Question, context: AskContext
+    ) -> SurfaceResponse:
         elicitation_id = make_page_id(question)
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
             params = elicitation.encode_url(
                 question.with_note(page.directions), page.url, elicitation_id
             )
-            reply = await self._request(context, URL, "elicitation/create", params)
+            reply = await self._request_input(host, URL, "elicitation/create", params)
             response = decode_elicited(reply, question)
-            if response.outcome is Outcome.ACCEPTED and context.parked is not None:
-                context.parked.note_link(question.id, partial(_describe_link, question, page))
+            if response.outcome is Outcome.ACCEPTED and host.parked is not None:
+                host.parked.note_link(question.id, partial(_describe_link, question, page))
             return response
 
         try:
-            return await self._page.ask(question, send_link)
+            return await self._page.collect_answer(question, context, send_link)
         finally:
-            if context.parked is not None:
-                context.parked.forget_link(question.id)
-            if context.client.version == V2025_11_25:  # it alone has a word for it
+            if host.parked is not None:
+                host.parked.forget_link(question.id)
+            if host.client.version == V2025_11_25:  # it alone has a word for it
                 self._connection.rpc.notify(
                     "notifications/elicitation/complete", {"elicitationId": elicitation_id}
                 )
 
-    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+    async def send_link(
+        self, question: Question, context: AskContext, link: PageLink
+    ) -> SurfaceResponse:
         """Show the link by a form without fields; or its address alone with the result of the call,
         of which the model then tells its user (`Host.send_link`).
         """
-        context = self._find_context(question.calls)
-        if not context.capabilities.form or FORM in self._not_supported:
-            return await _send_address_through_model(context, question, link)
+        host = self._find_host(context.calls)
+        if not host.capabilities.form or FORM in self._not_supported:
+            return await _send_address_through_model(host, question, link)
         params = model_messages.encode_link(
             question,
             link.url,
-            modes=context.capabilities.modes,
-            waits=context.profile.waits_for_page,
+            modes=host.capabilities.modes,
+            waits=host.profile.waits_for_page,
         )
-        with context.asking():
-            reply = await self._request(context, FORM, "elicitation/create", params)
+        with host.asking():
+            reply = await self._request_input(host, FORM, "elicitation/create", params)
             response = decode_elicited(reply, question)
-            return replace(response, variant=context.variant(Surface.MCP_FORM))
+            return replace(response, variant=host.variant(Surface.MCP_FORM))
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """Ask the host for the folders it grants, for at most `ROOTS_LIMIT` seconds; none where it
         does not say (`Host.roots`).
         """
-        context = self._find_context(calls)
-        if not context.capabilities.roots:
+        host = self._find_host(calls)
+        if not host.capabilities.roots:
             return ()
         try:
             with anyio.fail_after(ROOTS_LIMIT):
-                return decode_roots((await self._request(context, ROOTS, "roots/list", {})).result)
+                return decode_roots(
+                    (await self._request_input(host, ROOTS, "roots/list", {})).result
+                )
         except (TimeoutError, AbpBridgeError):  # it does not say, whyever
             return ()
 
-    def _find_context(self, calls: Sequence[str]) -> _HostContext:
+    def _find_host(self, calls: Sequence[str]) -> _HostState:
         parked = self._find_parked(calls)
         client = self._connection.client if parked is None else parked.client
-        return _HostContext(
+        return _HostState(
             parked,
             client,
             decode_capabilities(client.capabilities, client.version),
             profile(client.info.get("name"), client.capabilities),
         )
 
-    async def _request(
-        self, context: _HostContext, need: str, method: str, params: JsonObject
+    async def _request_input(
+        self, host: _HostState, need: str, method: str, params: JsonObject
     ) -> Reply:
         """What the host answers, and its own time for it."""
         # With a handshake the question is a request of ours. Without one it is the result of the
         # tools/call that waits (`ToolCalls._attend`), and the retry brings the answer
         # (`ToolCalls.resume`).
-        if not context.client.modern:
+        if not host.client.modern:
             return await self._request_legacy(need, method, params)
-        if context.parked is None:
+        if host.parked is None:
             raise SurfaceUnsupportedError(
                 "this host (MCP 2026-07-28) can be asked only while it waits for a tool call",
                 lasting=False,
             )
         if self._revealed is None:
-            return await context.parked.ask(method, params, need)
+            return await host.parked.request_input(method, params, need)
         shown = as_object(self._revealed.outward(params))
-        reply = await context.parked.ask(method, shown, need)
+        reply = await host.parked.request_input(method, shown, need)
         return replace(reply, result=self._revealed.inward(reply.result))
 
     async def _request_legacy(self, need: str, method: str, params: JsonObject) -> Reply:
@@ -248,7 +256,7 @@ class McpSurfaces:
 
 
 @dataclass(frozen=True, slots=True)
-class _HostContext:
+class _HostState:
     """How a question gets to the host: with a call that takes it along, if there is one, to the
     host as it showed itself there.
     """
@@ -306,9 +314,9 @@ async def _ask_through_model(
 
 
 async def _send_address_through_model(
-    context: _HostContext, question: Question, link: PageLink
+    host: _HostState, question: Question, link: PageLink
 ) -> SurfaceResponse:
-    parked, profile = context.parked, context.profile
+    parked, profile = host.parked, host.profile
     if not profile.has_model or parked is None or not parked.has_wait:
         given = [
             f"{words} ({profile.options[surface].give})"
@@ -332,7 +340,7 @@ async def _send_address_through_model(
 
 
 def _encode(
-    question: Question, variant: SurfaceVariant, context: _HostContext, problem: str
+    question: Question, variant: SurfaceVariant, host: _HostState, problem: str
 ) -> tuple[str, JsonObject]:
     """A question as a request: its method and parameters."""
     if variant.surface is Surface.MCP_SAMPLING:
@@ -340,7 +348,7 @@ def _encode(
     return "elicitation/create", elicitation.encode_form(
         question,
         variant.version,
-        modes=context.capabilities.modes,
+        modes=host.capabilities.modes,
         plain=variant.plain,
         titles=variant.titles,
         problem=problem,

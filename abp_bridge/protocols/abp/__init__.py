@@ -20,6 +20,7 @@ from abp_bridge.protocols.abp.notices import (
     decode_progress,
 )
 from abp_bridge.protocols.abp.questions import (
+    decode_asker,
     decode_question,
     encode_answer,
     encode_problem,
@@ -34,6 +35,7 @@ __all__ = [
     "Reference",
     "call_params",
     "decode_app_info",
+    "decode_asker",
     "decode_capabilities",
     "decode_changes",
     "decode_notice",

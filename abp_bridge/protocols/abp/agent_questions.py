@@ -39,6 +39,7 @@ def encode_request(
     question: Question,
     *,
     call: str = "",
+    timeout: float | None = None,
     problem: str = "",
     named: bool = False,
     plain: bool = False,
@@ -48,6 +49,7 @@ def encode_request(
     Args:
         question: What is asked.
         call: The agent's own id of the call that it belongs to; empty for none.
+        timeout: The user's time in seconds, where the app sets it.
         problem: What was wrong with the answer before, when this asks again.
         named: Whether an ABP app's own words need to say who asks, as the others' do.
         plain: Whether nobody's words are to be said but those of who asks.
@@ -59,8 +61,8 @@ def encode_request(
             params[next((each for each in PROMPTS if as_text(params.get(each))), "prompt")] = words
     else:
         method, params = _make(question, words)
-    if question.timeout is not None and "timeout" not in params:
-        params["timeout"] = round(question.timeout * 1000)
+    if timeout is not None and "timeout" not in params:
+        params["timeout"] = round(timeout * 1000)
     params.pop("operationId", None)  # that names a call to us
     return method.value, {**params, **({"operationId": call} if call else {})}
 

@@ -41,7 +41,7 @@ def decode_question(raw: JsonValue, *, id: str, origin: str, overrules: bool = T
     """An ABP elicitation request `{method, params?, timeout?}` -> Question.
 
     Args:
-        raw: The request; its `params.operationId` may say which call asks.
+        raw: The request.
         id: The question's.
         origin: Who asks, as the bridge knows it, never as the app says.
         overrules: Whether who asks may say that what looks like a secret is none.
@@ -64,7 +64,6 @@ def decode_question(raw: JsonValue, *, id: str, origin: str, overrules: bool = T
     params = _mapping(
         {} if request.get("params") is None else request["params"], "the elicitation's params"
     )
-    named = params.get("operationId")
     parts = _DECODERS[kind](params)
     if not overrules:
         parts["fields"] = mark_secrets(parts["fields"], (), parts["message"], overrules=False)
@@ -73,11 +72,20 @@ def decode_question(raw: JsonValue, *, id: str, origin: str, overrules: bool = T
         id=id,
         kind=kind,
         origin=sanitize.label(origin),
-        calls=(named,) if isinstance(named, str) else (),
-        timeout=decode_seconds(request.get("timeout", params.get("timeout"))),
         request=params,
         **parts,
     )
+
+
+def decode_asker(raw: JsonValue) -> tuple[tuple[str, ...], float | None]:
+    """Return the call that an elicitation request names, if it does (`params.operationId`), and the
+    user's time in seconds, if it sets one.
+    """
+    request = as_object(raw)
+    params = as_object(request.get("params"))
+    named = params.get("operationId")
+    calls = (named,) if isinstance(named, str) else ()
+    return calls, decode_seconds(request.get("timeout", params.get("timeout")))
 
 
 def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:

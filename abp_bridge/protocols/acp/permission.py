@@ -7,8 +7,6 @@ is a cancel, never the option that looks like one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from abp_bridge.core import sanitize
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import describe_parameters
@@ -30,9 +28,7 @@ _LASTING = {
 _REJECTING = ("reject_once", "reject_always")  # the likelier to be meant first
 
 
-def decode_permission(
-    params: JsonObject, title: str, *, id: str, origin: str, calls: Sequence[str] = ()
-) -> Question:
+def decode_permission(params: JsonObject, title: str, *, id: str, origin: str) -> Question:
     """The parameters of `session/request_permission` -> Question. What may destroy stands on an
     option that rejects, where there is one.
 
@@ -41,7 +37,6 @@ def decode_permission(
         title: What the tool call is called.
         id: The question's own.
         origin: The agent, as the bridge knows it.
-        calls: Which of the host's calls it may belong to.
 
     Raises:
         RemoteProtocolError: There is no option to choose.
@@ -65,7 +60,6 @@ def decode_permission(
         message=shown,
         fields=(decode_field(ANSWER, schema, required=True),),
         origin=origin,
-        calls=tuple(calls),
         destructive=risky,
         presumed=True,
         uncut="" if shown == whole else whole,

@@ -9,7 +9,7 @@ There a server takes an error for "cannot ask" and goes on, and some look at the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from abp_bridge.core import sanitize
@@ -52,9 +52,7 @@ _FILLERS = {"i", "we", "do", "please"}
 _OPTION_WORDS = re.compile("[\\w'\u2019]+")
 
 
-def decode_question(
-    raw: JsonValue, *, id: str, origin: str, calls: Sequence[str] = (), destructive: bool = True
-) -> Question:
+def decode_question(raw: JsonValue, *, id: str, origin: str, destructive: bool = True) -> Question:
     """The parameters of any `elicitation/create` -> Question: a form, or a link.
 
     A boolean that is the only field is a yes or no that must be answered, and so is a pair of
@@ -64,7 +62,6 @@ def decode_question(
         raw: The parameters.
         id: The question's own.
         origin: The server, as the host knows it.
-        calls: Which of the host's calls it may belong to.
         destructive: Whether a yes is presumed to do what cannot be undone; to a link it does
             nothing by itself.
 
@@ -75,7 +72,6 @@ def decode_question(
     question = decode(raw, id=id, origin=origin)
     question = replace(
         question,
-        calls=tuple(calls),
         destructive=question.destructive or (destructive and not question.link),
         presumed=not question.destructive,
     )

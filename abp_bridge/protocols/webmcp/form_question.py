@@ -57,7 +57,6 @@ def make_question(
     id: str,
     origin: str,
     description: str,
-    call: str,
     note: str = "",
     places: Collection[int] | None = None,
 ) -> Question:
@@ -68,7 +67,6 @@ def make_question(
         id: The question's own.
         origin: Of the form's frame.
         description: The page's words of what the tool does.
-        call: Which call it is about.
         note: What else the bridge has to say.
         places: Of the controls that are asked for, where those are not all.
 
@@ -86,7 +84,6 @@ def make_question(
         sanitize.message(description) or "Please fill this in.",
         tuple(fields) or (nothing,),
         origin,
-        calls=(call,),
         wrapped=False,
         destructive=True,
         presumed=True,

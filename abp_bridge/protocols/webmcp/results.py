@@ -141,7 +141,7 @@ def _listed(names: list[str]) -> str:
 
 
 def make_hand_question(
-    *, id: str, origin: str, description: str, call: str, why: str, wanted: str
+    *, id: str, origin: str, description: str, why: str, wanted: str
 ) -> Question:
     """The question that stands while its person has the page in hand: a yes says that it is done.
 
@@ -149,7 +149,6 @@ def make_hand_question(
         id: The question's own.
         origin: Of the tool's frame.
         description: The page's words of what the tool does.
-        call: Which call it is about.
         why: Why it takes a hand, as the rest of a sentence.
         wanted: What they are to do there, as sentences.
     """
@@ -163,7 +162,6 @@ def make_hand_question(
         sanitize.message(description) or "Please do this in the page.",
         (Field(DONE, FieldType.BOOLEAN, {"type": "boolean"}, title="It is done"),),
         origin,
-        calls=(call,),
         wrapped=False,
         destructive=True,
         presumed=True,

@@ -33,6 +33,7 @@ from abp_bridge.rpc.protocol import (
     dump,
     is_id,
 )
+from abp_bridge.session.context import NO_CONTEXT
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -144,7 +145,7 @@ class AgentQuestions:
         result: JsonObject = {}
         with scope:
             try:
-                result = await self._ask(params)
+                result = await self._resolve(params)
             except RemoteProtocolError as problem:
                 result = _encode_cancelled(str(problem))
             except Exception as problem:
@@ -159,7 +160,7 @@ class AgentQuestions:
         else:
             connection.respond(id, result)
 
-    async def _ask(self, params: JsonObject) -> JsonObject:
+    async def _resolve(self, params: JsonObject) -> JsonObject:
         """Ask what the agent asks, by buttons: the result it gets.
 
         What is no answer is no accept, and says why.
@@ -175,7 +176,7 @@ class AgentQuestions:
         if question.kind is Kind.CONFIRM:  # often of a server behind the agent, before it destroys
             question = replace(question, destructive=True)
         session.elicitor = session.elicitor or self._make_elicitor(session.surfaces)
-        answer = await session.elicitor.ask(question)
+        answer = await session.elicitor.resolve(question, NO_CONTEXT)
         account = encode_account(
             answer.answerer,
             route=answer.route,

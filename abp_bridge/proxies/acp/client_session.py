@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import TRAITS, Advice
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.proxies.elicitor import ElicitorApi
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.host import Host
 from abp_bridge.session.surface import PageLink, SurfaceResponse
 
@@ -58,23 +58,26 @@ class ProxiedHost:
         models = [each for each in asked if TRAITS[each.surface].is_hosts_model]
         return [*self._client.surfaces.variants(), *models]
 
-    def advise(self, question: Question) -> Advice:
+    def advise(self, question: Question, context: AskContext) -> Advice:
         """What its person can do in this client to be asked (`Advising.advise`)."""
-        return self._client.surfaces.advise(question)
+        return self._client.surfaces.advise(question, context)
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """Ask the client's person on a card of its own, for which tool call a question belongs to
-        only the agent knows; or the agent's model on a surface of its own (`Host.ask`).
+        only the agent knows; or the agent's model on a surface of its own (`Host.prompt`).
         """
-        asked = self._agent if TRAITS[variant.surface].is_hosts_model else self._client.surfaces
-        return await asked.ask(question, variant, problem, observe)
+        if TRAITS[variant.surface].is_hosts_model:
+            return await self._agent.prompt(question, context, variant, problem)
+        return await self._client.surfaces.show(question, context, variant, problem)
 
-    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+    async def send_link(
+        self, question: Question, context: AskContext, link: PageLink
+    ) -> SurfaceResponse:
         """Send the client's person to the page (`Host.send_link`)."""
-        return await self._client.surfaces.send_link(question, link)
+        return await self._client.surfaces.send_link(question, context, link)

@@ -93,7 +93,7 @@ class Approval:
         if self._doubt not in ("", before):
             logger.warning("%s", self._doubt)
 
-    def ask(
+    def request_approval(
         self,
         id: Id,
         tool: Tool,
@@ -112,21 +112,24 @@ class Approval:
             on_refused: Is told why it is not made, in words for the model.
         """
         from abp_bridge.session import approval
+        from abp_bridge.session.context import AskContext
 
         self._serial += 1
         question = approval.make_question(
             f"approval-{self._serial}",
-            str(id),
             self._origin(),
             _capability(tool),
             as_object(params.get("arguments")),
         ).with_note(self._doubt or "")
+        context = AskContext(calls=(str(id),), tools=(tool.name,))
         scope = self._waiting[id] = anyio.CancelScope()
 
         async def wait() -> None:
             with scope:
                 try:
-                    refused = approval.refusal(tool.name, await self._elicitor.ask(question))
+                    refused = approval.refusal(
+                        tool.name, await self._elicitor.resolve(question, context)
+                    )
                     words = "" if refused is None else str(refused.failure)
                 except Exception as problem:
                     logger.exception("a call is refused: asking for approval failed")

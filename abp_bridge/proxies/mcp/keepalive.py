@@ -7,7 +7,7 @@ progress has to rise.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from abp_bridge.core.question import Question
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.proxies.elicitor import ElicitorApi
+    from abp_bridge.session.context import AskContext
 
 INTERVAL = 15.0  # seconds between reports: hosts give up after 30 at the soonest
 _EPSILON = 1e-9  # that ours adds, relative: the server's own next value is higher
@@ -85,22 +86,22 @@ class KeepaliveElicitor:
         """The call has its result, or nobody wants it."""
         self._calls.pop(id, None)
 
-    async def ask(self, question: Question) -> Answer:
-        """Ask, and return how it was answered (`ElicitorApi.ask`)."""
+    async def resolve(self, question: Question, context: AskContext) -> Answer:
+        """Ask, and return how it was answered (`ElicitorApi.resolve`)."""
         if not self.is_on:
-            return await self._elicitor.ask(question)
-        for call in self._concerned(question.calls):  # of what was asked before, no word stays
+            return await self._elicitor.resolve(question, context)
+        for call in self._concerned(context.calls):  # of what was asked before, no word stays
             call.progress = replace(call.progress, status=_WAITS)
         asking = anyio.CancelScope()
-        self._tasks.start_soon(self._report, frozenset(question.calls), asking)
+        self._tasks.start_soon(self._report, frozenset(context.calls), asking)
         try:
-            return await self._elicitor.ask(question)
+            return await self._elicitor.resolve(question, context)
         finally:
             asking.cancel()
 
-    def on_model_progress(self, question: Question, words: str) -> None:
-        """A model that answers `question` is so far: what the next report says."""
-        for call in self._concerned(question.calls):
+    def on_model_progress(self, calls: Sequence[str], words: str) -> None:
+        """A model that answers for `calls` is so far: what the next report says."""
+        for call in self._concerned(calls):
             call.progress = replace(call.progress, status=f"abp-bridge: {words}")
 
     def _concerned(self, calls: Collection[str]) -> list[_Reported]:

@@ -377,7 +377,7 @@ class ModernHost:
                 link = decode_link(each, id=self._new_link(), origin=self._origin())
                 name = as_text(each.get("elicitationId")) or link.id
                 shown = encode_url(link, link.link, name)
-                reply = await parked.ask("elicitation/create", shown, "url")
+                reply = await parked.request_input("elicitation/create", shown, "url")
             except (HostTimeoutError, RouteChangedError, RemoteProtocolError):
                 return False
             if as_object(reply.result).get("action") != "accept":
@@ -418,7 +418,7 @@ class ModernHost:
             raise RpcError(INVALID_REQUEST, _NOT_ASKED)
         asked = translation.to_modern_question(message.method, message.params, self._new_link())
         try:
-            reply = await parked.ask(message.method, as_object(asked["params"]), need)
+            reply = await parked.request_input(message.method, as_object(asked["params"]), need)
         except (HostTimeoutError, RouteChangedError) as problem:
             raise RpcError(INVALID_REQUEST, str(problem) or _NOT_ASKED) from None
         return reply.result

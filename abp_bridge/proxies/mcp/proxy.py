@@ -7,7 +7,7 @@ however late it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
@@ -32,13 +32,12 @@ from abp_bridge.rpc.protocol import JsonRpcProtocol
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.core.question import Question
     from abp_bridge.proxies.elicitor import ElicitorApi
     from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
 
 
-OnProgress = Callable[["Question", str], None]
+OnProgress = Callable[[Sequence[str], str], None]
 MakeElicitor = Callable[["McpConnection", OnProgress], "ElicitorApi"]
 
 

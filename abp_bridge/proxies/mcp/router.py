@@ -316,7 +316,7 @@ class Router:
 
         self._keepalive.begin(id, params)
         self._open(id)
-        self._approval.ask(id, tool, params, on_allowed, partial(self._fail_call, id))
+        self._approval.request_approval(id, tool, params, on_allowed, partial(self._fail_call, id))
         return b""
 
     def _begin(self, id: Id, params: JsonObject) -> None:

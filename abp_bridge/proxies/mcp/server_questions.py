@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -167,7 +167,7 @@ class ServerQuestions:
             self._tasks.start_soon(self._send_keepalive_progress, token, keepalive)
         try:
             with asked.scope:
-                response = await self._ask(params, asked)
+                response = await self._resolve(params, asked)
         except Exception:
             logger.exception("a question of the server's is cancelled: asking it failed")
         if keepalive is not None:
@@ -176,14 +176,17 @@ class ServerQuestions:
             del self._open[id]
             self._answer(id, response)
 
-    async def _ask(self, params: JsonObject, asked: _OpenQuestion) -> JsonObject:
+    async def _resolve(self, params: JsonObject, asked: _OpenQuestion) -> JsonObject:
         """Ask by the ladder: the result, or the error, of the request with these parameters."""
+        from abp_bridge.session.context import AskContext  # once needed
+
         self._serial += 1
         try:
             question = self._decode(params, asked)
         except RemoteProtocolError as problem:
             return self._refuse(asked.method, f"{problem}")
-        answer = await self._elicitor.ask(replace(question, tools=tuple(asked.tools)))
+        context = AskContext(calls=tuple(asked.calls), tools=tuple(asked.tools))
+        answer = await self._elicitor.resolve(question, context)
         self._note(asked.method, question, answer)
         return _encode_answer(asked.method, question, answer)
 
@@ -192,13 +195,11 @@ class ServerQuestions:
         if asked.method == SAMPLING:
             from abp_bridge.protocols.mcp.sampling import decode_sampling  # once needed
 
-            return replace(decode_sampling(params, id=id, origin=origin), calls=tuple(asked.calls))
+            return decode_sampling(params, id=id, origin=origin)
         from abp_bridge.protocols.mcp.server_elicitation import decode_question
 
         destructive = not asked.harmless
-        return decode_question(
-            params, id=id, origin=origin, calls=asked.calls, destructive=destructive
-        )
+        return decode_question(params, id=id, origin=origin, destructive=destructive)
 
     def _refuse(self, method: str, problem: str) -> JsonObject:
         """What is not asked: how it ends."""

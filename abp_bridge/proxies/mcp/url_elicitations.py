@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -123,14 +122,15 @@ class UrlElicitations:
             decode_link,
             server_outcome,
         )
+        from abp_bridge.session.context import AskContext
 
         self._serial += 1
         try:
             question = decode_link(link, id=f"visit-{self._serial}", origin=self._origin())
         except RemoteProtocolError as problem:
             return f"{problem}"
-        question = replace(question, calls=(str(id),), tools=tuple(tools))
-        answer = await self._elicitor.ask(question)
+        context = AskContext(calls=(str(id),), tools=tuple(tools))
+        answer = await self._elicitor.resolve(question, context)
         if server_outcome(question, answer) is Outcome.ACCEPTED:
             return ""
         return answer.reason or f"They answered: {answer.outcome.value}."

@@ -9,61 +9,55 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.event import (
+from abp_bridge.core.json_value import JsonObject, as_text
+from abp_bridge.core.question import Kind
+from abp_bridge.core.sanitize import label
+from abp_bridge.rpc.arrival import now
+from abp_bridge.session.context import (
     AttemptEvent,
     InputRequestEvent,
     InputResolvedEvent,
     Observer,
     SessionEvent,
 )
-from abp_bridge.core.json_value import JsonObject, as_text
-from abp_bridge.core.question import Kind
-from abp_bridge.core.sanitize import label
-from abp_bridge.rpc.arrival import now
-from abp_bridge.session.person_time import PersonTime, person_time
-from abp_bridge.surfaces.page.surface import ask_by_link
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.core.question import Question
-    from abp_bridge.session.surface import PageQuestion, PageServer
+    from abp_bridge.session.context import AskContext
     from abp_bridge.surfaces.inbox.open_question import OpenQuestion
-
-
-# The question that is being asked here: what stands on the page says nothing of its session, and
-# two may have questions of the same name.
-_asked: ContextVar[_Asked | None] = ContextVar("asked", default=None)
 
 
 @dataclass(slots=True)
 class _Asked:
-    """One question that is open; `around` is the one that it is asked for."""
+    """One question that is open."""
 
     id: str
     question: Question
+    context: AskContext
     host: Callable[[], str]
     limit: float
-    around: _Asked | None
     since: float = field(default_factory=time.time)
     started: float = field(default_factory=now)  # the same, on the loop's clock
     route: str = ""
-    shown: PageQuestion | None = None
-    time: PersonTime | None = None
 
     @property
     def until(self) -> float:
         """When it closes, in seconds since 1970; its person may have had it extended."""
-        if self.time is None:
+        asking = self.context.asking
+        if asking is None:
             return self.since + self.limit
-        return self.since + self.time.deadline - self.started
+        return self.since + asking.deadline - self.started
+
+    @property
+    def renew_url(self) -> Callable[[str], str] | None:
+        """Makes a link to it on the page; None while it is not there (`Asking.renew_url`)."""
+        return None if self.context.asking is None else self.context.asking.renew_url
 
 
 class Register:
@@ -92,7 +86,7 @@ class Register:
         def observe(event: SessionEvent) -> None:
             if isinstance(event, InputRequestEvent):
                 if event.question.kind is not Kind.SAMPLING:  # which a model is asked
-                    here[event.question.id] = self._add(event.question, host)
+                    here[event.question.id] = self._add(event, host)
             elif isinstance(event, AttemptEvent):
                 if event.question in here:
                     here[event.question].route = event.route
@@ -103,12 +97,11 @@ class Register:
 
         return observe
 
-    def _add(self, question: Question, host: Callable[[], str]) -> _Asked:
+    def _add(self, event: InputRequestEvent, host: Callable[[], str]) -> _Asked:
         self._serial += 1
-        limit = question.time_limit(self._limit)
-        asked = _Asked(str(self._serial), question, host, limit, _asked.get())
+        limit = event.context.time_limit(self._limit)
+        asked = _Asked(str(self._serial), event.question, event.context, host, limit)
         self._open[asked.id] = asked
-        _asked.set(asked)
         if not self._is_served:
             from abp_bridge.surfaces.inbox.endpoint import serve
 
@@ -123,7 +116,6 @@ class Register:
         from abp_bridge.surfaces.inbox import history
 
         del self._open[asked.id]
-        _asked.set(asked.around)
         # It may wait for a file, and who asked waits for the answer.
         asyncio.get_running_loop().call_soon(history.add, event.question, event.answer)
 
@@ -148,37 +140,9 @@ class Register:
         asked = self._open.get(as_text(request.get("id")))
         if asked is None:
             return {"problem": "closed"}
-        if asked.shown is None:
+        if asked.renew_url is None:
             return {"problem": "elsewhere"}
-        return {"url": asked.shown.renew_url(as_text(request.get("inbox")))}
-
-    # --- the page ---
-
-    def listed(self, page: PageServer) -> PageServer:
-        """`page`, wrapped so that each question shown on it is listed here with its address."""
-        return _ListedPage(page)
-
-
-class _ListedPage:
-    """Implements `PageServer` with another one."""
-
-    def __init__(self, page: PageServer) -> None:
-        self.questions = page.questions
-        self.ask = partial(ask_by_link, self)
-        self._page = page
-
-    @asynccontextmanager
-    async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
-        """Show the question on the page (`QuestionDisplay.show`)."""
-        asked = _asked.get()
-        async with self._page.show(question) as shown:
-            if asked is not None:
-                asked.shown, asked.time = shown, person_time.get()
-            try:
-                yield shown
-            finally:
-                if asked is not None:
-                    asked.shown = None
+        return {"url": asked.renew_url(as_text(request.get("inbox")))}
 
 
 _PLACES = {"terminal": "terminal", "questions-api": "program"}  # others are the host's
@@ -187,15 +151,16 @@ _PLACES = {"terminal": "terminal", "questions-api": "program"}  # others are the
 def _describe(asked: _Asked) -> OpenQuestion:
     from abp_bridge.surfaces.inbox.open_question import MAX_LINE, OpenQuestion
 
-    question, host = asked.question, label(asked.host(), MAX_LINE)
-    has_name = not question.permits and question.app != question.origin
+    question, context = asked.question, asked.context
+    host = label(asked.host(), MAX_LINE)
+    has_name = not question.permits and context.app != question.origin
     surface = asked.route.partition(" ")[0]
-    place = "page" if asked.shown else _PLACES.get(surface, "host")
+    place = "page" if asked.renew_url is not None else _PLACES.get(surface, "host")
     return OpenQuestion(
         asked.id,
         label(question.asker, MAX_LINE),
-        label(question.app, MAX_LINE) if has_name else "",
-        label(question.tools[0], MAX_LINE) if len(question.tools) == 1 else "",
+        label(context.app, MAX_LINE) if has_name else "",
+        label(context.tools[0], MAX_LINE) if len(context.tools) == 1 else "",
         host,
         question.kind.value,
         label(question.summary.partition("\n")[0], MAX_LINE),

@@ -70,7 +70,7 @@ class QuestionsServer:
         """Where it is served; empty as long as it is not."""
         return self._server.url
 
-    async def start(self) -> None:
+    async def serve(self) -> None:
         """Serve, if that has not begun.
 
         Raises:
@@ -84,7 +84,9 @@ class QuestionsServer:
             )
             raise SurfaceUnsupportedError(why, lasting=False) from None
 
-    async def ask(self, question: Question, session: str, page: PageQuestion) -> SurfaceResponse:
+    async def list_until_answered(
+        self, question: Question, session: str, page: PageQuestion
+    ) -> SurfaceResponse:
         """List `question` until `page` is answered, here or elsewhere, or until this is
         cancelled.
         """

@@ -6,27 +6,31 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from abp_bridge.core import matrix
-from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import FieldType, Question
 from abp_bridge.core.surface import Surface
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import (
+    OwnSurface,
     Page,
-    QuestionsEndpoint,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
 
+if TYPE_CHECKING:
+    from abp_bridge.surfaces.opencode.server import QuestionsServer
 
-class QuestionsApi:
+
+class QuestionsApi(OwnSurface):
     """Implements `InputProvider`.
 
     `served` gives the endpoints of the process; asked for when they are needed, for they are heavy.
     """
 
-    def __init__(self, served: Callable[[], QuestionsEndpoint], page: Page, *, alone: bool) -> None:
+    def __init__(self, served: Callable[[], QuestionsServer], page: Page, *, alone: bool) -> None:
         """`alone` says that the person has no page to be pointed to while no program is there: then
         it waits for one.
         """
@@ -39,23 +43,23 @@ class QuestionsApi:
         """The questions API, whoever listens (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.QUESTIONS_API)]
 
-    async def start(self) -> str:
+    async def make_ready(self) -> str:
         """Serve, so that programs can wait for questions: the address.
 
         Raises:
             SurfaceUnsupportedError: The port is taken, or the server did not start in time.
         """
-        await self._served().start()
+        await self._served().serve()
         return self._served().url
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """List the question for programs, and on the page, until one answers (`InputProvider.ask`).
+        """List the question for programs, and on the page, until one answers.
 
         What does not fit is refused to the program that sends it, and the question stays.
 
@@ -67,10 +71,10 @@ class QuestionsApi:
             raise SurfaceUnsupportedError(
                 cell.how or "the questions API carries no files", lasting=False
             )
-        await self._served().start()
+        await self._served().serve()
         if not self._alone and not self._served().visited:
             raise SurfaceUnsupportedError(
                 "no program has come to the questions API lately", lasting=False
             )
-        async with self._page.show(question) as shown:
-            return await self._served().ask(question, self._session, shown)
+        async with self._page.show(question, context) as shown:
+            return await self._served().list_until_answered(question, self._session, shown)

@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Permission, Question
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import Ending
 from abp_bridge.surfaces.page import buttons, controls
 from abp_bridge.surfaces.page.controls import Filled, Wrong
@@ -54,6 +55,7 @@ class View:
     kept: bool = False
     words: Words = ENGLISH
     key: str = ""
+    context: AskContext = NO_CONTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def question_page(
         heading=words("title.error", title=title) if wrong else title,
         question=question.in_full(),
         view=view,
-        who=_who(question, words),
+        who=_who(question, view.context, words),
         problems=[(name, each) for name, sentences in wrong.items() for each in sentences],
         multipart=files,
         draft=draft,
@@ -181,7 +183,7 @@ def summary_page(question: Question, view: View, filled: Filled, draft: str) -> 
         heading=heading,
         question=question,
         view=view,
-        who=_who(question, words),
+        who=_who(question, view.context, words),
         rows=rows,
         draft=draft,
     )
@@ -195,20 +197,20 @@ def inbox_page(inbox: Inbox, words: Words = ENGLISH) -> str:
     )
 
 
-def _who(question: Question, words: Words) -> Sequence[Markup]:
+def _who(question: Question, context: AskContext, words: Words) -> Sequence[Markup]:
     """What the bridge knows of who asks, beside the origin: what that calls itself, for which
     capability, and through which host.
     """
     said = []
-    if question.app and question.app != question.origin and not question.permits:
-        said.append(words.html("who.name", name=question.app))
-    host = _PROTOCOL.sub("", question.host_name)
+    if context.app and context.app != question.origin and not question.permits:
+        said.append(words.html("who.name", name=context.app))
+    host = _PROTOCOL.sub("", context.host)
     agent = {"agent": host} if host else {}
     with_agent = "" if agent else "_only"
-    if len(question.tools) == 1 and question.permits is not Permission.CALL:
-        said.append(words.html(f"who.tool{with_agent}", tool=question.tools[0], **agent))
-    elif len(question.tools) > 1:
-        said.append(words.html(f"who.tools{with_agent}", count=len(question.tools), **agent))
+    if len(context.tools) == 1 and question.permits is not Permission.CALL:
+        said.append(words.html(f"who.tool{with_agent}", tool=context.tools[0], **agent))
+    elif len(context.tools) > 1:
+        said.append(words.html(f"who.tools{with_agent}", count=len(context.tools), **agent))
     elif agent:
         said.append(words.html("who.agent", **agent))
     return said

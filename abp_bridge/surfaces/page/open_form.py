@@ -14,7 +14,7 @@ import anyio
 
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
-from abp_bridge.session.person_time import Awaited, awaited, person_time
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import Ending, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.page import browser
 from abp_bridge.surfaces.page.controls import Filled
@@ -48,17 +48,24 @@ class OpenForm:
     def __init__(
         self,
         question: Question,
+        context: AskContext,
         site: str,
         link: Link,
         visits: Visits,
-        on_change: Callable[[], None],
         *,
+        on_change: Callable[[], None],
         renew: Callable[[], Link],
     ) -> None:
         now, bound = anyio.current_time(), anyio.current_effective_deadline()
-        time = person_time.get()
-        own = question.timeout is None and time is not None and time.deadline <= bound + SLACK
+        asking = context.asking
+        own = (
+            context.timeout is None
+            and asking is not None
+            and not asking.is_fixed
+            and asking.deadline <= bound + SLACK
+        )
         self.question = question
+        self.context = context
         self.url = f"{site}/open/{link.token}"
         self.address = f"{site}/code/{link.id}"
         self.code = f"{link.code[:4]}-{link.code[4:]}"
@@ -69,9 +76,9 @@ class OpenForm:
         self.asked = datetime.now()
         self.ending = anyio.Event()
         self._asked = now
-        self._bound = bound if question.timeout is None else min(bound, now + question.timeout)
-        self._time = time if own else None
-        self._wait = awaited.get() or Awaited()
+        self._bound = bound if context.timeout is None else min(bound, now + context.timeout)
+        self._time = asking if own else None
+        self._asking = asking
         self._visits = visits
         self._on_change = on_change
         self._renew = renew
@@ -151,7 +158,8 @@ class OpenForm:
     def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
         """Answer it, unless it is over: False then (`PageQuestion.answer`)."""
         is_late = anyio.current_time() >= self.deadline
-        if self.link.ending or self._wait.over or is_late:
+        is_over = self._asking is not None and self._asking.over
+        if self.link.ending or is_over or is_late:
             return False
         self._reply = reply
         self.close(ending)

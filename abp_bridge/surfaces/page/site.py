@@ -28,6 +28,7 @@ from starlette.routing import Route
 
 from abp_bridge.core.outcome import BY_ACTION, Action, Outcome
 from abp_bridge.core.question import Question
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import Ending, SurfaceResponse
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.page import controls, html
@@ -87,8 +88,8 @@ class PageSite:
         self.wait_late_browser = self._visits.wait_late_browser
 
     @asynccontextmanager
-    async def show(self, question: Question) -> AsyncIterator[OpenForm]:
-        """Put the question on the page for as long as the block lasts (`QuestionDisplay.show`).
+    async def open_form(self, question: Question, context: AskContext) -> AsyncIterator[OpenForm]:
+        """Put the question on the page for as long as the block lasts (`Page.show`).
 
         Raises:
             OSError: There is no port to be served at.
@@ -98,17 +99,22 @@ class PageSite:
         link = self._links.add(question.summary)
         form = OpenForm(
             question,
+            context,
             self._server.url,
             link,
             self._visits,
-            self.signal_change,
+            on_change=self.signal_change,
             renew=partial(self._links.renew, link),
         )
         self._open[link.id] = form
+        if context.asking is not None:
+            context.asking.renew_url = form.renew_url
         self.signal_change()
         try:
             yield form
         finally:
+            if context.asking is not None:
+                context.asking.renew_url = None
             is_late = anyio.current_time() >= form.deadline
             form.close(Ending.TIMED_OUT if is_late else Ending.WITHDRAWN)
             del self._open[link.id]
@@ -275,6 +281,7 @@ class PageSite:
             kept=form.last_draft is not None,
             words=words,
             key=self._key.hex(),
+            context=form.context,
         )
 
     def _list(self, words: Words) -> html.Inbox:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
+from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import (
     Ending,
+    OwnSurface,
     Page,
     PageLink,
     PageQuestion,
@@ -32,7 +33,6 @@ from abp_bridge.session.surface import (
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.session.surface import QuestionDisplay
     from abp_bridge.surfaces.opencode.server import QuestionsServer
     from abp_bridge.surfaces.page.site import PageSite
 
@@ -63,7 +63,9 @@ class LazyPageServer:
         return self._page is not None
 
     @asynccontextmanager
-    async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
+    async def show(
+        self, question: Question, context: AskContext = NO_CONTEXT
+    ) -> AsyncIterator[PageQuestion]:
         """Put the question on the page for as long as the block lasts (`Page.show`).
 
         Raises:
@@ -74,7 +76,7 @@ class LazyPageServer:
 
             self._page = PageSite(self._tasks, self._port)
         try:
-            async with self._page.show(question) as shown:
+            async with self._page.open_form(question, context) as shown:
                 yield shown
         except OSError as problem:
             from abp_bridge.surfaces.http import describe_failure
@@ -90,11 +92,14 @@ class LazyPageServer:
             self._questions = QuestionsServer(self._tasks, port, password)
         return self._questions
 
-    async def ask(
-        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]]
+    async def collect_answer(
+        self,
+        question: Question,
+        context: AskContext,
+        send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
     ) -> SurfaceResponse:
-        """Ask on the page, where `send_link` sends the person (`Page.ask`)."""
-        return await ask_by_link(self, question, send_link)
+        """Ask on the page, where `send_link` sends the person (`Page.collect_answer`)."""
+        return await collect_by_link(self, question, context, send_link)
 
 
 # times that the person is sent to the page, and says that it is done, before it is certain that
@@ -104,7 +109,7 @@ MAX_LINKS = 3
 NOT_YET = "Not answered yet: open the link, and answer there."
 
 
-class PageSurface:
+class PageSurface(OwnSurface):
     """The page as a surface of its own: an `InputProvider`.
 
     Args:
@@ -121,7 +126,7 @@ class PageSurface:
     def __init__(
         self,
         page: Page,
-        send_link: Callable[[Question, PageLink], Awaitable[SurfaceResponse]],
+        send_link: Callable[[Question, AskContext, PageLink], Awaitable[SurfaceResponse]],
         show_code: Callable[[Question, PageQuestion], Awaitable[str]],
         *,
         opens: bool = False,
@@ -136,15 +141,15 @@ class PageSurface:
         """The page, whatever is open (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.PAGE)]
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """Ask on the page, which checks what is filled in and asks again itself
-        (`InputProvider.ask`).
+        (`InputProvider.prompt`).
 
         Raises:
             SurfaceUnsupportedError: There can be no page, nobody can be sent there, nobody opened
@@ -161,22 +166,22 @@ class PageSurface:
                 return await _leave_to_page(shown)
             if is_new and place:
                 logger.warning("%s", place)
-            return await self._send_until_opened(question, shown, place)
+            return await self._send_until_opened(question, context, shown, place)
 
         try:
-            return await self._page.ask(question, send_link)
+            return await self._page.collect_answer(question, context, send_link)
         except SurfaceUnsupportedError as refusal:
             if not place:
                 raise
             raise SurfaceUnsupportedError(f"{refusal}. {place}", lasting=refusal.lasting) from None
 
     async def _send_until_opened(
-        self, question: Question, shown: PageQuestion, place: str
+        self, question: Question, context: AskContext, shown: PageQuestion, place: str
     ) -> SurfaceResponse:
         show_code = partial(self._show_code, question, shown)
         link = PageLink(shown.url, shown.address, show_code)
         try:
-            return await self._send_links(question.with_note(place), link, shown)
+            return await self._send_links(question.with_note(place), context, link, shown)
         except SurfaceUnsupportedError as refusal:
             is_coming = self._opens and await shown.wait_late_browser()
             if not (is_coming or shown.opened):
@@ -185,10 +190,10 @@ class PageSurface:
         return await _leave_to_page(shown)
 
     async def _send_links(
-        self, question: Question, link: PageLink, shown: PageQuestion
+        self, question: Question, context: AskContext, link: PageLink, shown: PageQuestion
     ) -> SurfaceResponse:
         for _ in range(MAX_LINKS):
-            response = await self._send_link(question, link)
+            response = await self._send_link(question, context, link)
             if response.outcome is not Outcome.ACCEPTED or shown.opened:
                 return response
             if NOT_YET not in question.note:
@@ -200,7 +205,7 @@ class PageSurface:
 
 
 async def _leave_to_page(shown: PageQuestion) -> SurfaceResponse:
-    """Say nothing: the page has its answer sooner or later, and `Page.ask` then ends this.
+    """Say nothing: the page has its answer sooner or later, which ends this.
 
     Nothing else leads there. So a question whose page was closed is over; what nobody has seen in
     that tab gets another.
@@ -216,9 +221,10 @@ async def _leave_to_page(shown: PageQuestion) -> SurfaceResponse:
             raise SurfaceUnsupportedError(problem, lasting=False)
 
 
-async def ask_by_link(
-    page: QuestionDisplay,
+async def collect_by_link(
+    page: Page,
     question: Question,
+    context: AskContext,
     send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
 ) -> SurfaceResponse:
     """Put `question` on `page` and send the person there; what comes back first counts.
@@ -226,6 +232,7 @@ async def ask_by_link(
     Args:
         page: A page of any kind.
         question: What is asked.
+        context: What goes along with it.
         send_link: Sends the person there; a no or a cancel that it returns ends the question.
 
     Returns:
@@ -235,7 +242,7 @@ async def ask_by_link(
         SurfaceUnsupportedError: There can be no page. And what `send_link` raises.
     """
     problems: list[Exception] = []
-    async with page.show(question) as shown, anyio.create_task_group() as tasks:
+    async with page.show(question, context) as shown, anyio.create_task_group() as tasks:
 
         async def send() -> None:
             try:

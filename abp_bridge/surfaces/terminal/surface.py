@@ -15,13 +15,13 @@ import anyio
 
 from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.entries import walk
-from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.options import field_limits, is_default, yes_or_no
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.surface import Surface
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal import rendering
 from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice, alone_at
@@ -63,14 +63,14 @@ class Terminal:
         """The terminal, whatever is open (`InputProvider.variants`)."""
         return [COLUMN]
 
-    async def ask(
+    async def prompt(
         self,
         question: Question,
+        context: AskContext,
         variant: SurfaceVariant = COLUMN,
         problem: str = "",
-        observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """Ask until it is answered, declined or cancelled.
+        """Ask until it is answered, declined or cancelled (`InputProvider.prompt`).
 
         Cancelling takes it down.
 
@@ -85,9 +85,9 @@ class Terminal:
         async with self._turn:
             self._device.open()
             async with alone_at(self._device.fd):
-                return await self._ask(question, problem)
+                return await self._fill_until_valid(question, problem)
 
-    async def _ask(self, question: Question, problem: str) -> SurfaceResponse:
+    async def _fill_until_valid(self, question: Question, problem: str) -> SurfaceResponse:
         self._write(rendering.heading(question.in_full(), self._style))
         if problem:
             self._write_paragraph(problem, "bad")

@@ -94,7 +94,7 @@ class Play:
     async def _ask(self, key: str) -> None:
         answer: Json
         try:
-            reply = await self.parked.ask("elicitation/create", {"message": key}, "form")
+            reply = await self.parked.request_input("elicitation/create", {"message": key}, "form")
             answer = reply.result
         except (HostTimeoutError, RouteChangedError) as problem:
             answer = problem

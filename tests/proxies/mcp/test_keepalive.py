@@ -19,6 +19,7 @@ from abp_bridge.proxies.mcp import proxy
 from abp_bridge.proxies.mcp.keepalive import KeepaliveElicitor
 from abp_bridge.proxies.mcp.policy import Policy
 from abp_bridge.rpc.pipe import MemoryPipe, write_all
+from abp_bridge.session.context import AskContext
 
 Json = Any
 
@@ -46,13 +47,16 @@ class Person:
     def __init__(self) -> None:
         self.answering = anyio.Event()
 
-    async def ask(self, question: Question) -> Answer:
+    async def resolve(self, question: Question, context: AskContext) -> Answer:
         await self.answering.wait()
         return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {})
 
 
-def asked(*calls: str) -> Question:
-    return Question("q", Kind.CONFIRM, "Go on?", (), "server", calls=calls)
+QUESTION = Question("q", Kind.CONFIRM, "Go on?", (), "server")
+
+
+def asked(*calls: str) -> AskContext:
+    return AskContext(calls=calls)
 
 
 async def until(heard: list[Json], count: int) -> list[Json]:
@@ -69,7 +73,7 @@ async def test_reports_rise_above_the_servers_own_until_there_is_an_answer() -> 
         beats.begin(1, TOKEN)
         beats.begin(2, {"_meta": {"progressToken": "other"}})
         beats.learn({"progressToken": "t", "progress": 3, "total": 10})
-        tasks.start_soon(beats.ask, asked("1"))
+        tasks.start_soon(beats.resolve, QUESTION, asked("1"))
         await until(host.heard, 2)
         beats.learn({"progressToken": "t", "progress": 10**15, "total": 10**16})
         beats.learn({"progressToken": "t", "progress": 4})
@@ -97,10 +101,10 @@ async def test_how_far_a_model_is_is_told_as_long_as_it_answers() -> None:
     async with anyio.create_task_group() as tasks:
         beats = KeepaliveElicitor(person, host, tasks, interval=0)  # type: ignore[arg-type]
         beats.begin(1, TOKEN)
-        tasks.start_soon(beats.ask, asked("1"))
+        tasks.start_soon(beats.resolve, QUESTION, asked("1"))
         await until(host.heard, 1)
-        beats.on_model_progress(asked("2"), "cli:other is at work")
-        beats.on_model_progress(asked("1"), "cli:claude has written 5 characters")
+        beats.on_model_progress(["2"], "cli:other is at work")
+        beats.on_model_progress(["1"], "cli:claude has written 5 characters")
         before = len(host.heard)
         await until(host.heard, before + 1)
         person.answering.set()
@@ -108,7 +112,7 @@ async def test_how_far_a_model_is_is_told_as_long_as_it_answers() -> None:
             await anyio.lowlevel.checkpoint()
         words = [each["message"] for each in host.heard]
         person.answering = anyio.Event()
-        tasks.start_soon(beats.ask, asked("1"))
+        tasks.start_soon(beats.resolve, QUESTION, asked("1"))
         after = len(host.heard)
         await until(host.heard, after + 1)
         tasks.cancel_scope.cancel()
@@ -124,7 +128,7 @@ async def test_a_call_that_ended_is_reported_no_more_and_old_revisions_get_no_wo
         beats = KeepaliveElicitor(person, host, tasks, interval=0)  # type: ignore[arg-type]
         beats.begin(1, TOKEN)
         beats.begin(2, {"_meta": {"progressToken": True}})
-        tasks.start_soon(beats.ask, asked("1", "2"))
+        tasks.start_soon(beats.resolve, QUESTION, asked("1", "2"))
         assert "message" not in (await until(host.heard, 1))[0]
         beats.end(1)
         assert not beats.is_on

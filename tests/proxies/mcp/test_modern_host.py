@@ -22,6 +22,7 @@ from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 from abp_bridge.protocols.mcp.server_elicitation import decode_form
 from abp_bridge.proxies.mcp.modern_host import ModernHost
 from abp_bridge.rpc.pipe import MemoryPipe, write_all
+from abp_bridge.session.context import NO_CONTEXT
 from abp_bridge.session.surface import SurfaceResponse
 
 Json = Any
@@ -110,7 +111,7 @@ class Scene:
         connection: Any = None  # a call takes it along
         surfaces = McpSurfaces(connection, connection, self.modern.find_parked)
         variant = SurfaceVariant(Surface.MCP_FORM, "2026-07-28")
-        self.answers[name] = await surfaces.ask(question, variant)
+        self.answers[name] = await surfaces.prompt(question, NO_CONTEXT, variant)
 
     async def asked(self) -> Json:
         """The next result that asks."""

@@ -15,6 +15,7 @@ from abp_bridge.proxies.mcp.calls import Calls
 from abp_bridge.proxies.mcp.server_questions import ELICITATION, MAX_OPEN, ServerQuestions
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
+from abp_bridge.session.context import AskContext
 
 Json = Any
 
@@ -57,11 +58,11 @@ class Person:
     """Answers when the test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[Question] = []
+        self.asked: list[tuple[Question, AskContext]] = []
         self.answering = anyio.Event()
 
-    async def ask(self, question: Question) -> Answer:
-        self.asked.append(question)
+    async def resolve(self, question: Question, context: AskContext) -> Answer:
+        self.asked.append((question, context))
         await self.answering.wait()
         return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"confirmed": True})
 
@@ -138,8 +139,8 @@ async def test_a_question_is_as_destructive_as_the_worst_call_it_may_belong_to(
         await questions.take(0, ELICITATION, FORM)
         while not person.asked:
             await anyio.lowlevel.checkpoint()
-        (asked,) = person.asked
-        assert (asked.destructive, asked.calls) == (destructive, belongs)
+        ((asked, context),) = person.asked
+        assert (asked.destructive, context.calls) == (destructive, belongs)
         tasks.cancel_scope.cancel()
 
 

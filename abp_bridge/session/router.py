@@ -1,0 +1,540 @@
+"""`Router.route`: which surface shows a question, what is asked again, and whose answer it is.
+
+The order of surfaces is the user's (`--ask-on`), else prepared answers, the host, the user's own
+surfaces, and a model last. The matrix says which of them can ask the question. An answer that does
+not fit is asked for again in plainer form; an answer that does not count sends the question to the
+next surface.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from abp_bridge.core import schema
+from abp_bridge.core.answer import Answer, answer_errors, field_errors, validate_answer
+from abp_bridge.core.entries import walk
+from abp_bridge.core.evidence import (
+    SIMILAR,
+    Evidence,
+    Observation,
+    Verdict,
+    is_preset,
+    judge,
+    needs_proof,
+    reading_time,
+)
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.matrix import (
+    NOBODY,
+    Attempt,
+    SurfaceVariant,
+    asks_by_entries,
+    candidate_attempts,
+    find_ways,
+    narrow,
+    refusals,
+)
+from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_outcome
+from abp_bridge.core.question import MAX_MESSAGE, MISSING, UNASKED, Kind, Permission, Question
+from abp_bridge.core.surface import HOST, ORDER, TRAITS, Advice, Options, Surface
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.rpc.arrival import now
+from abp_bridge.session.context import AskContext
+from abp_bridge.session.surface import (
+    Advising,
+    HostUnattendedError,
+    InputProvider,
+    OnModelProgress,
+    OwnSurface,
+    Resolve,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+    find_answerer,
+    median,
+)
+
+logger = logging.getLogger(__name__)
+
+MAX_REPEATS = 2  # times that an answer which does not fit is asked for again
+
+_RELAY = Surface.MODEL_RELAY.value
+_TOO_LONG = "it cannot be shown whole here, and nobody says yes to what they do not see"
+_AGAIN = "You are asked here because what was answered elsewhere does not count as a person's."
+_NEEDED = "what cannot be asked there is needed with what was answered"
+
+
+class Router:
+    """The surfaces of one session: its host's, and those that the user set up beside it.
+
+    Args:
+        host: The host; it alone can ask through its model.
+        own: The user's own surfaces.
+        order: The names of the surfaces in the order they are tried.
+        min_human_latency: Seconds that a user needs to read anything; 0 to believe each answer.
+    """
+
+    def __init__(
+        self,
+        host: InputProvider,
+        own: Mapping[Surface, InputProvider] | None = None,
+        order: Sequence[str] = ORDER,
+        *,
+        min_human_latency: float,
+    ) -> None:
+        self._host = host
+        self._own = {surface.value: provider for surface, provider in (own or {}).items()}
+        self._order = order
+        self._ready: dict[str, str] = {}  # where a surface was found, or why it is not there
+        self._attribution = AnswerAttribution(min_human_latency)
+
+    def attach(self, resolve: Resolve, on_progress: OnModelProgress) -> None:
+        """Let surfaces ask questions of their own by `resolve` (`OwnSurface.attach`)."""
+        for provider in self._own.values():
+            if isinstance(provider, OwnSurface):
+                provider.attach(resolve, on_progress)
+
+    async def make_ready(self) -> None:
+        """Start the surfaces that must be found before an app asks."""
+        for name, provider in self._own.items():
+            if name in self._order and isinstance(provider, OwnSurface):
+                try:
+                    if place := await provider.make_ready():
+                        self._ready[name] = place
+                except SurfaceUnsupportedError as problem:  # reported again with the question
+                    self._ready[name] = f"not there: {problem}"
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where each surface is found, or why it is not, by the name it was set up by."""
+        return self._ready | {
+            name: provider.place
+            for name, provider in self._own.items()
+            if isinstance(provider, OwnSurface) and provider.place
+        }
+
+    def variants(self, calls: Sequence[str] = ()) -> list[SurfaceVariant]:
+        """Return the surfaces that a question of one of `calls` can be asked on, best first."""
+        return [variant for _, variant in self.variants_by_owner(calls)]
+
+    def variants_by_owner(self, calls: Sequence[str] = ()) -> list[tuple[str, SurfaceVariant]]:
+        """Return the same, each with the name it was set up by, or `HOST`."""
+        hosts = self._host.variants(calls)
+        found: list[tuple[str, SurfaceVariant]] = []
+        for name in self._order:
+            if name in (HOST, _RELAY):
+                relays = name == _RELAY
+                there = [each for each in hosts if (each.surface.value == _RELAY) is relays]
+            else:
+                provider = self._own.get(name)
+                there = [] if provider is None else list(provider.variants(calls))
+            found += [(name, variant) for variant in there]
+        return found
+
+    async def route(self, question: Question, context: AskContext) -> Answer:
+        """Put `question` to the surfaces until an answer counts, and return that.
+
+        If no surface brings one: what the host answered by itself, or why none could ask.
+
+        Raises:
+            RouteChangedError: One has to be asked another way: call this again.
+            HostDisconnectedError: The question ends, as it says.
+            HostTimeoutError: It ends, as timed out.
+            SurfaceFailedError: It ends, without an answer that counts.
+        """
+        asking = context.asking
+        assert asking is not None, "only an open question is routed"
+        shown = question
+        routing = Routing(question, self.variants(context.calls))
+        for attempt in routing.attempts():
+            asking.show_on(attempt.name, context.observe)
+            asked, started = narrow(shown, attempt), now()
+            try:
+                response, route = await self._ask_until_valid(asked, context, attempt)
+                answer = self._judge(asked, attempt, response, route, started)
+                answer = _checked(shown, attempt, answer)
+            except (SurfaceUnsupportedError, RemoteProtocolError) as problem:
+                kind = type(problem).__name__
+                logger.debug("%s: %s could not ask (%s)", question.id, attempt.name, kind)
+                routing.refuse(attempt, problem)
+                continue
+            if routing.conclude(answer):
+                return answer
+            shown = question.with_note(f"{_AGAIN} {answer.reason}".rstrip())
+        host = self._host
+        advice = host.advise(shown, context) if isinstance(host, Advising) else Advice()
+        unasked = asking.unanswered(Outcome.UNSUPPORTED, routing.reason(advice))
+        answer = routing.fallback(advice) or unasked
+        if not answer.unasked:
+            return answer
+        return replace(answer, tried=tuple(routing.tried()), ways=tuple(routing.ways(advice)))
+
+    def _judge(
+        self,
+        question: Question,
+        attempt: Attempt,
+        response: SurfaceResponse,
+        route: str,
+        started: float,
+    ) -> Answer:
+        """Return `response` as an answer that says who gave it; unsupported where it needs proof of
+        a user and has none.
+        """
+        variant = response.variant or attempt.variant
+        verdict = self._attribution.attribute(question, variant, response, started)
+        answer = Answer(
+            response.outcome,
+            verdict.answered_by,
+            content=response.content,
+            evidence=verdict.evidence,
+            route=route,
+            latency=now() - started,
+            reason=_reason(response, verdict),
+            unchecked=_unsupported_keywords(question),
+            metadata=response.metadata,
+        )
+        own = self._attribution.are_own_words(variant, verdict)
+        proven = own or verdict.answered_by is AnsweredBy.PERSON
+        if proven or not needs_proof(question, response.outcome, response.content):
+            return answer
+        reason = f"{verdict.reason} So it is not accepted."
+        return replace(answer, outcome=Outcome.UNSUPPORTED, content={}, reason=reason)
+
+    async def _ask_until_valid(
+        self, question: Question, context: AskContext, attempt: Attempt
+    ) -> tuple[SurfaceResponse, str]:
+        """Return the response with validated content, and the route it took.
+
+        What does not fit is asked for again, at most `MAX_REPEATS` times, in plainer form and with
+        what was wrong; of a form only the fields that are wrong, one at a time.
+        """
+        if asks_by_entries(question, attempt.variant):
+            return await self._ask_entries(question, context, attempt), attempt.name
+        response, problems = await self._show(question, context, attempt.variant)
+        if not problems:
+            return response, attempt.name
+        plain = replace(attempt.variant, plain=True)
+        surface = plain.surface.value
+        if len(question.fields) == 1:
+            response = await self._repeat(question, context, plain, problems)
+            return response, f"{surface} (asked again)"
+        response = await self._ask_wrong_fields(question, context, plain, response)
+        return response, f"{surface} (one field at a time)"
+
+    async def _ask_entries(
+        self, question: Question, context: AskContext, attempt: Attempt
+    ) -> SurfaceResponse:
+        """Ask list by list and entry by entry; ask again, as it was given, what does not fit as a
+        whole.
+        """
+        content, steps, todo = dict[str, JsonValue](), list[SurfaceResponse](), question
+        response = SurfaceResponse(Outcome.INVALID)
+        for _ in range(1 + MAX_REPEATS):
+            walked, names = walk(todo), {each.name for each in todo.fields}
+            asked: Question | None = next(walked)
+            while asked is not None:
+                response, _ = await self._ask_until_valid(asked, context, attempt)
+                if response.outcome is not Outcome.ACCEPTED:
+                    return response
+                steps.append(response)
+                try:
+                    asked = walked.send(response.content)
+                except StopIteration as end:
+                    kept = {name: value for name, value in content.items() if name not in names}
+                    content, asked = kept | end.value, None
+            if not (problems := answer_errors(question, content)):
+                return _join(steps, content)
+            wrong = field_errors(question, content)
+            fields = tuple(each for each in question.fields if not wrong or each.name in wrong)
+            todo = _prefilled(replace(question, fields=fields), content)
+            todo = todo.with_note(f"Please answer again: {'; '.join(problems)}.")
+        return _invalid(response)
+
+    async def _ask_wrong_fields(
+        self,
+        question: Question,
+        context: AskContext,
+        plain: SurfaceVariant,
+        response: SurfaceResponse,
+    ) -> SurfaceResponse:
+        """Ask for each field that is wrong, and keep the rest. If only all of it together does not
+        fit, ask for all of it, as it was given. An empty response left nothing empty on purpose.
+        """
+        content, steps = dict(response.content), [response]
+        for _ in range(MAX_REPEATS):
+            nothing = all(value is None for value in content.values())
+            wrong = field_errors(question, content)
+            for field in question.fields:
+                if not nothing and field.name not in wrong:
+                    continue
+                content.pop(field.name, None)
+                problems = wrong.get(field.name, [])
+                said = [f"{field.label}{words.removeprefix(field.name)}" for words in problems]
+                only = replace(question, fields=(field,))
+                response = await self._repeat(only, context, plain, said)
+                if response.outcome is not Outcome.ACCEPTED:
+                    return response
+                content |= response.content
+                steps.append(response)
+            if not (problems := answer_errors(question, content)):
+                break
+            filled = _prefilled(question, content)
+            response, problems = await self._show(filled, context, plain, problems)
+            if response.outcome is not Outcome.ACCEPTED:
+                return response
+            content = dict(response.content)
+            steps.append(response)
+            if not problems:
+                break
+        else:
+            return _invalid(response)
+        return _join(steps, content)
+
+    async def _repeat(
+        self,
+        question: Question,
+        context: AskContext,
+        plain: SurfaceVariant,
+        problems: Sequence[str],
+    ) -> SurfaceResponse:
+        response, wrong = await self._show(question, context, plain, problems)
+        for _ in range(MAX_REPEATS - 1):
+            if not wrong:
+                break
+            response, wrong = await self._show(question, context, plain, wrong)
+        return _invalid(response) if wrong else response
+
+    async def _show(
+        self,
+        question: Question,
+        context: AskContext,
+        variant: SurfaceVariant,
+        problems: Sequence[str] = (),
+    ) -> tuple[SurfaceResponse, list[str]]:
+        """Return the response with validated content, and what is wrong with it."""
+        provider = self._own.get(variant.surface.value, self._host)
+        response = await provider.prompt(question, context, variant, "; ".join(problems))
+        if response.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
+            return response, []
+        content, wrong = validate_answer(question, response.content)
+        return replace(response, content=content), wrong
+
+
+class Routing:
+    """One question's way through the surfaces that can ask it, best first."""
+
+    def __init__(self, question: Question, variants: Sequence[SurfaceVariant]) -> None:
+        self._fallback: Answer | None = None
+        self._is_unattended = False  # a host says so
+        self._question = question
+        self._variants = variants
+        self._problems: list[str] = []
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Where to ask, one after the other, as long as none of them ends it."""
+        for attempt in candidate_attempts(self._question, self._variants):
+            traits = TRAITS[attempt.variant.surface]
+            room = MAX_MESSAGE if traits.is_long else 0
+            if len(self._question.uncut) > room:
+                self.refuse(attempt, SurfaceUnsupportedError(_TOO_LONG, lasting=False))
+                continue
+            # A host without a person has nobody to send anywhere, or to say anything next.
+            is_alone = self._is_unattended or self._fallback is not None
+            if not (is_alone and traits.is_attended):
+                yield attempt
+
+    def refuse(self, attempt: Attempt, problem: Exception) -> None:
+        """The surface cannot ask it after all."""
+        self._is_unattended |= isinstance(problem, HostUnattendedError)
+        self._problems.append(f"{attempt.variant.surface.value}: {problem}")
+
+    def conclude(self, answer: Answer) -> bool:
+        """Whether `answer` ends the question.
+
+        It does not, and the next surface is tried, where the host answered by itself, where nobody
+        knows who declined or dismissed it, and where what was accepted needs proof of a person and
+        has none. The first such answer is the `fallback`.
+        """
+        accepted = answer.outcome is Outcome.ACCEPTED
+        nobody = (AnsweredBy.HOST_POLICY, *([] if accepted else [AnsweredBy.UNKNOWN]))
+        if answer.answered_by in nobody or answer.outcome is Outcome.UNSUPPORTED:
+            self._fallback = self._fallback or answer
+            return False
+        return True
+
+    def fallback(self, advice: Advice) -> Answer | None:
+        """What the host answered by itself, without a person: the question's answer if no other
+        surface finds one. Where it was asked for approval, with what gets a person asked.
+        """
+        options = self._missing(advice).items()
+        ways = [way.give for surface, way in options if TRAITS[surface].is_by_hand]
+        if self._fallback is None or not self._question.permits or not ways:
+            return self._fallback
+        reason = f"{self._fallback.reason} To be asked yourself, set up {' or '.join(ways)}."
+        return replace(self._fallback, reason=reason)
+
+    def tried(self) -> list[str]:
+        """Each of the surfaces with the reason why nobody was asked there; one line where there is
+        none.
+        """
+        by_itself = self._fallback
+        said = [] if by_itself is None else [f"{by_itself.route}: {by_itself.reason}"]
+        return [*said, *self._problems, *self._refusals()] or [NOBODY]
+
+    def _refusals(self) -> list[str]:
+        """The surfaces that cannot ask it, but for those of which nobody expects that: people,
+        where a model has said why it does not answer, and the model that people are asked about.
+        """
+        if self._question.kind is Kind.SAMPLING and self._problems:
+            return []
+        approves = self._question.permits is Permission.SAMPLING
+        who = [each for each in self._variants if not (approves and TRAITS[each.surface].is_model)]
+        return refusals(self._question, who)
+
+    def reason(self, advice: Advice) -> str:
+        """Why nobody could be asked, for the app's developer: each surface with its reason, and the
+        one that the person could set up.
+        """
+        reasons = self.tried()
+        for surface, way in self._missing(advice).items():
+            if surface in (Surface.PAGE, Surface.SAMPLING):
+                reasons.append(f"{surface.value}: not set up ({way.give})")
+        return f"{UNASKED}{'; '.join(reasons)}"
+
+    def ways(self, advice: Advice) -> list[str]:
+        """How the person would be asked, in words: in the host first, then beside it."""
+        return [*advice.ways, *map(str, self._missing(advice).values())]
+
+    def _missing(self, advice: Advice) -> Options:
+        """What the person could set up for this question."""
+        there = {variant.surface for variant in self._variants}
+        return find_ways(self._question, there, advice.options)
+
+
+class AnswerAttribution:
+    """Says who gave each answer of one host, and remembers them for the next.
+
+    Args:
+        shortest_reading: Seconds that a person needs to read anything; 0 to take whatever comes for
+            a person's.
+    """
+
+    def __init__(self, shortest_reading: float) -> None:
+        self._shortest_reading = shortest_reading
+        self._before: deque[Observation] = deque(maxlen=SIMILAR - 1)
+        self._answered = -inf  # when the last of them came, by the loop's clock in seconds
+
+    def attribute(
+        self, question: Question, variant: SurfaceVariant, response: SurfaceResponse, asked: float
+    ) -> Verdict:
+        """Who gave `response` to `question` on `variant`, which was `asked` then (seconds of the
+        loop's clock).
+        """
+        if response.verdict is not None:
+            return response.verdict
+        traits = TRAITS[variant.surface]
+        by_hand = response.seconds is None
+        preset = is_preset(
+            question,
+            response.outcome,
+            response.content,
+            by_buttons=traits.has_buttons,
+        )
+        seen = Observation(response.seconds or 0.0, preset, response.exact)
+        machine = traits.machine
+        if question.kind is Kind.SAMPLING and response.outcome is Outcome.ACCEPTED:
+            machine = machine or AnsweredBy.MODEL
+        before = tuple(self._before)
+        if machine is None and not by_hand:
+            if asked < self._answered:  # shown together: each waited for the same first answer
+                before = ()
+                self._before.clear()
+            self._answered = now()
+            self._before.append(seen)
+        reading = reading_time(question, self._shortest_reading)
+        may_be_unattended = variant.may_dismiss_unattended and response.outcome is Outcome.CANCELLED
+        return judge(
+            Evidence(
+                seen,
+                by_hand,
+                machine,
+                response.answered_by,
+                variant.interactive,
+                may_be_unattended,
+                reading,
+                before,
+            )
+        )
+
+    def are_own_words(self, variant: SurfaceVariant, verdict: Verdict) -> bool:
+        """Whether a script's answer is the person's, written down before: in a file of theirs, or
+        of a host which they believe whatever it says.
+        """
+        believed = variant.surface is Surface.MOCK or not self._shortest_reading
+        return believed and verdict.answered_by is AnsweredBy.SCRIPT
+
+
+def _reason(response: SurfaceResponse, verdict: Verdict) -> str:
+    """Why it ended so: ours, and what the host says of it itself, marked as its own."""
+    ours = response.reason or verdict.reason
+    if not ours and response.outcome.row.is_given:
+        ours = describe_outcome(response.outcome, verdict.answered_by)
+    theirs = response.host_words
+    said = f'The host says: "{theirs}".' if theirs and theirs not in ours else ""
+    return " ".join(filter(None, (ours, said)))
+
+
+def _checked(question: Question, attempt: Attempt, answer: Answer) -> Answer:
+    """The answer to a question that may not have been asked whole: null where that stands for what
+    is left empty, and it names what was not asked.
+
+    Raises SurfaceUnsupportedError where all of it together does not fit so.
+    """
+    if answer.outcome is Outcome.ACCEPTED:
+        empty = {each.name: each.empty for each in question.fields if each.empty is not MISSING}
+        if empty:
+            answer = replace(answer, content={**empty, **answer.content})
+    named = {"notAsked": attempt.left_out, "notChangeable": attempt.kept}
+    told: JsonObject = {word: list(names) for word, names in named.items() if names}
+    if not told:
+        return answer
+    if answer.outcome is Outcome.ACCEPTED and answer_errors(question, answer.content):
+        raise SurfaceUnsupportedError(_NEEDED, lasting=False)
+    return replace(answer, metadata={**answer.metadata, **told})
+
+
+def _join(steps: Sequence[SurfaceResponse], content: JsonObject) -> SurfaceResponse:
+    """The response that accepted steps come to, each as long as most of them; a machine's, where
+    one of them is.
+    """
+    times = [each.seconds for each in steps if each.seconds is not None]
+    return replace(
+        steps[-1],
+        content=content,
+        seconds=median(times) if times else None,
+        exact=all(each.exact for each in steps),
+        answered_by=find_answerer(each.answered_by for each in steps),
+    )
+
+
+def _prefilled(question: Question, content: JsonObject) -> Question:
+    """The question with what was given for its defaults. A secret is not shown again."""
+    fields = (
+        each if each.secret else replace(each, default=content.get(each.name, MISSING))
+        for each in question.fields
+    )
+    return replace(question, fields=tuple(fields))
+
+
+def _invalid(response: SurfaceResponse) -> SurfaceResponse:
+    """No answer, from whoever gave `response`."""
+    return replace(response, outcome=Outcome.INVALID, content={})
+
+
+def _unsupported_keywords(question: Question) -> tuple[str, ...]:
+    """The keywords of the app's schemas that nobody checked."""
+    schemas = filter(None, (question.whole, *(field.schema for field in question.fields)))
+    return tuple(sorted({word for each in schemas for word in schema.unsupported_keywords(each)}))
