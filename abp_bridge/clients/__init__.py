@@ -1,3 +1,1 @@
-"""The official SDKs' clients, for who is a client of somebody else's server: their traps are worked
-round here, once, each with its reason.
-"""
+"""Clients of the official SDKs, with workarounds for their limits."""

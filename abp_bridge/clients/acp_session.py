@@ -1,10 +1,8 @@
-"""A session with an ACP agent, through the official SDK's connection, over the lines of a child
-process.
+"""A session with an ACP agent through the official SDK's connection.
 
-The SDK numbers requests, matches answers to them, makes what we send of its types and starts a task
-for each request of the agent's. What comes goes around its types, which drop updates and members
-newer than they are, and lose a whole turn for a stop reason that they do not know; and what is told
-is told in order. Importing this loads the SDK (half a second): when an agent is started only.
+The SDK numbers requests and matches responses. Incoming messages bypass its types, which drop newer
+updates and members and lose a turn for an unknown stop reason. Importing this loads the SDK (0.5
+s).
 """
 
 from __future__ import annotations
@@ -77,39 +75,21 @@ class AgentListener(ProgramListener, Protocol):
     """Who takes what an agent asks and tells."""
 
     async def on_request(self, method: str, params: JsonObject) -> JsonObject:
-        """Answer a request of the agent's; cancelled when the agent takes it back.
-
-        Args:
-            method: What is asked.
-            params: Its parameters as they came.
-
-        Raises:
-            RemoteError: It is answered with this error.
-        """
+        """Answer a request of the agent; RemoteError is sent as its error."""
         ...
 
 
 class AgentSession:
-    """One open session: its one conversation, once it has been started.
-
-    Attributes:
-        id: The agent's own name of the conversation; empty before it is started.
-    """
+    """One open connection with at most one conversation; `id` is empty until it starts."""
 
     def __init__(self, connection: Connection) -> None:
         self.id = ""
         self._connection = connection
 
     async def initialize(self, *, elicits: bool = True) -> JsonObject:
-        """Greet the agent: what it said of itself.
+        """Initialize and return the agent's result; `elicits` declares forms and URLs.
 
-        Args:
-            elicits: Whether it may ask by forms and addresses; some then have a tool for it.
-
-        Raises:
-            RemoteError: It refused.
-            ConnectionClosedError: It ended before it had answered.
-            RemoteProtocolError: It speaks another version.
+        Raises RemoteError, ConnectionClosedError, RemoteProtocolError (another version).
         """
         result = await self._request(
             "initialize",
@@ -126,16 +106,14 @@ class AgentSession:
         return result
 
     async def start(self, cwd: str, directories: Sequence[str] = ()) -> JsonObject:
-        """Begin the conversation: the result as it came, with the modes and options that it has.
+        """Start the conversation and return the result with its modes and options.
 
         Args:
-            cwd: The folder that the agent works in, as an absolute path.
-            directories: More folders; only for agents that say that they take them.
+            cwd: The agent's folder, an absolute path.
+            directories: Additional folders, for agents that declare them.
 
-        Raises:
-            RemoteError: It refused; with the code -32000, until its user has signed in.
-            ConnectionClosedError: It is gone.
-            RemoteProtocolError: It named no conversation.
+        Raises RemoteError (code -32000: the user must sign in), ConnectionClosedError,
+        RemoteProtocolError.
         """
         request = NewSessionRequest(
             cwd=cwd, additional_directories=list(directories) or None, mcp_servers=[]
@@ -147,38 +125,23 @@ class AgentSession:
         return result
 
     async def load(self, id: str, cwd: str) -> JsonObject:
-        """Go on with a conversation, whose updates are told anew: the result as of `start`.
-
-        Args:
-            id: The agent's own name of it.
-            cwd: As of `start`.
-
-        Raises:
-            RemoteError: It refused, or there is none.
-            ConnectionClosedError: It is gone.
+        """Load conversation `id`; its updates are sent again. Raises RemoteError,
+        ConnectionClosedError.
         """
         self.id = id
         request = LoadSessionRequest(cwd=cwd, session_id=id, mcp_servers=[])
         return await self._request("session_load", request)
 
     async def resume(self, id: str, cwd: str) -> JsonObject:
-        """Go on with a conversation, of which nothing is told anew (`load`); only with agents that
-        say that they can.
-        """
+        """Resume conversation `id` without its updates, for agents that declare it."""
         self.id = id
         request = ResumeSessionRequest(cwd=cwd, session_id=id, mcp_servers=[])
         return await self._request("session_resume", request)
 
     async def set_mode(self, mode: str, option: str = "") -> None:
-        """Put the conversation in a mode.
+        """Set the mode, or the value `mode` of the config option `option`.
 
-        Args:
-            mode: Its id.
-            option: The config option that it is a value of; empty where it is one of the `modes`.
-
-        Raises:
-            RemoteError: It refused.
-            ConnectionClosedError: It is gone.
+        Raises RemoteError, ConnectionClosedError.
         """
         if option:
             chosen = SetSessionConfigOptionSelectRequest(
@@ -191,15 +154,9 @@ class AgentSession:
             )
 
     async def prompt(self, words: str, images: Sequence[Image] = ()) -> JsonObject:
-        """Prompt the agent and wait until its turn ends: the result as it came.
+        """Prompt the agent and return its result when the turn ends.
 
-        Args:
-            words: What it is sent.
-            images: What goes with that; only for agents that say that they take them.
-
-        Raises:
-            RemoteError: It answered with an error.
-            ConnectionClosedError: It is gone.
+        Raises RemoteError, ConnectionClosedError.
         """
         text = TextContentBlock(type="text", text=words)
         shown = [
@@ -236,12 +193,8 @@ def _dump(params: BaseModel) -> dict[str, Any]:
 async def open_session(
     source: ByteReader, sink: ByteWriter, listener: AgentListener
 ) -> AsyncIterator[AgentSession]:
-    """A session with the agent behind these streams, which has not been greeted yet.
-
-    Args:
-        source: Brings its lines.
-        sink: Takes lines for it.
-        listener: Takes what it asks and tells. What it still answers when the block ends leaves.
+    """Open a session with the agent behind these streams. Pending answers leave when the block
+    ends.
     """
     outward, outward_receive = anyio.create_memory_object_stream[dict[str, Any]](MAX_WAITING)
     writer = MessageWriter(sink)
@@ -292,11 +245,7 @@ class _Messages:
         self._idle = anyio.Event()
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Queue a message for the agent.
-
-        Raises:
-            ConnectionError: It reads no more.
-        """
+        """Queue a message for the agent. Raises ConnectionError."""
         try:
             await self._outward.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -342,11 +291,7 @@ class _Messages:
             self._open[id].cancel()
 
     async def answer(self, method: str, params: Any, _is_notification: bool) -> JsonObject:
-        """Answer a request of the agent's (the SDK's handler).
-
-        Raises:
-            RequestError: It is answered with this error.
-        """
+        """Answer a request of the agent (the SDK's handler). Raises RequestError."""
         try:
             with self._open[params["id"]]:
                 return await self._listener.on_request(method, params["params"])
@@ -366,9 +311,7 @@ class _Messages:
 
 
 def _is_answer(message: JsonObject) -> bool:
-    """Whether it has one result, which is an object as all of ACP's that we wait for are, or
-    nothing, as `session/load` had at first; or one error.
-    """
+    """Whether it has one object or null as result, or one error."""
     if "error" not in message:
         return isinstance(message.get("result", ()), (dict, NoneType))
     error = as_object(message["error"])

@@ -1,5 +1,5 @@
-"""The lines of a program, as the SDKs' connections take and give messages: what is none is told and
-dropped, and neither a line without an end nor a reader that stands still costs more than a bound.
+"""A program's lines as messages for the SDKs' connections. Malformed lines are reported and
+dropped.
 """
 
 from __future__ import annotations
@@ -47,12 +47,7 @@ class ProgramListener(Protocol):
 
 
 class MessageReader:
-    """Reads a program's messages.
-
-    Args:
-        source: Brings its lines.
-        on_malformed: Is told why a line is no message.
-    """
+    """Read a program's messages; `on_malformed` gets why a line is invalid."""
 
     def __init__(self, source: ByteReader, on_malformed: Callable[[str], None]) -> None:
         self._source = source
@@ -61,9 +56,7 @@ class MessageReader:
         self._rest = bytearray()
 
     async def receive(self) -> dict[str, JsonValue] | None:
-        """The next message, whose `params` are an object; None at the end, or where a line has no
-        end.
-        """
+        """Return the next message with object `params`; None at the end or at an endless line."""
         while True:
             while self._lines:
                 if (message := self._read(self._lines.popleft())) is not None:
@@ -97,12 +90,7 @@ class MessageReader:
 
 
 def as_error(message: JsonObject, who: str) -> dict[str, JsonValue] | None:
-    """What is to be the answer to a request of ours and is none: an error, for who waits.
-
-    Args:
-        message: What came.
-        who: Of whom.
-    """
+    """Return an error for a malformed response of `who`, or None if it is valid."""
     id = message.get("id")
     if "method" in message or not is_id(id) or isinstance(id, float):
         return None
@@ -111,14 +99,7 @@ def as_error(message: JsonObject, who: str) -> dict[str, JsonValue] | None:
 
 
 class MessageWriter:
-    """Writes messages to a program.
-
-    Args:
-        sink: Takes lines for it.
-
-    Attributes:
-        written: Set when all that was to be sent has been.
-    """
+    """Write messages to a program; `written` is set when all have left."""
 
     def __init__(self, sink: ByteWriter) -> None:
         self.written = anyio.Event()
@@ -127,12 +108,7 @@ class MessageWriter:
     async def carry(
         self, outward: MemoryObjectReceiveStream[T], encode: Callable[[T], JsonValue]
     ) -> None:
-        """Send what comes, until its other end is closed.
-
-        Args:
-            outward: Brings it.
-            encode: Makes a message of each.
-        """
+        """Encode and send what `outward` brings until it is closed."""
         try:
             async for item in outward:
                 await write_all(self._sink, dump(encode(item)))

@@ -1,14 +1,8 @@
-"""A Streamable HTTP MCP server as a child process would be: one JSON-RPC message a line, through
-the official SDK's client transport.
+"""A Streamable HTTP MCP server as lines, through the official SDK's transport.
 
-Owns what the transport is told beside the messages (headers, sign-in) and what is wrong with it. It
-knows no era: who speaks through it negotiates. Importing this loads the SDK (half a second): for
-`--url` only.
-
-What the SDK drops: messages are values here and not bytes, so duplicate members and the spelling
-of numbers go; so do members beside a message's own (`jsonrpc, id, method, params, result, error`),
-and those of an error beside `code, message, data`; ids are strings or whole numbers. What a host
-sends and cannot be carried is answered with an error, or logged.
+The transport carries values, not bytes: duplicate members, number spelling, unknown members beside
+a message's own and beside an error's `code, message, data` are lost. A message that cannot be
+carried is answered with an error or logged. Importing this loads the SDK (0.5 s).
 """
 
 from __future__ import annotations
@@ -69,12 +63,7 @@ UNREACHABLE = -32000  # the code of a request that never reached the server, as 
 
 @dataclass(slots=True)
 class HttpServer:
-    """A connected server.
-
-    Attributes:
-        stdin: Takes lines for it.
-        stdout: Brings its lines.
-    """
+    """A connected server: `stdin` takes its lines, `stdout` brings them."""
 
     stdin: MemoryPipe = field(default_factory=lambda: MemoryPipe(ROOM))
     stdout: MemoryPipe = field(default_factory=lambda: MemoryPipe(ROOM))
@@ -84,12 +73,11 @@ class HttpServer:
 async def connect(
     url: str, *, headers: Mapping[str, str] | None = None, auth: httpx2.Auth | None = None
 ) -> AsyncIterator[HttpServer]:
-    """A server at `url` for as long as the block lasts. Nothing is sent before the first line is.
+    """Connect to the server at `url` while the block lasts; nothing is sent before the first line.
 
     Args:
-        url: Its endpoint.
-        headers: Sent with each request: a token that the person has.
-        auth: Signs in where the server wants it.
+        headers: Sent with each request.
+        auth: Signs in if the server requires it.
     """
     server, left = HttpServer(), anyio.Event()
     # It logs what it cannot read with a traceback, and with that the values: answers, tokens.
@@ -107,9 +95,7 @@ async def connect(
 
 
 async def _carry(server: HttpServer, url: str, http: _HttpClient, left: anyio.Event) -> None:
-    """Carry lines until somebody has `left`, and what they said last. It ends by that alone: who
-    leaves may be cancelled, and their answers are not.
-    """
+    """Carry lines until `left` is set, with the last answers."""
     with anyio.CancelScope(shield=True) as ending:
         async with (
             http,
@@ -134,11 +120,7 @@ async def _carry(server: HttpServer, url: str, http: _HttpClient, left: anyio.Ev
 
 
 class _HttpClient(httpx2.AsyncClient):
-    """Turns what goes wrong on the way into an answer.
-
-    The transport lets an exception of one request end them all, and replaces what a server says
-    with an error status by "Server returned an error response".
-    """
+    """Turn transport errors into responses: the SDK ends all requests for one exception."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -153,18 +135,9 @@ class _HttpClient(httpx2.AsyncClient):
             await self._changed.wait()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request; what keeps it from its server comes back as its answer.
+        """Send a request; return the response or an error in its place.
 
-        What somebody has answered is sent again where the server could not be reached, or said that
-        it is busy: beside what is sent meanwhile, for which the SDK would wait.
-
-        Args:
-            request: What is sent.
-            options: httpx2's.
-
-        Returns:
-            The server's response, or one with an error in its place; to an answer that is sent
-            again, that it was accepted.
+        An answer is sent again in the background if the server was unreachable or busy.
         """
         message: JsonObject = {}
         if request.method == "POST":
@@ -207,9 +180,7 @@ class _HttpClient(httpx2.AsyncClient):
     async def _send(
         self, request: httpx2.Request, options: Mapping[str, Any], expects_response: bool
     ) -> tuple[httpx2.Response, bool]:
-        """The server's response, or one with an error in its place; and whether the server did not
-        take the request, and may do so soon.
-        """
+        """Return the response or an error, and whether the server may take the request soon."""
         error: JsonObject = {"code": UNREACHABLE}
         response: httpx2.Response | None = None
         try:
@@ -253,17 +224,13 @@ def _expects_response(message: JsonObject) -> bool:
 
 
 def _tells(message: JsonObject) -> bool:
-    """Whether it is an answer or a notification: nothing has to come back. A cancellation is none
-    here: the SDK ends a request by itself in the modern era.
-    """
+    """Whether it is a response or a notification other than a cancellation."""
     cancels = message.get("method") == "notifications/cancelled"
     return not cancels and not _expects_response(message)
 
 
 async def _read(response: httpx2.Response, limit: float | None) -> None:
-    """Read it whole, in `limit` seconds: the SDK would, but a body that breaks off ends all that it
-    carries.
-    """
+    """Read the body within `limit` seconds; a broken body would end the SDK's whole connection."""
     try:
         with anyio.fail_after(limit):
             await response.aread()

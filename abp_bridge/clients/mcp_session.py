@@ -1,9 +1,7 @@
-"""A session with an MCP server in either era, through the official SDK's client, over the lines of
-whatever the server is behind: a child process, or `mcp.connect`.
+"""A session with an MCP server of any revision, through the official SDK's client.
 
-The SDK negotiates, matches answers to requests, cancels, answers pings and holds the stream of
-changes open. What it would drop, refuse or put in another order goes around its types, each with
-its reason below. Importing this loads the SDK (half a second): when a server is connected only.
+The SDK negotiates, matches responses, cancels, answers pings and holds the stream of changes open.
+What it would drop, refuse or reorder bypasses its types. Importing this loads the SDK (0.5 s).
 """
 
 from __future__ import annotations
@@ -73,33 +71,18 @@ class ServerListener(ProgramListener, Protocol):
     """Who takes what a server asks and tells."""
 
     async def on_request(self, method: str, params: JsonObject, beat: Beat) -> JsonObject | None:
-        """Answer a request of the server's.
+        """Answer a request of the server; None leaves it to the SDK. RemoteError is sent as its
+        error.
 
         Args:
-            method: What is asked.
-            params: Its parameters as they came.
-            beat: Tells the server, by a number that rises, that somebody is still at it.
-
-        Returns:
-            The result, or None where the SDK is to answer.
-
-        Raises:
-            RemoteError: It is answered with this error.
+            beat: Sends the server a rising number, as a sign of life.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server said of itself when it was connected.
-
-    Attributes:
-        name: What it calls itself.
-        title: The same for people; may be empty.
-        version: The revision of MCP that is spoken with it.
-        capabilities: As it declared them.
-        instructions: For the model that uses it; may be empty.
-    """
+    """What a server declared: name, title, MCP revision, capabilities and instructions."""
 
     name: str = ""
     title: str = ""
@@ -109,9 +92,7 @@ class ServerInfo:
 
 
 class ServerSession:
-    """One open session, of use once it has negotiated: then `info` is what the server said of
-    itself, and `modern` whether it is in the era that has no handshake.
-    """
+    """One open session; `info` and `modern` are set once it has negotiated."""
 
     def __init__(
         self, client: ClientSession, dispatcher: _Dispatcher, declared: JsonObject
@@ -124,16 +105,9 @@ class ServerSession:
         self._envelope: JsonObject = {}
 
     async def negotiate(self, *, modern_first: bool) -> None:
-        """Find the era: the likelier first, the other where that is refused.
+        """Negotiate the revision, the likelier kind first.
 
-        Args:
-            modern_first: Which is the likelier. A server on a pipe elicits in the legacy era or not
-                at all, one over HTTP rather in the modern.
-
-        Raises:
-            RemoteError: The server refuses both.
-            ConnectionClosedError: It ended before it had answered.
-            RemoteProtocolError: It answered what is no handshake.
+        Raises RemoteError, ConnectionClosedError, RemoteProtocolError.
         """
         steps: list[Callable[[], Awaitable[object]]] = [
             self._client.initialize,
@@ -161,14 +135,9 @@ class ServerSession:
         }
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """Send a request and wait for its result, as it came: the SDK's types refuse a whole list
-        for one entry, and a result that does not fit its tool's schema.
+        """Send a request and return its result as it came, without the SDK's validation.
 
-        Cancelled, it tells the server so.
-
-        Raises:
-            RemoteError: The server answered with an error.
-            ConnectionClosedError: It is gone.
+        Raises RemoteError, ConnectionClosedError.
         """
         given = dict(params)
         if self.modern:
@@ -182,15 +151,13 @@ class ServerSession:
         return result
 
     async def listen(self, lists: Sequence[str], uris: Sequence[str]) -> None:
-        """Hold the modern era's stream of changes open, until it is ended; what comes on it is told
-        like any notification.
+        """Hold the stateless revision's stream of changes open.
 
         Args:
-            lists: Which lists (`tools`, `prompts`, `resources`).
-            uris: Which resources.
+            lists: Of `tools`, `prompts`, `resources`.
+            uris: Of resources.
 
-        Raises:
-            RemoteError: The server refuses it, or ends it before its time.
+        Raises RemoteError if the server refuses or ends it.
         """
         try:
             async with listen(
@@ -241,15 +208,7 @@ async def open_session(
     has_roots: bool,
     can_sample: bool,
 ) -> AsyncIterator[ServerSession]:
-    """A session with the server behind these streams, which has not negotiated yet.
-
-    Args:
-        source: Brings its lines.
-        sink: Takes lines for it.
-        listener: Takes what it asks and tells. What it still answers when the block ends leaves.
-        has_roots: Whether folders can be told to it.
-        can_sample: Whether a model can be asked for it.
-    """
+    """Open a session with the server behind these streams; it has not negotiated yet."""
     inward_send, inward = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outward, outward_receive = anyio.create_memory_object_stream[SessionMessage](MAX_WAITING)
     dispatcher = _Dispatcher(inward, outward, listener)
@@ -290,11 +249,11 @@ _DECLARED: Any = _not_called  # to be given it is to declare what it is for
 
 
 class _Dispatcher(JSONRPCDispatcher):
-    """The SDK's own, where `listener` comes before its session.
+    """The SDK's dispatcher with `listener` first.
 
-    The session answers a question that its types refuse with an error, which servers take for
-    "nobody can be asked" and go on; it drops notifications that it does not know; and it starts a
-    task for each, so that what was told before a result may come after it.
+    The SDK's own answers questions that its types refuse with an error, drops unknown notifications
+    and
+    may deliver a notification after a later result.
     """
 
     def __init__(self, source: Any, sink: Any, listener: ServerListener) -> None:

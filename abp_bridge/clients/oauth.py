@@ -1,8 +1,4 @@
-"""Signing in to a server over HTTP: the official SDK's OAuth flow, with a browser of the person's.
-
-Owns when a token is renewed and when the person is asked, and the address that the browser comes
-back to. Nothing is opened, asked or listened to before a server wants it.
-"""
+"""OAuth sign-in to an HTTP server: the official SDK's flow, in the user's browser when needed."""
 
 from __future__ import annotations
 
@@ -32,11 +28,10 @@ _DONE = b"You are signed in. You can close this tab."
 
 
 async def sign_in(url: str, open_browser: Callable[[str], Awaitable[object]]) -> httpx2.Auth:
-    """What signs in to the server at `url`, when it wants that.
+    """Return what signs in to the server at `url` if it requires that.
 
     Args:
-        url: The server's endpoint.
-        open_browser: Sends the person to an address; False says that they did not go.
+        open_browser: Sends the user to an address; False if they did not go.
     """
     store = await anyio.to_thread.run_sync(TokenStore, url)  # a keyring may take its time
     signing_in = _SignIn(url, store, _Callback(store.port or _free_port(), open_browser))
@@ -45,11 +40,9 @@ async def sign_in(url: str, open_browser: Callable[[str], Awaitable[object]]) ->
 
 
 class _SignIn(OAuthClientProvider):
-    """The SDK's flow, but that it is gone through only where it is needed.
+    """The SDK's flow, used only when a token is refused.
 
-    The SDK sends each request itself within it, one at a time: a call that takes long would keep
-    back all others, and the answers to its own questions. And it has the person sign in anew where
-    a token is refused that could be renewed, or that another bridge has renewed.
+    The SDK serialises all requests and asks the user again where another bridge renewed the token.
     """
 
     def __init__(self, url: str, store: TokenStore, callback: _Callback) -> None:
@@ -76,9 +69,7 @@ class _SignIn(OAuthClientProvider):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send `request` with the token that there is; where it is refused, with one that is kept
-        or renewed, and at last with one of a new sign-in.
-        """
+        """Send `request` with the stored token, then a renewed one, then after a new sign-in."""
         refused: httpx2.Response | None = None
         failure = self._failure
         if self._token() is None and self._flow_lock.locked():
@@ -109,9 +100,7 @@ class _SignIn(OAuthClientProvider):
         *,
         may_renew: bool,
     ) -> bool:
-        """Another token than the one with which `request` was `refused`, if any is to be had:
-        whether the person was asked for it. `failure` is the last that there was before.
-        """
+        """Get another token than the refused one; return whether the user was asked for it."""
         async with self._flow_lock:
             if self._failure is not failure:  # meanwhile, of who asked for the same
                 raise OAuthFlowError(str(self._failure))
@@ -161,12 +150,7 @@ class _SignIn(OAuthClientProvider):
 
 
 async def _send(request: httpx2.Request) -> httpx2.Response:
-    """Send a step of a sign-in.
-
-    Raises:
-        OAuthFlowError: It got no answer in time, or one that says to come back later: to the SDK
-            any but 200 means that a token can be renewed no more.
-    """
+    """Send a step of a sign-in. Raises OAuthFlowError without a timely, final answer."""
     try:
         with anyio.fail_after(STEP_LIMIT):
             async with httpx2.AsyncClient(timeout=STEP_LIMIT) as client:
@@ -191,12 +175,11 @@ def _wants_more(response: httpx2.Response) -> bool:
 
 
 class _Callback:
-    """The address of this machine that the browser comes back to, once. Who else comes (another
-    page, a name that leads here, a program) is refused, and changes nothing.
+    """The redirect address on this machine, used once. Other requests are refused.
 
     Attributes:
-        port: Where it listens while somebody signs in.
-        prompts: How often somebody was sent to sign in.
+        port: Where it listens during a sign-in.
+        prompts: How often the user was sent to sign in.
     """
 
     def __init__(self, port: int, open_browser: Callable[[str], Awaitable[object]]) -> None:
@@ -218,11 +201,7 @@ class _Callback:
         )
 
     async def open(self, url: str) -> None:
-        """Listen, and send the person to sign in at `url`.
-
-        Raises:
-            OAuthFlowError: The port is taken, or nobody went there.
-        """
+        """Listen, and send the user to `url`. Raises OAuthFlowError."""
         self.prompts += 1
         self._came = asyncio.get_running_loop().create_future()
         self._state = parse_qs(urlsplit(url).query)["state"][0]

@@ -1,7 +1,5 @@
-"""Where what a sign-in to a server brought is kept for the next time, and for the other bridges of
-this user: the system's keyring, else a file that only this user reads.
-
-Owns the files and the lock; it sends nothing.
+"""Tokens of a sign-in, kept in the system's keyring or a private file, shared by this user's
+bridges.
 """
 
 from __future__ import annotations
@@ -56,11 +54,7 @@ class _Vault(Protocol):
 
 
 class TokenStore:
-    """What signing in to one server brought: the SDK's `TokenStorage`.
-
-    The SDK takes a stored token for one that never ends, and looks for where one is renewed at the
-    server itself: so its end and what was found of that are kept too.
-    """
+    """The SDK's `TokenStorage` for one server; also keeps the expiry and the token endpoint."""
 
     def __init__(self, url: str) -> None:
         name = hashlib.blake2b(url.encode(), digest_size=16).hexdigest()
@@ -76,23 +70,16 @@ class TokenStore:
         self.read()
 
     def read(self) -> None:
-        """See what is kept now: another bridge may have signed in, or renewed a token. It may wait
-        for a keyring, and is called in a thread.
-        """
+        """Read what is stored now. Call it in a thread: a keyring may block."""
         if not self._is_shared:
             return
         self._kept, self._found = _decode(self._vault.read()), _decode(self._server.read())
 
     @contextlib.asynccontextmanager
     async def lock(self, wait: float) -> AsyncIterator[None]:
-        """Be the only one of this user's bridges that signs in or renews: a token that two renew is
-        taken for stolen by some servers.
+        """Lock sign-in and renewal among this user's bridges, waiting at most `wait` seconds.
 
-        Args:
-            wait: Seconds that another may take to sign in.
-
-        Raises:
-            OAuthFlowError: Another took longer.
+        Some servers treat a token that is renewed twice as stolen. Raises OAuthFlowError.
         """
         with contextlib.ExitStack() as opened:
             if os.name == "posix":
@@ -126,9 +113,7 @@ class TokenStore:
         return _validated(Discovery, self._found) or Discovery()
 
     def mark_rejected(self, token: str, *, may_renew: bool) -> None:
-        """The server does not take this access token, whatever its end; where it may not be
-        renewed, somebody has to sign in.
-        """
+        """Note that the server refuses this access token, whatever its expiry."""
         self._rejected, self._may_renew = token, may_renew
 
     async def get_tokens(self) -> OAuthToken | None:

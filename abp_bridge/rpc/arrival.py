@@ -1,7 +1,7 @@
-"""A loop that knows when what it reads may have come: what tells a peer's own time from ours.
+"""An event loop that records when input may have arrived.
 
-While this process is busy (an import, a page that starts), what a peer says waits in its pipe, and
-a clock read afterwards would count our work as the peer's.
+While this process is busy, input waits in the pipe. A clock read afterwards would count our work
+as the peer's time, so evidence of who answered measures with this loop.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ class _Selector(selectors.DefaultSelector):
     def select(  # type: ignore[explicit-any]
         self, timeout: float | None = None
     ) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait as the base does, and note the time (seconds of the monotonic clock). Not at all
-        where there is work, and was a look just now: a message takes several turns of the loop.
-        """
+        """Select and note the time; skip it if other work waits and the last look was just now."""
         self.unwatched = time.monotonic() - self.looked
         if timeout == 0 and self.unwatched < JUST_NOW:
             return []
@@ -41,16 +39,12 @@ class WatchfulLoop(asyncio.SelectorEventLoop):
         super().__init__(self._watch)
 
     def earliest_arrival(self) -> float:
-        """When what this turn reads may have come, at the earliest (seconds of the loop's
-        clock).
-        """
+        """Return when this turn's input may have come at the earliest (loop clock, seconds)."""
         return self._watch.looked - self._watch.unwatched
 
 
 def now() -> float:
-    """The running loop's clock (seconds): `anyio.current_time` without its search for the loop,
-    for what is measured with each message.
-    """
+    """Return the running loop's clock in seconds; cheaper than `anyio.current_time`."""
     return asyncio.get_running_loop().time()
 
 
@@ -58,8 +52,6 @@ OPTIONS = {"loop_factory": WatchfulLoop}  # for `anyio.run`
 
 
 def earliest_arrival() -> float:
-    """When what the running loop reads in this turn may have come, at the earliest; in a loop of
-    somebody else's, now.
-    """
+    """Return when this turn's input may have come at the earliest; now in any other loop."""
     loop = asyncio.get_running_loop()
     return loop.earliest_arrival() if isinstance(loop, WatchfulLoop) else loop.time()

@@ -1,10 +1,8 @@
-"""Runs one `JsonRpcProtocol` over a pair of byte streams: requests that wait for their response,
-and an outbox that a flood cannot fill.
+"""Run one `JsonRpcProtocol` over a pair of byte streams.
 
-The outbox holds at most one message per key. Requests and responses have keys of their own and
-always leave; notifications that speak of the same thing (one call's progress, one state field)
-replace the one that still waits, and beyond a bound the oldest of a run gives way: a stuck reader
-costs bounded memory and sees the newest.
+The outbox holds at most one message per key. Requests and responses always leave. A newer
+notification replaces a waiting one about the same thing, and beyond a bound the oldest is dropped
+and counted, so a peer that does not read costs bounded memory.
 """
 
 from __future__ import annotations
@@ -45,9 +43,7 @@ OnSent = Callable[[float], None]  # when a message has left, by the reader's `pe
 
 
 class _Key(NamedTuple):
-    """Of a message that waits: `kind` and `id` tell it from the others, and of those that may be
-    dropped, `topic` says what it is one of many about.
-    """
+    """Identify a waiting message by `kind` and `id`; droppable ones share a `topic`."""
 
     kind: str
     id: Hashable
@@ -66,20 +62,14 @@ class ByteReader(Protocol):
         ...
 
     async def deliver(self, take: Callable[[bytes], bool]) -> bool:
-        """Give `take` the bytes as they come, for as long as it returns True and they do.
-
-        Returns:
-            False at the end, True when there may be more.
-        """
+        """Give `take` the bytes as they come while it returns True; return False at the end."""
         data = await self.receive()
         if data:
             take(data)
         return bool(data)
 
     def peer_time(self) -> float:
-        """The other side's own time (seconds): the loop's clock, which stands still while nobody
-        reads what the other side says.
-        """
+        """Return the loop's clock in seconds, without the time in which nothing was read."""
         return asyncio.get_running_loop().time()
 
     def arrived(self) -> float:
@@ -87,16 +77,12 @@ class ByteReader(Protocol):
         return earliest_arrival()
 
     async def wait_closed(self) -> None:
-        """Returns when nobody writes any more, whatever is still to be received; never where
-        nothing tells.
-        """
+        """Wait until the other end stops writing; forever if that cannot be detected."""
         await anyio.sleep_forever()
 
 
 class WrappedReader(ByteReader):
-    """Before another reader: who derives from it may overhear what comes, all else is the
-    other's.
-    """
+    """A reader that delegates to another one; subclasses may observe the bytes."""
 
     def __init__(self, reader: ByteReader) -> None:
         self._reader = reader
@@ -143,11 +129,7 @@ class ByteWriter(Protocol):
     """Where a connection's bytes go."""
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        """Write what can be written at once; how many bytes that were.
-
-        Raises:
-            OSError: Nobody reads any more.
-        """
+        """Write what fits now and return the number of bytes; OSError if the reader is gone."""
         ...
 
     async def writable(self) -> None:
@@ -160,9 +142,7 @@ class ByteWriter(Protocol):
 
 
 class RemoteError(AbpBridgeError):
-    """The other side answered a request of ours with a JSON-RPC error: its `code`, or 0 where it
-    has none, its `data`, the whole `error`, and its own time as in `Reply.seconds`.
-    """
+    """A JSON-RPC error in response to our request; `code` is 0 if it had none."""
 
     def __init__(self, error: JsonObject, seconds: float) -> None:
         self.error = error
@@ -179,11 +159,10 @@ class ConnectionClosedError(AbpBridgeError):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the other side answered a request with.
+    """The result of a request.
 
-    `seconds` is how long the other side took, from when our last byte left to when its first byte
-    came. Time in which this process was busy, or did not read, is taken off: it is never more than
-    the other side took. It is not `exact` where the time of something else may be part of it.
+    `seconds` is the peer's own time, from our last byte to its first, without time in which this
+    process was busy. It is not `exact` if other work may be part of it.
     """
 
     result: JsonValue
@@ -192,24 +171,18 @@ class Reply:
 
 
 class JsonRpcConnection:
-    """One connection, which owns both of its streams.
+    """One connection; owns both streams.
 
     Args:
-        protocol: This end of the conversation.
-        reader: What the other side says.
-        writer: What it is told.
         on_message: Gets requests and notifications, in order. It must not wait.
-        on_protocol_error: Gets what was dropped, for the record.
-        cancel_request: (id of a request of ours, reason) -> the (method, params) of the
-            notification that cancels it when nobody waits for it any more.
-        shared: Whether others write to the same stream: then nothing is deferred, which they
-            could overtake.
+        on_protocol_error: Gets each dropped message, for the trace.
+        cancel_request: (id of our request, reason) -> (method, params) of its cancellation.
+        shared: Whether others write to the same stream; then nothing is deferred.
 
     Attributes:
-        arrived: When what is read now began to come (by the reader's `peer_time`): the first byte
-            of a line, however long the rest took.
-        coalesced: How many notifications gave way to a newer one about the same thing.
-        dropped: How many notifications the other side never got: it did not read.
+        arrived: When the first byte of the current line came (the reader's `peer_time`).
+        coalesced: Number of notifications replaced by a newer one.
+        dropped: Number of notifications dropped because the peer did not read.
     """
 
     def __init__(
@@ -251,17 +224,13 @@ class JsonRpcConnection:
         self.dropped = 0
 
     def lost_notifications(self, *, replaced: int = 0) -> dict[str, int]:
-        """The notifications of ours that never left, for a status; empty when there are none.
-
-        `replaced` gave way to newer ones before they came here.
-        """
+        """Return counts of notifications that never left; `replaced` adds to the coalesced ones."""
         lost = {"replacedByNewer": self.coalesced + replaced, "dropped": self.dropped}
         return lost if any(lost.values()) else {}
 
     async def run(self) -> None:
-        """Carry messages until the other side closes either stream.
-
-        Every request of ours that still waits then fails with ConnectionClosedError.
+        """Carry messages until either stream closes; open requests then fail with
+        ConnectionClosedError.
         """
         try:
             async with anyio.create_task_group() as tasks:
@@ -274,9 +243,7 @@ class JsonRpcConnection:
             self.close()
 
     def close(self) -> None:
-        """End the connection from this side: what can still be written at once is, and both streams
-        are closed. Idempotent.
-        """
+        """Write what fits now and close both streams. Idempotent."""
         if self._closed:
             return
         self._tell_postponed()
@@ -312,19 +279,16 @@ class JsonRpcConnection:
         after: tuple[str, JsonValue] | None = None,
         on_begin: Callable[[Id], object] | None = None,
     ) -> Reply:
-        """Ask, and wait for the reply. Cancelling the wait cancels the request.
+        """Send a request and wait for the reply. Cancelling the wait cancels the request.
 
         Args:
-            method: What is asked for.
-            params: Its parameters.
-            reason: Why it is cancelled, if it is.
-            after: A notification, (method, params), that leaves before the request: in one write
-                with it, where nothing else waits to be written.
-            on_begin: Is told the request's id.
+            reason: Sent with the cancellation.
+            after: A notification (method, params) written just before the request.
+            on_begin: Gets the request's id.
 
         Raises:
-            RemoteError: The other side answered with an error.
-            ConnectionClosedError: It is gone.
+            RemoteError: The peer answered with an error.
+            ConnectionClosedError: The peer is gone.
         """
         if self._closed:
             raise ConnectionClosedError(method)
@@ -358,26 +322,19 @@ class JsonRpcConnection:
         topic: Hashable = None,
         deferred: bool = False,
     ) -> None:
-        """Tell. Beyond `MAX_NOTIFICATIONS` that wait, or `MAX_OUTBOX` bytes, older ones are dropped
-        and counted.
+        """Send a notification; beyond `MAX_NOTIFICATIONS` or `MAX_OUTBOX` bytes the oldest is
+        dropped.
 
         Args:
-            method: What is told.
-            params: Its parameters.
-            key: Of the notifications with one key that wait to be written only the newest stays;
-                without a key each counts.
-            topic: What it is one of many about: the oldest of those, or of more, are dropped
-                first.
-            deferred: It leaves with whatever is sent next, before it in one write, or after
-                `DEFERRAL`: nobody waits for it.
+            key: A newer notification with the same key replaces a waiting one.
+            topic: The largest topic loses its oldest notification first.
+            deferred: Send it with the next message, or after `DEFERRAL`.
         """
         waiting = self._new_key(_EACH, topic) if key is None else _Key(_NEWEST, key, topic)
         self._enqueue(waiting, self._protocol.notify(method, params), deferred=deferred)
 
     def postpone(self, tell: Callable[[], None]) -> None:
-        """Have `tell`, which notifies of what nobody waits for, called when this turn's work is
-        done; before that, whatever else is sent then goes after it.
-        """
+        """Call `tell` at the end of this turn of the loop, after other messages are queued."""
         if not self._postponed and not self._shared:
             asyncio.get_running_loop().call_soon(self._tell_postponed)
         self._postponed.append(tell)
@@ -390,15 +347,9 @@ class JsonRpcConnection:
             tell()
 
     def respond(self, id: Id, result: JsonValue, on_sent: OnSent | None = None) -> None:
-        """Answer the other side's request `id`.
+        """Answer request `id`; `on_sent` gets the time at which the last byte left.
 
-        Args:
-            id: The request's.
-            result: What it gets.
-            on_sent: Is told when the last byte of it has left (by the reader's `peer_time`).
-
-        Raises:
-            LocalProtocolError: It was answered already, or never asked.
+        Raises LocalProtocolError if the request was answered already or never received.
         """
         key, data = self._new_key("response"), self._protocol.respond(id, result)
         if on_sent is not None and data:
@@ -416,9 +367,7 @@ class JsonRpcConnection:
         self._enqueue(self._new_key("line"), line)
 
     def forward_error(self, id: Id, error: JsonObject) -> None:
-        """Answer the other side's request `id` with an error of somebody else's, member by
-        member; as `respond` otherwise.
-        """
+        """Answer request `id` with another peer's error, member by member."""
         self._enqueue(self._new_key("response"), self._protocol.forward_error(id, error))
 
     def accept_batches(self, accepted: bool) -> None:
@@ -516,8 +465,8 @@ class JsonRpcConnection:
             self._flush_now()
 
     def _make_room(self, key: _Key, size: int) -> bool:
-        """Drop what waits longest, of its own topic or else of the largest, until a notification
-        fits; whether it does.
+        """Drop the oldest notifications, own topic first, until `size` fits; return whether it
+        does.
         """
         kind, topics = key.kind, self._topics[key.kind]
         while self._outbox and (
@@ -557,13 +506,7 @@ class JsonRpcConnection:
             self._work.set()
 
     def _flush(self) -> None:
-        """Write what the writer takes now, small messages together.
-
-        Returns with everything written or the writer full.
-
-        Raises:
-            OSError: Nobody reads any more.
-        """
+        """Write what the writer takes now, small messages together. Raises OSError."""
         while self._tail or self._outbox:
             self._tail = self._tail or self._next_to_write()
             written = self._writer.write_nowait(self._tail)

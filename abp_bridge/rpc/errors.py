@@ -1,6 +1,4 @@
-"""What a request of the other side is refused with: one error for every host, and one answer for a
-bug of ours. Which code fits which refusal is for the hosts to say.
-"""
+"""The error that a request is refused with, and the response to an internal error."""
 
 from __future__ import annotations
 
@@ -20,13 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class RpcError(AbpBridgeError):
-    """A request that gets a JSON-RPC error.
-
-    Args:
-        code: The error's code, a whole number.
-        message: One sentence for whoever reads the error.
-        data: More about it for a program; None leaves it out.
-    """
+    """A request is answered with this JSON-RPC error; `data` is left out if None."""
 
     def __init__(self, code: int, message: str, data: JsonValue = None) -> None:
         super().__init__(message)
@@ -35,14 +27,11 @@ class RpcError(AbpBridgeError):
 
 
 def respond_internal_error(connection: JsonRpcConnection, id: Id | None, where: str) -> None:
-    """Answer a request that met a bug of ours, and say so in the log; the connection goes on.
-
-    To be called while the exception is handled. A request that has its answer gets no other.
+    """Log the current exception and answer the request with an internal error.
 
     Args:
-        connection: Where the request came from.
-        id: The request's id; None when nobody waits for an answer.
-        where: What was asked for: the request's method, in any length.
+        id: The request's id; None if no response is expected.
+        where: The request's method.
     """
     problem = sys.exception()
     logger.error("request %.100r (%.100r) failed", id, where, exc_info=problem)

@@ -1,6 +1,4 @@
-"""Locks on files, by which processes know of each other. The one place that imports what a system
-locks with, and only when something is locked: Windows has no `fcntl`.
-"""
+"""File locks between processes. `fcntl` is imported on first use."""
 
 from __future__ import annotations
 
@@ -21,12 +19,11 @@ def lock(descriptor: int, wait: float = 0.0) -> None:
     """Lock the whole file until it is closed.
 
     Args:
-        descriptor: Of the open file.
-        wait: Seconds that another may still have it.
+        wait: Seconds to wait for another holder.
 
     Raises:
-        BlockingIOError: Another has it all that time: who, and what to do, if there was a wait.
-        OSError: It cannot be locked.
+        BlockingIOError: Another process holds it; after a wait the message names the process.
+        OSError: The file cannot be locked.
     """
     import fcntl
 
@@ -51,14 +48,7 @@ def lock(descriptor: int, wait: float = 0.0) -> None:
 
 
 async def wait_for_lock(descriptor: int) -> None:
-    """Lock the whole file until it is closed, as soon as nobody else has it; cancelling gives up.
-
-    Args:
-        descriptor: Of the open file.
-
-    Raises:
-        OSError: It cannot be waited for.
-    """
+    """Lock the whole file until it is closed, waiting without limit. Raises OSError."""
     import anyio
 
     # The lock is the open file's, which a child has too. A thread that waits could not be stopped.
@@ -83,9 +73,7 @@ def find_holder(descriptor: int) -> int | None:
 
 
 def _find_users(descriptor: int) -> Iterator[str]:
-    """The other processes that have the file open, where the system tells them, as far as they are
-    found in time.
-    """
+    """Yield the other processes that have the file open, as far as found in time."""
     until = time.monotonic() + _SEARCH_LIMIT
     with contextlib.suppress(OSError):
         file = os.readlink(f"/proc/self/fd/{descriptor}")

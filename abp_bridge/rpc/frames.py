@@ -1,8 +1,4 @@
-"""Messages that come and go whole, as those of a WebSocket do, in the terms of `JsonRpcConnection`,
-which has one message a line.
-
-It owns no socket and no limit: whoever has the socket gives it what receives and what sends.
-"""
+"""Whole messages, as on a WebSocket, as the lines that `JsonRpcConnection` reads and writes."""
 
 from __future__ import annotations
 
@@ -18,12 +14,10 @@ ROOM = 2**20  # bytes that wait for a socket that takes nothing; then who writes
 
 
 class FrameReader(ByteReader):
-    """The messages that `receive` brings, each as a line.
+    """Read the messages of `receive` (None at the end), each as one line.
 
     Args:
-        receive: The next message; None at the end.
-        arrival: When what it brought last may have come, at the earliest (seconds of the loop's
-            clock).
+        arrival: When the last message may have come at the earliest (loop clock, seconds).
     """
 
     def __init__(

@@ -1,9 +1,4 @@
-"""A pipe inside this process: what is written at its one end is read at its other, in the terms of
-`JsonRpcConnection`.
-
-It owns no conversation. For whoever stands between two connections and is neither a process nor a
-socket.
-"""
+"""A pipe inside this process, for a connection without a process or socket behind it."""
 
 from __future__ import annotations
 
@@ -38,11 +33,7 @@ class MemoryPipe(ByteReader, ByteWriter):
             await self._changed.wait()
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        """Write what there is room for; how many bytes that were (`ByteWriter.write_nowait`).
-
-        Raises:
-            BrokenPipeError: It is closed.
-        """
+        """Write what fits and return the number of bytes. Raises BrokenPipeError if closed."""
         if self._closed:
             raise BrokenPipeError
         part = data[: max(0, self._room - len(self._data))]
@@ -66,11 +57,7 @@ class MemoryPipe(ByteReader, ByteWriter):
 
 
 async def write_all(writer: ByteWriter, data: bytes | memoryview) -> None:
-    """Write all of `data`, as fast as it is read.
-
-    Raises:
-        OSError: Nobody reads any more.
-    """
+    """Write all of `data`. Raises OSError if the reader is gone."""
     left = memoryview(data)
     while left := left[writer.write_nowait(left) :]:
         await writer.writable()

@@ -1,6 +1,4 @@
-"""Folders and files that are this user's alone, and are used in no other case: owner, kind and mode
-are looked at each time.
-"""
+"""Folders and files of this user only; owner, type and mode are checked at each use."""
 
 from __future__ import annotations
 
@@ -19,11 +17,7 @@ class PlaceError(AbpBridgeError):
 
 
 def private_folder(folder: Path) -> None:
-    """Make `folder`, unless it is there and this user's alone.
-
-    Raises:
-        PlaceError: It is not, or cannot be made.
-    """
+    """Make `folder` or check that it belongs to this user only. Raises PlaceError."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
@@ -49,11 +43,9 @@ def find_problem(folder: Path) -> str:
 
 
 def read_private(path: Path, limit: int) -> bytes:
-    """The whole of a file that is this user's alone.
+    """Read a file that belongs to this user only and has at most `limit` bytes.
 
-    Raises:
-        PlaceError: It is not, or has more than `limit` bytes.
-        OSError: It cannot be read, or is a link.
+    Raises PlaceError if it does not, OSError if it cannot be read or is a link.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(path, flags), "rb") as opened:
@@ -68,15 +60,9 @@ def read_private(path: Path, limit: int) -> bytes:
 
 
 def write_private(path: Path, content: bytes, *, new: bool = False) -> None:
-    """Write a file that only this user can read, whole or not at all.
+    """Write a file for this user only, whole or not at all; with `new` never over another.
 
-    Args:
-        path: Where, in a folder of `private_folder`.
-        content: All of it.
-        new: Whether one that is there already stays as it is.
-
-    Raises:
-        OSError: It cannot be written; FileExistsError where it had to be new.
+    Raises OSError, FileExistsError with `new`.
     """
     descriptor, begun = tempfile.mkstemp(dir=path.parent, prefix=".")
     try:

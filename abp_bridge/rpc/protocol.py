@@ -1,9 +1,8 @@
-"""JSON-RPC 2.0 over newline-delimited JSON, without I/O: bytes in, events out; calls in, bytes out.
+"""JSON-RPC 2.0 over lines of JSON, without I/O: bytes in, messages out; calls in, bytes out.
 
-A `JsonRpcProtocol` is one end of a connection. It owns framing, limits, and the correlation of
-requests with responses in both directions. Whatever bytes arrive become events; garbage becomes a
-`InvalidMessage` event with the error to send back, and never ends the connection. Ids of the two
-directions are separate spaces and may look the same.
+`JsonRpcProtocol` owns framing, limits, and the matching of requests with responses in both
+directions. A malformed line becomes an `InvalidMessage` and never ends the connection. The ids of
+the two directions are separate.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ END = 4096  # bytes that are looked at, at each end, of a line that cannot be re
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The other side asks, by `method` with `params`: an object, a list, or None.
-
-    Answer with `JsonRpcProtocol.respond` or `JsonRpcProtocol.respond_error`, once.
-    """
+    """A request of the peer. Answer it once; `params` is an object, a list or None."""
 
     id: Id
     method: str
@@ -64,9 +60,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedResponse:
-    """A response to nothing we wait for: late, twice, or never asked. To be recorded and
-    dropped.
-    """
+    """A response without an open request: late, repeated or never asked. It is dropped."""
 
     id: JsonValue
 
@@ -105,17 +99,16 @@ class JsonRpcProtocol:
     """One end of a JSON-RPC connection.
 
     Args:
-        prefix: Starts every id of ours, so that they are recognised even where the other side
-            numbers alike.
-        max_line: The longest line that is read, in bytes.
-        max_depth: How many levels deep a message may be nested.
-        inward: Makes JSON-RPC of a whole message that comes, where it arrives as something else.
-        outward: Makes that something else of each message of ours.
-        revealed: Whether the other side draws what we write: no text of ours is then unseen.
+        prefix: Starts each of our ids.
+        max_line: Longest line that is read, in bytes.
+        max_depth: Deepest nesting of a message.
+        inward: Turns another envelope into JSON-RPC.
+        outward: Turns our JSON-RPC into that envelope.
+        revealed: The peer displays what we write; invisible characters are shown.
 
     Attributes:
-        batches: Whether several messages may come as one.
-        exact_results: Whether results go out as they are to a side that draws the rest.
+        batches: Whether the peer may send batches.
+        exact_results: Whether results are sent without `revealed`.
     """
 
     def __init__(
@@ -150,10 +143,7 @@ class JsonRpcProtocol:
         return len(self._asked)
 
     def receive(self, data: bytes) -> list[IncomingMessage]:
-        """Bytes from the other side -> what they mean.
-
-        An incomplete last line waits for the next call.
-        """
+        """Decode bytes into messages; an incomplete last line waits for the next call."""
         events: list[IncomingMessage] = []
         self._buffer += data
         start = 0
@@ -179,9 +169,8 @@ class JsonRpcProtocol:
         return (first + data[:END])[:END], (last + data[-END:])[-END:]
 
     def request(self, method: str, params: JsonValue) -> tuple[Id, bytes]:
-        """A request of ours -> (its id, its bytes).
-
-        Its `Response` event comes once, unless `forget` is called.
+        """Return the id and bytes of a new request. One `Response` follows unless `forget` is
+        called.
         """
         self._serial += 1
         id = f"{self._prefix}{self._serial}"
@@ -195,10 +184,9 @@ class JsonRpcProtocol:
         )
 
     def respond(self, id: Id, result: JsonValue) -> bytes:
-        """The bytes of the result of a request of theirs: none while it waits for the rest of a
-        batch.
+        """Return the bytes of a result; empty while the rest of its batch is open.
 
-        Raises LocalProtocolError if it was answered already, or never asked.
+        Raises LocalProtocolError if the request was answered already or never received.
         """
         return self._answer(id, self._write({"id": id, "result": result}))
 
@@ -212,15 +200,11 @@ class JsonRpcProtocol:
         return self._answer(id, self._write({"id": id, "error": error}))
 
     def discard_request(self, id: Id) -> bytes:
-        """A request of theirs will not be answered: they cancelled it. The rest of its batch, where
-        that waited for nothing else.
-        """
+        """Drop a request that the peer cancelled; return the rest of its batch if complete."""
         return self._answer(id, b"")
 
     def forget(self, id: Id) -> None:
-        """We no longer wait for the response to `id`; if it comes all the same it is a
-        `UnmatchedResponse`.
-        """
+        """Stop waiting for the response to `id`; a later one is an `UnmatchedResponse`."""
         self._asked.discard(id)
 
     def is_open(self, id: JsonValue) -> bool:
@@ -298,9 +282,7 @@ class JsonRpcProtocol:
         return Response(id, None, {"code": INVALID_REQUEST, "message": reason})
 
     def _read_ends(self, first: bytes, last: bytes) -> dict[str, JsonValue]:
-        """The plain members at both ends of a line, and the name of the next: surely the message's
-        own.
-        """
+        """Return the plain members at both ends of a line that is too long."""
         begins, ends = re.match(_FIRST_MEMBERS, first), re.search(_LAST_MEMBERS, last)
         found = [ends[1] if ends else b""]
         if begins is not None:
@@ -353,9 +335,7 @@ class JsonRpcProtocol:
         )
 
     def _reject(self, code: int, reason: str, message: JsonObject | None = None) -> InvalidMessage:
-        """An error reply carries the id only where it can mean nothing else: a request's own, not
-        in use.
-        """
+        """Make an error; it carries the id only if that is a new request's own."""
         id = (
             message.get("id")
             if message is not None and "result" not in message and "error" not in message
@@ -392,10 +372,7 @@ _AS_TEXT = json.JSONEncoder(
 
 
 def dump(message: JsonValue) -> bytes:
-    """One message as one line.
-
-    Text that UTF-8 cannot carry (a lone surrogate) goes out escaped, as it came.
-    """
+    """Encode one message as a line; lone surrogates are escaped."""
     try:
         return _AS_TEXT.encode(message).encode() + b"\n"
     except UnicodeEncodeError:

@@ -21,12 +21,11 @@ logger = logging.getLogger(__name__)
 
 
 class Stderr:
-    """This process's stderr for somebody else's words: they pass as fast as it is read, and never
-    hold up who says them.
+    """This process's stderr for another program's output, written without blocking.
 
-    What waits is bounded by `limit` bytes; what is more is counted and said. Whose words they are,
-    `speaker` says, and a `prefix` of each line: then nothing in them can move a cursor, or pass for
-    a line of another's.
+    At most `limit` bytes wait; more is counted and reported. With a `prefix`, each line is marked
+    and
+    its control characters are shown.
     """
 
     def __init__(self, speaker: str = "agent", prefix: bytes = b"", limit: int = 2**20) -> None:
@@ -82,9 +81,7 @@ class Stderr:
             self._stopped.set()
 
     async def close(self) -> None:
-        """Write what waits as far as it is read within `LAST_WORDS` seconds; say, or log where
-        nobody reads, how much is lost. Ends `run`, which must have been started.
-        """
+        """Write what is read within `LAST_WORDS` seconds, report the loss and end `run`."""
         self._running.cancel()
         with anyio.CancelScope(shield=True):
             await self._stopped.wait()

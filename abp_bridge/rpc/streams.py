@@ -1,7 +1,6 @@
-"""File descriptors as byte streams: this process's own stdio, and the pipes of a child.
+"""File descriptors as byte streams: stdio and the pipes of a child. POSIX only.
 
-POSIX only. Nothing here blocks the event loop: pipes, sockets and terminals are read and written
-without blocking; what cannot be polled (a regular file, /dev/null) never makes anybody wait.
+Pipes, sockets and terminals never block the loop. Other files cannot be polled and never wait.
 """
 
 from __future__ import annotations
@@ -27,11 +26,9 @@ GLANCE = 1.0  # seconds between two looks at whether somebody is still there
 
 
 class StreamReader(ByteReader):
-    """The reading end of a stream. Owns `fd`.
+    """The reading end of a stream; owns `fd`.
 
-    The loop watches `fd` from the first wait on, as long as somebody waits each time that there is
-    something to read; so a conversation costs one registration, not one for each message. Nothing
-    is read that nobody waits for.
+    The loop keeps watching `fd` between reads, so that a conversation costs one registration.
     """
 
     def __init__(self, fd: int) -> None:
@@ -90,9 +87,7 @@ class StreamReader(ByteReader):
             self._stopped = loop.time()
 
     def peer_time(self) -> float:
-        """The loop's clock without the time in which nobody waited for bytes
-        (`ByteReader.peer_time`).
-        """
+        """Return the loop's clock without the time in which nothing waited for bytes."""
         now = super().peer_time() if self._stopped is None else self._stopped
         return now - self._unread
 
@@ -169,10 +164,8 @@ class StreamWriter(ByteWriter):
             os.set_blocking(fd, False)
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        """Write what can be written at once (`ByteWriter.write_nowait`).
-
-        Raises:
-            BrokenPipeError, ConnectionError: Nobody reads any more.
+        """Write what fits now and return the number of bytes. Raises BrokenPipeError,
+        ConnectionError.
         """
         try:
             return os.write(self._fd, data)
@@ -180,9 +173,7 @@ class StreamWriter(ByteWriter):
             return 0
 
     async def writable(self) -> None:
-        """Returns when the descriptor takes something again, or is closed here; at once where that
-        cannot be told.
-        """
+        """Wait until the descriptor takes bytes again or is closed."""
         if not self._polled or self._fd < 0:
             return
         if self._waiter is not None:
@@ -222,11 +213,7 @@ class StreamWriter(ByteWriter):
 
 
 def take_over_stdio() -> tuple[StreamReader, StreamWriter]:
-    """Take this process's stdin and stdout for a protocol.
-
-    Afterwards nothing else can write to the wire by accident: descriptor 0 is /dev/null, and 1 is
-    stderr.
-    """
+    """Take stdin and stdout for the protocol; descriptor 0 becomes /dev/null and 1 stderr."""
     source, sink = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -249,11 +236,7 @@ def listen(path: str) -> socket.socket:
 
 
 async def accept(listening: socket.socket) -> tuple[StreamReader, StreamWriter]:
-    """The next connection to `listening`, which must not block.
-
-    Raises:
-        OSError: The connection is gone again, or no descriptor is free for it.
-    """
+    """Accept the next connection. Raises OSError."""
     await anyio.wait_readable(listening)
     connection, _ = listening.accept()
     with connection:

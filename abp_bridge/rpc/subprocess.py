@@ -1,8 +1,6 @@
-"""A child process on pipes: started, spoken to through `StreamReader` and `StreamWriter`, and
-surely ended.
+"""A child process on pipes, in its own process group.
 
-The child leads its own process group, so that what it started ends with it; when this process dies
-without a chance to clean up, a guardian ends the group.
+A guardian process ends the group if this process is killed.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ class Child:
 
     @property
     def last_words(self) -> list[str]:
-        """The last lines of its stderr, without what is secret in its command, each cut at 1,000
+        """Return the last lines of its stderr without its command's secrets, each at most 1,000
         characters.
         """
         from abp_bridge.core.redact.command import find_secrets, hide
@@ -98,9 +96,7 @@ _UNCHANGED = {name: os.environ[name] for name in _CHANGED if name in os.environ}
 
 
 def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What of `environ` a child may be given: all but what is `PRIVATE`; of our own environment,
-    without what was changed for Playwright's driver alone.
-    """
+    """Return `environ` without `PRIVATE` and without our changes for Playwright's driver."""
     given = {name: value for name, value in environ.items() if name not in PRIVATE}
     if environ is not os.environ:
         return given
@@ -115,11 +111,9 @@ async def spawn(
     cwd: str | None = None,
     overhear: Callable[[bytes], None] = lambda data: None,
 ) -> AsyncIterator[Child]:
-    """Run `command` for as long as the block lasts.
+    """Run `command` while the block lasts; `overhear` gets its stderr. Raises OSError.
 
-    Raises OSError when it cannot be started. `overhear` gets what it says on its stderr.
-
-    On the way out: its stdin is closed, then its group gets SIGTERM and, after `GRACE` seconds,
+    On the way out its stdin is closed, then its group gets SIGTERM and after `GRACE` seconds
     SIGKILL.
     """
     if shutil.which(command[0]) is None:

@@ -1,6 +1,4 @@
-"""Overhears a connection: whoever listens gets each whole line that passes, in the order in which
-it passed. Changes nothing and holds nothing up.
-"""
+"""Observe a connection: a listener gets each line that passes. Nothing is changed or delayed."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ def unobserved_stream(source: ByteReader, sink: ByteWriter) -> tuple[ByteReader,
 def observe_stream(
     source: ByteReader, sink: ByteWriter, read: LineListener, written: LineListener
 ) -> tuple[ByteReader, ByteWriter]:
-    """The two streams of a connection, overheard: `read` gets what comes in, `written` what went
-    out.
-    """
+    """Wrap both streams: `read` gets incoming lines, `written` outgoing ones."""
     return _Source(source, _Lines(read)), _Sink(sink, _Lines(written))
 
 

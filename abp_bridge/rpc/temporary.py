@@ -1,8 +1,4 @@
-"""Folders of this process's own among temporary files, and what is left of those whose process was
-killed: the next one that is made takes it away.
-
-Whose process lives is known by a lock, which other containers see too.
-"""
+"""Temporary folders of this process. A new one removes those of killed processes."""
 
 from __future__ import annotations
 
@@ -19,11 +15,7 @@ _locks: dict[str, int] = {}  # by folder; the system lets them go when this proc
 
 
 def make_folder(parent: str | None = None) -> str:
-    """Make a folder for its owner only, in `parent` or where temporary files go.
-
-    Raises:
-        OSError: It cannot be made.
-    """
+    """Make a private folder in `parent` or the system's temporary folder. Raises OSError."""
     parent = parent or tempfile.gettempdir()
     _sweep(parent)
     begun = tempfile.mkdtemp(prefix=f".{PREFIX}", dir=parent)  # nobody sweeps this one

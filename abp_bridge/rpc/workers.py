@@ -1,6 +1,4 @@
-"""Tasks that take one short job after another: a task group's task, with a name, a scope and an
-event of its own, costs more to begin than most messages take.
-"""
+"""Reusable tasks for short jobs: starting a task costs more than handling most messages."""
 
 from __future__ import annotations
 
@@ -20,14 +18,9 @@ _Job = Callable[[], Awaitable[None]]
 
 
 class Workers:
-    """What `TaskGroup.start_soon` does, in tasks of that group that are used again.
+    """`TaskGroup.start_soon` with tasks that are reused.
 
-    A job is cancelled with the group, and one that fails ends it, as a task's. Each sees the
-    context in which this was made, and what is left there by jobs before it: each resets what it
-    sets.
-
-    Args:
-        tasks: Where the workers live. It ends by its cancellation, or after `close`.
+    A job is cancelled with the group, and a job that fails ends it.
     """
 
     def __init__(self, tasks: TaskGroup) -> None:
