@@ -29,7 +29,7 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.event import Notice, Progress, describe_notice
 from abp_bridge.core.json_value import JsonValue, parse_json
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.outcome import SAID_NO, Outcome
 from abp_bridge.core.question import FieldType, Kind, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import WAYS, Advice, Options, Surface, Way
@@ -96,7 +96,6 @@ docs/asking.md says more.
 """
 
 STREAM = "-"
-SAID_NO = 3  # the exit code of a no, where that was wanted
 OWN_NAME = "abp-bridge"  # reserved: no requester may use it
 MISSING = 'name what is asked: abp-bridge ask confirm "Go on?"'
 
@@ -119,7 +118,8 @@ def add_ask_options(parser: argparse.ArgumentParser) -> None:
     option(
         "--exit-code",
         action="store_true",
-        help=f"end with {SAID_NO} where the answer is no: ask --exit-code confirm ... && ./deploy",
+        help=f"end with {SAID_NO.exit_code} where the answer is no:"
+        " ask --exit-code confirm ... && ./deploy",
     )
     option(
         "--show",
@@ -181,7 +181,7 @@ async def _ask_once(
     """Resolve one question and print its response.
 
     Returns:
-        The exit code: 0 if it was answered, `SAID_NO` for a no with `exit_code`, else 1.
+        The exit code: 0 if it was answered, that of `SAID_NO` for a no with `exit_code`, else 1.
     """
     user = User(settings, question.origin, tasks)
     answer = await user.elicit(question)
@@ -193,17 +193,11 @@ async def _ask_once(
         discard_stdout()
         return 1
     await user.wait_for_page()
-    if exit_code and _is_no(question, answer):
-        return SAID_NO
+    asked = [(each.type, answer.content.get(each.name)) for each in question.fields]
+    row = SAID_NO if asked == [(FieldType.BOOLEAN, False)] else answer.outcome.row
+    if exit_code and row.exit_code == SAID_NO.exit_code:
+        return row.exit_code
     return 0 if response["success"] else 1
-
-
-def _is_no(question: Question, answer: Answer) -> bool:
-    """Whether the user declined, or answered a single yes-or-no question with no."""
-    if answer.outcome is Outcome.DECLINED:
-        return True
-    asks = [(each.type, answer.content.get(each.name)) for each in question.fields]
-    return asks == [(FieldType.BOOLEAN, False)]
 
 
 # --- the request ---

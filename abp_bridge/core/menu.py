@@ -17,18 +17,26 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import (
-    JsonObject,
-    JsonValue,
-    as_count,
-    as_list,
-    is_number,
-    json_equal,
-    to_text,
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, is_number, to_text
+from abp_bridge.core.options import (
+    CHANGE,
+    DONE,
+    LEAVE_EMPTY,
+    LISTED,
+    MORE,
+    SEND,
+    SKIP,
+    choices_of,
+    chosen_labels,
+    explain_options,
+    is_default,
+    mark_default,
+    own_label,
+    whole_numbers,
+    yes_or_no,
 )
-from abp_bridge.core.options import YES_NO, is_default, whole_numbers, yes_or_no
 from abp_bridge.core.outcome import Outcome
-from abp_bridge.core.question import BRIDGE, MISSING, Choice, Field, FieldType, Kind, Question
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 
 TITLE_LIMIT = 300  # characters; some hosts show nothing but the title
@@ -80,7 +88,7 @@ def obstacle(question: Question) -> str:
         if each.columns:  # asked entry by entry
             if problem := obstacle(replace(question, fields=each.columns)):
                 return problem
-        elif each.type not in _LISTED and whole_numbers(each) is None:
+        elif each.type not in LISTED and whole_numbers(each) is None:
             return (
                 f"{sanitize.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons"
                 " cannot say that"
@@ -116,7 +124,7 @@ class Menu:
         self._note = f"\n{question.note}" if question.note else ""
         self._titles_only = max_buttons == 2
         self._taken = 0
-        self._limit = MIN_STEPS + 10 * sum(len(_choices(each)) for each in question.fields)
+        self._limit = MIN_STEPS + 10 * sum(len(choices_of(each)) for each in question.fields)
         self.step = self._shown(next(self._walk))
 
     def choose(self, option: str) -> Step | MenuResult:
@@ -189,11 +197,11 @@ class _MenuAction(enum.Enum):
 _Pressed = JsonValue | _MenuAction
 _Walk = Generator[_Page, _Pressed, _Pressed]
 
-_MORE: Final = _Item("More …", _MenuAction.MORE)
-_SKIP: Final = _Item("Skip", _MenuAction.SKIP, rejects=True)
-_EMPTY: Final = _Item("Leave empty", _MenuAction.EMPTY, rejects=True)
-_SEND: Final = _Item("Send", _MenuAction.SEND)
-_CHANGE: Final = _Item("Change", _MenuAction.CHANGE)
+_MORE: Final = _Item(MORE, _MenuAction.MORE)
+_SKIP: Final = _Item(SKIP, _MenuAction.SKIP, rejects=True)
+_EMPTY: Final = _Item(LEAVE_EMPTY, _MenuAction.EMPTY, rejects=True)
+_SEND: Final = _Item(SEND, _MenuAction.SEND)
+_CHANGE: Final = _Item(CHANGE, _MenuAction.CHANGE)
 
 
 def _walk_question(question: Question, max_buttons: int) -> Generator[_Page, _Pressed, MenuResult]:
@@ -252,7 +260,7 @@ def _form(question: Question, max_buttons: int) -> Generator[_Page, _Pressed, Me
             content.pop(each.name, None)
             if not isinstance(value, _MenuAction):
                 content[each.name] = value
-        summary = "\n".join(f"{each.label}: {_labels(each, content)}" for each in question.fields)
+        summary = "\n".join(f"{each.label}: {_answered(each, content)}" for each in question.fields)
         sent = (
             f"{sanitize.label(question.message, PART_LIMIT)} {summary}"
             if max_buttons == 2
@@ -266,7 +274,7 @@ def _form(question: Question, max_buttons: int) -> Generator[_Page, _Pressed, Me
         if pressed is _MenuAction.SKIP:
             return MenuResult(Outcome.DECLINED)
         fields = [
-            _Item(f"{each.label}: {_labels(each, content)}", number)
+            _Item(f"{each.label}: {_answered(each, content)}", number)
             for number, each in enumerate(question.fields)
         ]
         changed = yield from _one_of(
@@ -280,16 +288,14 @@ def _field(asked: Field, title: str, max_buttons: int, skip: _Item) -> _Walk:
     """One field: its value, or what `skip` stands for."""
     if asked.type is FieldType.CHOICES:
         return (yield from _several(asked, title, skip, max_buttons))
-    choices = _choices(asked)
-    items = [
-        _Item(_marked(asked, choice), choice.value) for choice in _default_first(asked, choices)
-    ]
+    choices = sorted(choices_of(asked), key=lambda choice: not is_default(asked, choice))
+    items = [_Item(mark_default(asked, choice), choice.value) for choice in choices]
     # The way out comes last, and is not there when the options fill the step exactly: dismissing it
     # is the way out then.
     return (
         yield from _one_of(
             title,
-            _explained(asked, choices),
+            explain_options(asked),
             items if asked.required and len(items) == max_buttons > 2 else [*items, skip],
             max_buttons,
         )
@@ -354,7 +360,7 @@ def _each_by_yes_or_no(
 
 
 def _done(chosen: Collection[str]) -> _Item:
-    return _Item(f"Done ({len(chosen)} chosen)", _MenuAction.DONE)
+    return _Item(f"{DONE} ({len(chosen)} chosen)", _MenuAction.DONE)
 
 
 def _toggle(choice: Choice, chosen: Container[str]) -> str:
@@ -363,7 +369,7 @@ def _toggle(choice: Choice, chosen: Container[str]) -> str:
 
 def _chosen(asked: Field, chosen: Container[str]) -> str:
     picked = ", ".join(choice.label for choice in asked.choices if choice.key in chosen)
-    return f"Chosen: {picked or 'nothing yet'}\n{_explained(asked, asked.choices)}"
+    return f"Chosen: {picked or 'nothing yet'}\n{explain_options(asked)}"
 
 
 def _one_of(title: str, about: str, items: Sequence[_Item], max_buttons: int) -> _Walk:
@@ -403,11 +409,8 @@ def _paged(
 
 
 def _set_apart(item: _Item, options: Container[str]) -> _Item:
-    """A button of ours under a name that no option of the app's has."""
-    label = item.label
-    while isinstance(item.value, _MenuAction) and label in options:
-        label = f"{label} ({BRIDGE})"
-    return item._replace(label=label)
+    is_own = isinstance(item.value, _MenuAction)
+    return item._replace(label=own_label(item.label, options)) if is_own else item
 
 
 def _yes_or_no(
@@ -431,7 +434,6 @@ def _question(title: str, about: str, words: str) -> _Page:
 
 # --- fields as lists of choices -------------------------------------------------------------------
 
-_LISTED = {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES}
 _TYPED = {FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER}
 _KEEP = "Keep: "
 _NAMES = {
@@ -443,46 +445,8 @@ _NAMES = {
 }
 
 
-def _choices(asked: Field) -> Sequence[Choice]:
-    if asked.type is FieldType.BOOLEAN:
-        return YES_NO
-    if asked.type is FieldType.INTEGER:
-        return [Choice(number, str(number), str(number)) for number in whole_numbers(asked) or ()]
-    return asked.choices
-
-
-def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
-    return sorted(choices, key=lambda choice: not is_default(asked, choice))
-
-
-def _marked(asked: Field, choice: Choice) -> str:
-    if not is_default(asked, choice):
-        return choice.label
-    marked = f"{choice.label} (default)"
-    return choice.label if any(each.label == marked for each in asked.choices) else marked
-
-
-def _explained(asked: Field, choices: Sequence[Choice]) -> str:
-    lines = [asked.description] if asked.description else []
-    lines += [
-        f"- {choice.label}: {choice.description}" if choice.description else f"- {choice.label}"
-        for choice in choices
-    ]
-    return "\n".join(lines)
-
-
-def _labels(asked: Field, content: JsonObject) -> str:
-    if asked.name not in content:
-        return "(empty)"
-    value = content[asked.name]
-    values = as_list(value) if asked.type is FieldType.CHOICES else [value]
-    labels = [
-        choice.label
-        for value in values
-        for choice in _choices(asked)
-        if json_equal(choice.value, value)
-    ]
-    return ", ".join(labels) or "(none)"
+def _answered(asked: Field, content: JsonObject) -> str:
+    return chosen_labels(asked, content[asked.name]) if asked.name in content else "(empty)"
 
 
 def _wanted(asked: Field) -> str:

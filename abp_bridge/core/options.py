@@ -1,16 +1,25 @@
-"""What a field offers: its options, the words for yes and no, and what an answer has to be."""
+"""What a field offers: its options, the labels that tell them apart, the words for yes and no, and
+what an answer has to be.
+
+Every surface takes its options from here.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import replace
 
-from abp_bridge.core.json_value import as_list, as_text, json_equal, to_text
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.json_value import JsonValue, as_list, as_text, json_equal, to_text, type_of
+from abp_bridge.core.question import BRIDGE, MISSING, Choice, Field, FieldType, Kind, Question
+from abp_bridge.core.sanitize import label, message
 from abp_bridge.core.schema import FORMATS, LIMITS, describe_limits, is_valid
+from abp_bridge.errors import RemoteProtocolError
 
 MAX_RANGE = 20  # whole numbers that are still buttons
+MAX_WHOLE = 4_000  # characters of a label, where there is room for all of it
+MAX_CHOICES = 2_000  # options of a field; a user searches among hundreds, and labels are compared
 MAX_SCHEMA = 1_000  # characters of one that is shown
 
 # What can be typed or marked, as its limits begin.
@@ -20,7 +29,20 @@ _KINDS = {
     FieldType.INTEGER: "a whole number",
     FieldType.CHOICES: "choose",
 }
+LISTED = (FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES)  # chosen, not typed
 YES_NO = (Choice(True, "true", "Yes"), Choice(False, "false", "No"))
+DISALLOW, ALLOW = "Do not allow", "Allow"
+DO_NOT, DO = "No, do not", "Yes, do it"
+SKIP, LEAVE_EMPTY, MORE, SEND, CHANGE, DONE = (
+    "Skip",
+    "Leave empty",
+    "More …",
+    "Send",
+    "Change",
+    "Done",
+)
+ACCEPT, DECLINE, LEAVE_OUT = "Accept", "Decline to answer", "Leave this out"
+DEFAULT_MARK = " (default)"
 
 
 def is_default(asked: Field, choice: Choice) -> bool:
@@ -30,6 +52,51 @@ def is_default(asked: Field, choice: Choice) -> bool:
     several = asked.type is FieldType.CHOICES and isinstance(asked.default, list)
     wanted = as_list(asked.default) if several else [asked.default]
     return any(json_equal(choice.value, each) for each in wanted)
+
+
+def choices_of(asked: Field) -> Sequence[Choice]:
+    """Return the options of a field; none where its answer is typed."""
+    if asked.type is FieldType.BOOLEAN:
+        return YES_NO
+    if asked.type is FieldType.INTEGER:
+        return [Choice(number, str(number), str(number)) for number in whole_numbers(asked) or ()]
+    return asked.choices
+
+
+def mark_default(asked: Field, choice: Choice) -> str:
+    """Return the label, with a mark if it is the default; no other option has that label."""
+    marked = f"{choice.label}{DEFAULT_MARK}"
+    if not is_default(asked, choice) or any(each.label == marked for each in asked.choices):
+        return choice.label
+    return marked
+
+
+def own_label(words: str, taken: Container[str], mark: str = BRIDGE) -> str:
+    """Return the label of a button of ours that no option of the requester has."""
+    while words in taken:
+        words = f"{words} ({mark})"
+    return words
+
+
+def chosen_labels(asked: Field, value: JsonValue) -> str:
+    """Return an answer as its labels, with commas between them."""
+    values = as_list(value) if asked.type is FieldType.CHOICES else [value]
+    labels = [
+        choice.label
+        for each in values
+        for choice in choices_of(asked)
+        if json_equal(choice.value, each)
+    ]
+    return ", ".join(labels) or "(none)"
+
+
+def explain_options(asked: Field) -> str:
+    """Return the field's description and its options, one a line, each with its description."""
+    lines = [asked.description] if asked.description else []
+    for choice in choices_of(asked):
+        about = f": {choice.description}" if choice.description else ""
+        lines.append(f"- {choice.label}{about}")
+    return "\n".join(lines)
 
 
 def whole_numbers(asked: Field) -> Sequence[int] | None:
@@ -57,10 +124,6 @@ _NO_ACT = frozenset(f"{_FILLER} {_REFUSING}".split())
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-DISALLOW, ALLOW = "Do not allow", "Allow"
-DO_NOT, DO = "No, do not", "Yes, do it"
-
-
 def yes_or_no(question: Question) -> Sequence[Choice]:
     """The two answers to a yes or no, in the words of its question; the safe one comes first where
     the other cannot be undone.
@@ -75,11 +138,11 @@ def yes_or_no(question: Question) -> Sequence[Choice]:
     return yes, no
 
 
-def act(message: str) -> str:
+def act(words: str) -> str:
     """The word that names the act in "Delete all files?"; empty where the message does not begin
     with the question, as "Ada asks: Delete them?", or its first word may be read as a no.
     """
-    first, *others = _SENTENCE_END.split(message.strip(), maxsplit=1)
+    first, *others = _SENTENCE_END.split(words.strip(), maxsplit=1)
     if not first or ":" in first or (others and not first.endswith("?")):
         return ""
     word = first.split(maxsplit=1)[0].removesuffix("?")
@@ -99,3 +162,73 @@ def field_limits(field: Field) -> str:
     between = " " if field.type is FieldType.CHOICES else ", "
     words = label(between.join(filter(None, (_KINDS[field.type], limits))), MAX_SCHEMA)
     return words[:1].upper() + words[1:]
+
+
+# --- labels that tell options apart
+
+
+def decode_choices(listed: Sequence[tuple[JsonValue, JsonValue, JsonValue]]) -> tuple[Choice, ...]:
+    """Return options of (value, label, description), each value once, with a unique key and label.
+
+    Raises:
+        RemoteProtocolError: There are more than `MAX_CHOICES`.
+    """
+    if len(listed) > MAX_CHOICES:
+        raise RemoteProtocolError(
+            f"a question may offer at most {MAX_CHOICES} options, not {len(listed)}"
+        )
+    texts = {value for value, _, _ in listed if isinstance(value, str)}
+    found: dict[str, Choice] = {}
+    for value, raw_label, description in listed:
+        key = value if isinstance(value, str) else _key(value, texts, found)
+        shown = label(to_text(raw_label)) or label(key) or "(empty)"
+        known = found.get(key)
+        if known is None:
+            found[key] = Choice(
+                value,
+                key,
+                shown,
+                message(as_text(description), 1_000),
+                _whole(to_text(raw_label), shown),
+            )
+        elif shown not in known.label.split(_BOTH):
+            found[key] = replace(known, label=label(known.label + _BOTH + shown), whole="")
+    return _unique_labels(found)
+
+
+def _whole(raw: str, shown: str) -> str:
+    """All of a label that is `shown` cut; empty where it is not."""
+    whole = label(raw, MAX_WHOLE)
+    return whole if len(whole) > len(shown) else ""
+
+
+_BOTH = " / "  # two labels of one option
+
+
+def _key(value: JsonValue, texts: Collection[str], found: Mapping[str, Choice]) -> str:
+    """A value that is no text, as text that is no option's.
+
+    A text is its own key: so a key and a value are never taken for each other.
+    """
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    key = f"{type_of(value)} {text}" if text in texts else text
+    while key in texts or (key in found and not json_equal(found[key].value, value)):
+        key += "'"
+    return key
+
+
+def _unique_labels(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
+    """No two labels are alike, and none is another option's key: some hosts send labels back."""
+    made: dict[str, Choice] = {}
+    wholes = {""}
+    for key, choice in found.items():
+        shown = choice.label
+        if shown != key and (shown in made or shown in found):
+            shown = f"{shown} ({label(key)})"
+        base, number = shown, 2
+        while shown in made or (shown != key and shown in found):
+            shown, number = f"{base} [{number}]", number + 1
+        whole = "" if choice.whole in wholes else choice.whole
+        wholes.add(whole)
+        made[shown] = replace(choice, label=shown, whole=whole)
+    return tuple(made.values())

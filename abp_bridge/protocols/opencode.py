@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_texts, json_equal
-from abp_bridge.core.options import is_default, yes_or_no
+from abp_bridge.core.options import LEAVE_EMPTY, is_default, own_label, yes_or_no
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing, Question
 from abp_bridge.errors import RemoteProtocolError
 
@@ -23,7 +23,6 @@ SCHEMA_LIMIT = 1_000  # characters of a schema in a question: a person reads it
 SUGGESTED_LIMIT = 200  # characters of a default, up to which it is an option
 SHOWN = 10  # labels that an error names
 
-LEAVE_EMPTY = "Leave empty"
 SUGGESTED = "(suggested by who asks)"
 
 
@@ -186,9 +185,10 @@ def _offers(question: Question, asked: Field) -> list[_Offer]:
     for choice in _choices(question, asked):
         suggested = SUGGESTED if not _typed(asked) and is_default(asked, choice) else ""
         about = " ".join(filter(None, (choice.description, suggested)))
-        offers.append(_Offer(_unused(offers, choice), choice.value, about))
+        offers.append(_Offer(choice.label, choice.value, about))
     if not asked.required:
-        offers.append(_Offer(_unused(offers, Choice(None, "no answer", LEAVE_EMPTY)), MISSING))
+        labels = {offer.label for offer in offers}
+        offers.append(_Offer(own_label(LEAVE_EMPTY, labels, "no answer"), MISSING))
     return offers
 
 
@@ -203,18 +203,6 @@ def _choices(question: Question, asked: Field) -> Sequence[Choice]:
         if words and words == sanitize.label(words, SUGGESTED_LIMIT)
         else []
     )
-
-
-def _unused(offers: Sequence[_Offer], choice: Choice) -> str:
-    """The label of `choice`, told apart from those before it."""
-    used = {offer.label for offer in offers}
-    wanted = choice.label or "(nothing)"
-    candidates = [
-        wanted,
-        f"{wanted} ({sanitize.label(choice.key, 40)})",
-        *(f"{wanted} ({number})" for number in range(2, len(used) + 3)),
-    ]
-    return next(label for label in candidates if label not in used)
 
 
 def _typed(asked: Field) -> bool:

@@ -4,8 +4,7 @@ schemas have in common.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
@@ -18,11 +17,10 @@ from abp_bridge.core.json_value import (
     as_object,
     as_text,
     as_texts,
-    json_equal,
     to_text,
-    type_of,
 )
 from abp_bridge.core.normal_schema import without_null
+from abp_bridge.core.options import decode_choices
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
 from abp_bridge.core.redact.names import gist, is_secret
 from abp_bridge.core.schema import Schema, is_valid
@@ -31,8 +29,6 @@ from abp_bridge.errors import RemoteProtocolError
 # What is asked where the answer is an object without members: nothing but to go on.
 ACKNOWLEDGE = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Go on")
 
-MAX_WHOLE = 4_000  # characters of a label, where there is room for all of it
-MAX_CHOICES = 2_000  # options of a field; a person searches among hundreds, and labels are compared
 MAX_FIELDS = 200  # fields of a form; every surface shows all of them
 MAX_COLUMNS = 20  # of an entry of a list: each entry shows all of them
 
@@ -187,76 +183,6 @@ def _choices(schema: Schema) -> tuple[Choice, ...] | None:
                 ]
             )
     return None
-
-
-def decode_choices(listed: Sequence[tuple[JsonValue, JsonValue, JsonValue]]) -> tuple[Choice, ...]:
-    """Options as (value, label, description) -> every option once, with a key and a label that no
-    other has.
-
-    A person must be able to tell them apart, and so must we.
-
-    Raises:
-        RemoteProtocolError: There are more than `MAX_CHOICES`.
-    """
-    if len(listed) > MAX_CHOICES:
-        raise RemoteProtocolError(
-            f"a question may offer at most {MAX_CHOICES} options, not {len(listed)}"
-        )
-    texts = {value for value, _, _ in listed if isinstance(value, str)}
-    found: dict[str, Choice] = {}
-    for value, raw_label, description in listed:
-        key = value if isinstance(value, str) else _key(value, texts, found)
-        shown = sanitize.label(to_text(raw_label)) or sanitize.label(key) or "(empty)"
-        known = found.get(key)
-        if known is None:
-            found[key] = Choice(
-                value,
-                key,
-                shown,
-                sanitize.message(as_text(description), 1_000),
-                _whole(to_text(raw_label), shown),
-            )
-        elif shown not in known.label.split(_BOTH):
-            found[key] = replace(known, label=sanitize.label(known.label + _BOTH + shown), whole="")
-    return _unique_labels(found)
-
-
-def _whole(raw: str, shown: str) -> str:
-    """All of a label that is `shown` cut; empty where it is not."""
-    whole = sanitize.label(raw, MAX_WHOLE)
-    return whole if len(whole) > len(shown) else ""
-
-
-_BOTH = " / "  # two labels of one option
-
-
-def _key(value: JsonValue, texts: Collection[str], found: Mapping[str, Choice]) -> str:
-    """A value that is no text, as text that is no option's.
-
-    A text is its own key: so a key and a value are never taken for each other.
-    """
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
-    key = f"{type_of(value)} {text}" if text in texts else text
-    while key in texts or (key in found and not json_equal(found[key].value, value)):
-        key += "'"
-    return key
-
-
-def _unique_labels(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
-    """No two labels are alike, and none is another option's key: some hosts send labels back."""
-    made: dict[str, Choice] = {}
-    wholes = {""}
-    for key, choice in found.items():
-        shown = choice.label
-        if shown != key and (shown in made or shown in found):
-            shown = f"{shown} ({sanitize.label(key)})"
-        base, number = shown, 2
-        while shown in made or (shown != key and shown in found):
-            shown, number = f"{base} [{number}]", number + 1
-        whole = "" if choice.whole in wholes else choice.whole
-        wholes.add(whole)
-        made[shown] = replace(choice, label=shown, whole=whole)
-    return tuple(made.values())
 
 
 _TYPED = set(FieldType) - {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES, FieldType.FILE}

@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.answer import Answer, validate_answer
+from abp_bridge.core.options import decode_choices
 from abp_bridge.core.outcome import Action, AnsweredBy, Outcome
 from abp_bridge.core.question import (
     IRREVERSIBLE,
@@ -30,7 +31,7 @@ from abp_bridge.protocols.mcp.server_elicitation import (
     encode_answer,
     encode_reply,
 )
-from abp_bridge.protocols.schema_fields import ACKNOWLEDGE, decode_choices
+from abp_bridge.protocols.schema_fields import ACKNOWLEDGE
 
 Json = Any
 

@@ -17,7 +17,7 @@ from support.question_strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.json_value import json_equal
-from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
+from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.opencode import (
@@ -214,22 +214,6 @@ def test_what_does_not_fit_is_said_in_words(answers: Json, words: str) -> None:
     with pytest.raises(RemoteProtocolError) as problem:
         decode_answers(question, {"answers": answers})
     assert words in str(problem.value)
-
-
-def test_choices_of_one_name_have_labels_of_their_own() -> None:
-    choices = tuple(Choice(number, key, "A") for number, key in enumerate(("k", "k", "k")))
-    question = Question(
-        "q",
-        Kind.SELECT,
-        "Which?",
-        (Field("selected", FieldType.CHOICE, {"enum": [0, 1, 2]}, choices=choices),),
-        "app",
-    )
-    (info,) = infos(question)
-    assert labels(info) == ["A", "A (k)", "A (2)"]
-    assert [
-        decode_answers(question, {"answers": [[label]]})["selected"] for label in labels(info)
-    ] == [0, 1, 2]
 
 
 @given(asked_fields)

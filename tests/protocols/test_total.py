@@ -283,7 +283,7 @@ def test_any_schema_of_an_app_is_asked(
 
 
 # Codecs that others reach, or that take no more than a word or a number.
-WITHIN = {"decode_link", "decode_form", "decode_fields", "decode_field", "decode_choices"}
+WITHIN = {"decode_link", "decode_form", "decode_fields", "decode_field"}
 WITHIN |= {"decode_block", "decode_call_id", "decode_answered_by"}
 PLAIN = {"decode_seconds", "decode_link_outcome", "to_envelope"}
 

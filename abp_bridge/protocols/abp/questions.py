@@ -15,6 +15,7 @@ from abp_bridge.core import file, sanitize
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.normal_schema import normalize
+from abp_bridge.core.options import decode_choices
 from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_outcome
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.schema import Schema
@@ -23,7 +24,6 @@ from abp_bridge.protocols.abp.calls import decode_seconds
 from abp_bridge.protocols.schema_fields import (
     ACKNOWLEDGE,
     asks_nothing,
-    decode_choices,
     decode_field,
     decode_fields,
     fitting,

@@ -19,6 +19,7 @@ from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, is_number
 from abp_bridge.core.menu import Option, Step
+from abp_bridge.core.options import DONE, SKIP
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.errors import RemoteProtocolError
@@ -88,7 +89,7 @@ def encode_url(
     return {"sessionId": session, "toolCallId": call, **mcp.encode_url(question, url, elicitation)}
 
 
-_DONE, _SKIP = Option("done", "Done"), Option("skip", "Skip", rejects=True)
+_DONE, _SKIP = Option("done", DONE), Option("skip", SKIP, rejects=True)
 
 
 def link_step(question: Question, url: str) -> Step:

@@ -18,10 +18,11 @@ from abp_bridge.core.json_value import (
     as_number,
     as_text,
 )
+from abp_bridge.core.options import MAX_WHOLE
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.words import count_of
-from abp_bridge.protocols.schema_fields import MAX_FIELDS, MAX_WHOLE, decode_field
+from abp_bridge.protocols.schema_fields import MAX_FIELDS, decode_field
 from abp_bridge.protocols.webmcp.form import (
     CHOSEN,
     MARKED,

@@ -18,7 +18,7 @@ from abp_bridge.core import file as files
 from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.entries import bounds, with_default
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, as_object
-from abp_bridge.core.options import is_default
+from abp_bridge.core.options import LISTED, YES_NO, choices_of, is_default
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Question
 from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.core.schema import is_valid
@@ -33,7 +33,6 @@ Wrong = Mapping[str, Sequence[str]]  # what is wrong, by control; "" is the form
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INPUTS = {"email": "email", "uri": "url", "date": "date"}
-_YES_NO = (Choice(True, "true", "button.yes"), Choice(False, "false", "button.no"))  # our words
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def _content(fields: Sequence[Field], place: str, filled: Filled) -> dict[str, J
             chosen = [choice.key for choice in _chosen(each, filled.values.get(name, ()))]
             if chosen or each.required or is_valid([], each.schema):
                 found[each.name] = chosen
-        elif each.type in _LISTED:
+        elif each.type in LISTED:
             for choice in _chosen(each, filled.values.get(name, ()))[:1]:
                 found[each.name] = choice.key
         elif (typed := filled.first(name)) != "":
@@ -235,7 +234,7 @@ def _answer_text(each: Field, name: str, filled: Filled, said: Words) -> str:
     if name in filled.files:
         return _file_text(filled.files[name], said)
     values = filled.values.get(name, ())
-    if each.type in _LISTED:
+    if each.type in LISTED:
         values = [_label(choice, said) for choice in _chosen(each, values)]
     words = ", ".join(values)
     return DOTS if words and each.secret else words
@@ -258,19 +257,17 @@ def _size(count: int) -> str:
 
 def _chosen(asked: Field, values: Sequence[str]) -> list[Choice]:
     """Controls send the place of a choice in its list: a key may be anything, even nothing."""
-    choices = _choices(asked)
+    choices = choices_of(asked)
     places = dict.fromkeys(
         int(value) for value in values if value.isascii() and value.isdecimal() and len(value) < 10
     )
     return [choices[place] for place in places if place < len(choices)]
 
 
-def _choices(asked: Field) -> Sequence[Choice]:
-    return _YES_NO if asked.type is FieldType.BOOLEAN else asked.choices
-
-
 def _label(choice: Choice, words: Words) -> str:
-    return words(choice.label) if choice in _YES_NO else choice.whole or choice.label
+    if choice in YES_NO:
+        return words("button.yes" if choice.value else "button.no")
+    return choice.whole or choice.label
 
 
 # --- controls -------------------------------------------------------------------------------------
@@ -330,12 +327,12 @@ class Control:
     @property
     def is_group(self) -> bool:
         """Whether it consists of several elements."""
-        return self.field.type in _LISTED or bool(self.field.columns)
+        return self.field.type in LISTED or bool(self.field.columns)
 
     @property
     def search(self) -> bool:
         """Whether there is so much to choose from that it can be searched."""
-        return len(_choices(self.field)) >= SEARCH_FROM
+        return self.field.type in LISTED and len(choices_of(self.field)) >= SEARCH_FROM
 
 
 def controls(
@@ -379,7 +376,7 @@ class _Form:
         hints = " ".join(f"{name}-{part}" for part, there in parts if there) or None
         required = asked.required and not kept and asked.type is not FieldType.CHOICES
         holds = required or len(self.question.fields) > 1  # an Enter that is pressed too early
-        if asked.type not in _LISTED and not asked.columns:
+        if asked.type not in LISTED and not asked.columns:
             attributes = {
                 "aria-invalid": "true" if problems else None,
                 "required": "" if required else None,
@@ -401,7 +398,7 @@ class _Form:
             required=required,
             attributes=attributes,
             hint=hint,
-            options=_options(asked, values, self.words) if asked.type in _LISTED else (),
+            options=_options(asked, values, self.words) if asked.type in LISTED else (),
             rows=rows,
             extends=_extends(asked, len(rows)),
         )
@@ -538,7 +535,7 @@ def _options(asked: Field, values: Sequence[str], words: Words) -> list[Option]:
     """The choices by their place, and a way to choose none where one need not."""
     found = [
         Option(str(place), _label(choice, words), choice.description, checked=str(place) in values)
-        for place, choice in enumerate(_choices(asked))
+        for place, choice in enumerate(choices_of(asked))
     ]
     if asked.type is FieldType.CHOICES or asked.required:
         return found
@@ -549,9 +546,11 @@ def _default(asked: Field) -> Sequence[str]:
     """The app's default, as its control has it."""
     if asked.default is MISSING or asked.secret or asked.type is FieldType.FILE:
         return ()
-    if asked.type in _LISTED:
+    if asked.type in LISTED:
         return [
-            str(place) for place, choice in enumerate(_choices(asked)) if is_default(asked, choice)
+            str(place)
+            for place, choice in enumerate(choices_of(asked))
+            if is_default(asked, choice)
         ]
     if isinstance(asked.default, str) and asked.type is FieldType.TEXT:
         return [asked.default] if _fits(asked.default) else []
@@ -578,7 +577,6 @@ def _limits(asked: Field, **words: str) -> dict[str, int | float]:
     }
 
 
-_LISTED = {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES}
 _KINDS: dict[FieldType, Callable[[Field, Sequence[str], Words], _More]] = {
     FieldType.TEXT: _text,
     FieldType.NUMBER: _number,

@@ -17,7 +17,16 @@ from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.entries import walk
 from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.options import field_limits, is_default, yes_or_no
+from abp_bridge.core.options import (
+    ACCEPT,
+    DECLINE,
+    LEAVE_OUT,
+    YES_NO,
+    field_limits,
+    is_default,
+    mark_default,
+    yes_or_no,
+)
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.surface import Surface
@@ -34,10 +43,7 @@ MANY_INTERRUPTS = 2  # Ctrl-C without an answer between them, after which a comm
 COLUMN = SurfaceVariant(Surface.TERMINAL)
 
 _NUMBERED = (FieldType.BOOLEAN, FieldType.CHOICE)
-_YES, _NO = Choice(True, "true", "Yes"), Choice(False, "false", "No")
-_ACCEPT = Choice(None, "", "Accept")
-_DECLINE = Choice(None, "", "Decline to answer")
-_LEAVE_OUT = Choice(None, "", "Leave this out")
+_ACCEPT, _DECLINE, _LEAVE_OUT = (Choice(None, "", words) for words in (ACCEPT, DECLINE, LEAVE_OUT))
 
 
 class Terminal:
@@ -243,7 +249,7 @@ class Terminal:
         options = list(choices)
         start = next((index for index, each in enumerate(options) if is_default(field, each)), None)
         if start is not None:
-            options[start] = replace(options[start], label=f"{options[start].label} (default)")
+            options[start] = replace(options[start], label=mark_default(field, options[start]))
         options += [_DECLINE] if field.required else [_LEAVE_OUT, _DECLINE]
         if start is None and field.type is FieldType.BOOLEAN and not field.required:
             start = options.index(_LEAVE_OUT)  # no yes is proposed that nobody gave
@@ -265,7 +271,7 @@ def _yes_or_no(question: Question) -> Sequence[Choice]:
     """The safe answer first where the other cannot be undone, or gives something away."""
     if question.kind is Kind.CONFIRM or question.consents:
         return yes_or_no(question)
-    return (_NO, _YES) if question.destructive else (_YES, _NO)
+    return YES_NO[::-1] if question.destructive else YES_NO
 
 
 def _validate(
