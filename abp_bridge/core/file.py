@@ -15,7 +15,6 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
 
 MAX_SIZE = 10 * 2**20  # bytes; in base64 it fits a line of JSON-RPC
-MAX_KINDS = 50  # MIME types that an app may list; further ones are not looked at
 
 # What an app's answer looks like: ABP's `{content, mimeType}`, with base64 for what is no text.
 SCHEMA: JsonObject = {
@@ -146,9 +145,7 @@ def kinds(wanted: JsonValue) -> tuple[str, ...]:
     MIME types; empty when any file will do.
     """
     listed = wanted if isinstance(wanted, list) else str(wanted or "").split(",")
-    words = [
-        label(each, 100).strip().lower() for each in listed[:MAX_KINDS] if isinstance(each, str)
-    ]
+    words = [label(each, 100).strip().lower() for each in listed if isinstance(each, str)]
     found = [
         f"{word}/*" if word in _FAMILIES else word
         for word in words
