@@ -1,5 +1,5 @@
-"""What `abp-bridge check` holds an app to: a table of rules, each with where it is written and what
-cures it, and how each is judged from what was gathered. Pure.
+"""The rules of `abp-bridge check`: a table with the source and the fix of each, and how each is
+judged from the facts that were gathered. Pure.
 """
 
 from __future__ import annotations
@@ -7,9 +7,8 @@ from __future__ import annotations
 import enum
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple, TypeGuard
 
 from abp_bridge.core.capability import Capability
@@ -67,9 +66,7 @@ ABP = (Kind.PAGE, Kind.PIPE, Kind.SOCKET)
 
 
 class Step(enum.IntEnum):
-    """What there is to do until an app is connected, in its order; a program has the first and the
-    last of it.
-    """
+    """The steps to a connected app, in order; a program has the first and the last."""
 
     REACHED = 0
     LINK = 1
@@ -90,25 +87,18 @@ class Asked(NamedTuple):
 
 @dataclass(slots=True)
 class Facts:
-    """What was gathered of an app. `MISSING` is what nobody could see.
+    """What was gathered of an app; `MISSING` is what was not seen.
 
     Attributes:
-        kind: What it is.
-        problem: Why it could not be connected; empty where it could.
-        step: Which step that ended; `DONE` where it was connected.
-        absence: What was not there, where it was that.
-        manifest: What the page's link leads to, where that is a manifest.
-        initialize, listed, unknown, called, shutdown: What it answered, as it came; `unknown` is of
-            a capability that it cannot have.
-        thrown: Which of those it threw instead.
-        failures: Why a call failed, in the bridge's words: of what was thrown, where too.
-        unanswered: Which calls it did not answer, and the seconds that it had for each.
-        asked: What it asked during the call, as it came.
-        questions: What of that was a question.
-        capabilities: What the bridge makes of its lists.
-        console: What its page's console had.
-        written: What its page wrote of WebMCP's tools: `tools` that it registered, and `forms`; how
-            many of each were `unread`, or `why` all of it was.
+        problem, step, absence: Why and where connecting it ended; `DONE` if it is connected.
+        initialize, listed, unknown, called, shutdown: The answers as they came; `unknown` answers
+            the call of a capability that does not exist.
+        thrown: Those that it threw instead.
+        failures: Why a call failed, in the bridge's words.
+        unanswered: The calls without an answer, with the seconds that each had.
+        asked: What the app asked during the call, as it came; `questions` those of it that are.
+        written: The WebMCP `tools` that a page registered, and its `forms`; how many of each were
+            `unread`, or `why` all were.
     """
 
     kind: Kind
@@ -131,24 +121,23 @@ class Facts:
     written: JsonObject | None = None
 
 
+class UnseenError(Exception):
+    """The facts that a rule judges were not seen of this app: the rule is not checked."""
+
+
 Problems = Iterator[str]
-# The problems; or None where it cannot be seen.
-Judge = Callable[[Facts], Problems | None]
+Judge = Callable[[Facts], Problems]  # raises UnseenError
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row: what is checked, where it is written, and what to do where it fails.
+    """One row: what is checked, its source, and the fix.
 
     Attributes:
-        name: What it is called.
-        says: What must be so.
-        reference: Where it is written: a page of ABP's documents, a row of docs/abp.md.
-        cure: What to do; empty where the problem says it.
-        judge: What is wrong.
-        kinds: The apps that it is for.
-        must: Whether the protocol demands it; else it is a warning.
-        cures: What to do instead where something is not there, by what that is.
+        reference: A page of ABP's documents, or a row of docs/abp.md.
+        cure: Empty if the problem says it.
+        must: The protocol demands it; otherwise a failure is a warning.
+        cures: The fixes by what is absent.
     """
 
     name: str
@@ -172,15 +161,17 @@ class Finding:
 
 
 def check_all(facts: Facts) -> list[Finding]:
-    """Every rule of the table, in its order."""
-    return [_find(rule, facts) for rule in RULES]
+    """Check every rule of the table, in its order."""
+    return [_check(rule, facts) for rule in RULES]
 
 
-def _find(rule: Rule, facts: Facts) -> Finding:
-    judged = rule.judge(facts) if facts.kind in rule.kinds else None
-    if judged is None:
+def _check(rule: Rule, facts: Facts) -> Finding:
+    if facts.kind not in rule.kinds:
         return Finding(rule, Status.NOT_CHECKED)
-    problems = [label(each, 1_000) for each in judged]
+    try:
+        problems = [label(each, 1_000) for each in rule.judge(facts)]
+    except UnseenError:
+        return Finding(rule, Status.NOT_CHECKED)
     if not problems:
         return Finding(rule, Status.PASSED)
     more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
@@ -193,33 +184,37 @@ def _find(rule: Rule, facts: Facts) -> Finding:
 
 
 def _reaches(step: Step) -> Judge:
-    def judge(facts: Facts) -> Problems | None:
+    def judge(facts: Facts) -> Problems:
         if facts.step < step:
-            return None
-        return iter([facts.problem] if facts.step is step else [])
+            raise UnseenError
+        if facts.step is step:
+            yield facts.problem
 
     return judge
 
 
-def _manifest_fields(facts: Facts) -> Problems | None:
+def _manifest(facts: Facts) -> JsonObject:
     if facts.manifest is None:
-        return None
-    app = as_object(facts.manifest.get("app"))
+        raise UnseenError
+    return facts.manifest
+
+
+def _judge_manifest_fields(facts: Facts) -> Problems:
+    manifest = _manifest(facts)
+    app = as_object(manifest.get("app"))
     missing = [f"app.{name}" for name in ("id", "name", "version") if not as_text(app.get(name))]
-    if not isinstance(facts.manifest.get("abp"), str):
+    if not isinstance(manifest.get("abp"), str):
         missing.append("abp")
-    return (f"{name} is missing, or no text" for name in missing)
+    for name in missing:
+        yield f"{name} is missing, or no text"
 
 
-def _manifest_capabilities(facts: Facts) -> Problems | None:
-    listed = _names(facts.listed, facts.initialize)
-    if facts.manifest is None or listed is None:
-        return None
-    return _named_problems(list(map(_name_of, _list(facts.manifest))), listed)
-
-
-def _named_problems(named: Sequence[str], listed: Sequence[str]) -> Problems:
-    for number, name in enumerate(named, 1):
+def _judge_manifest_capabilities(facts: Facts) -> Problems:
+    manifest = _manifest(facts)
+    listed = _names_of(facts.listed) or _names_of(facts.initialize)
+    if not listed:
+        raise UnseenError
+    for number, name in enumerate(_names_of(manifest), 1):
         if not name:
             yield f"capability {number} of the manifest has no name"
         elif name not in listed:
@@ -227,7 +222,7 @@ def _named_problems(named: Sequence[str], listed: Sequence[str]) -> Problems:
 
 
 def _list(raw: JsonValue | Missing) -> Sequence[JsonValue]:
-    """The capabilities of an answer or of a list, bare or wrapped."""
+    """The capabilities in an answer or a list, bare or wrapped."""
     if raw is MISSING:
         return []
     body = as_object(raw).get("data", raw) if "success" in as_object(raw) else raw
@@ -235,37 +230,31 @@ def _list(raw: JsonValue | Missing) -> Sequence[JsonValue]:
 
 
 def _name_of(entry: JsonValue) -> str:
-    """What a capability is called, in a list where it may stand as its name alone."""
+    """The name of a capability, which a list may give alone."""
     return entry if isinstance(entry, str) else as_text(as_object(entry).get("name"))
 
 
-def _names(*sources: JsonValue | Missing) -> list[str] | None:
-    for each in sources:
-        if listed := _list(each):
-            return list(map(_name_of, listed))
-    return None
+def _names_of(raw: JsonValue | Missing) -> list[str]:
+    return list(map(_name_of, _list(raw)))
 
 
 # --- the session ----------------------------------------------------------------------------------
 
 
-def _body(facts: Facts) -> JsonObject | None:
-    """What `initialize` answered, bare or wrapped; None where it did not, or refused."""
+def _initialized(facts: Facts) -> JsonObject:
+    """What `initialize` answered, bare or wrapped, unless it refused."""
     if facts.initialize is MISSING or "initialize" in facts.thrown:
-        return None
+        raise UnseenError
     wrapped = as_object(facts.initialize)
     if isinstance(wrapped.get("success"), bool):
-        return as_object(wrapped.get("data")) if wrapped["success"] else None
+        if not wrapped["success"]:
+            raise UnseenError
+        return as_object(wrapped.get("data"))
     return wrapped
 
 
-def _initialize(facts: Facts) -> Problems | None:
-    if (body := _body(facts)) is None:
-        return None
-    return _initialize_problems(body)
-
-
-def _initialize_problems(body: JsonObject) -> Problems:
+def _judge_initialize(facts: Facts) -> Problems:
+    body = _initialized(facts)
     app = as_object(body.get("app"))
     if not as_text(body.get("sessionId")):
         yield "sessionId is missing, or no text"
@@ -276,38 +265,27 @@ def _initialize_problems(body: JsonObject) -> Problems:
         yield "capabilities is no list"
 
 
-def _version(facts: Facts) -> Problems | None:
-    if (body := _body(facts)) is None:
-        return None
-    said = body.get("protocolVersion")
-    known = isinstance(said, str) and said.partition(".")[0] in ("0", "1")
-    return iter([] if known else [f"protocolVersion is {to_text(said)}, and not such as '0.1'"])
+def _judge_version(facts: Facts) -> Problems:
+    said = _initialized(facts).get("protocolVersion")
+    if not isinstance(said, str) or said.partition(".")[0] not in ("0", "1"):
+        yield f"protocolVersion is {to_text(said)}, and not such as '0.1'"
 
 
-_FEATURES = ("notifications", "progress", "elicitation", "dynamicCapabilities")
+def _judge_features(facts: Facts) -> Problems:
+    said = as_object(_initialized(facts).get("features"))
+    for name in ("notifications", "progress", "elicitation", "dynamicCapabilities"):
+        if not isinstance(said.get(name), bool):
+            yield f"features.{name} is neither true nor false"
 
 
-def _features(facts: Facts) -> Problems | None:
-    if (body := _body(facts)) is None:
-        return None
-    said = as_object(body.get("features"))
-    return (
-        f"features.{name} is neither true nor false"
-        for name in _FEATURES
-        if not isinstance(said.get(name), bool)
-    )
-
-
-def _listed(facts: Facts) -> Problems | None:
+def _judge_listed(facts: Facts) -> Problems:
     if "listed" in facts.thrown:
-        return iter(["it threw"])
+        yield "it threw"
+        return
     if facts.listed is MISSING:
-        return None
-    return _listed_problems(_list(facts.listed), _names(facts.listed) or [])
-
-
-def _listed_problems(listed: Sequence[JsonValue], names: Sequence[str]) -> Problems:
-    if not listed:
+        raise UnseenError
+    names = _names_of(facts.listed)
+    if not names:
         yield "it lists none"
     for number, name in enumerate(names, 1):
         if not name:
@@ -316,46 +294,42 @@ def _listed_problems(listed: Sequence[JsonValue], names: Sequence[str]) -> Probl
             yield f"{name} is listed twice"
 
 
-def _descriptions(facts: Facts) -> Problems | None:
+def _judge_descriptions(facts: Facts) -> Problems:
     if not facts.capabilities:
-        return None
-    return (f"{each.name} has none" for each in facts.capabilities if not each.description)
+        raise UnseenError
+    for each in facts.capabilities:
+        if not each.description:
+            yield f"{each.name} has none"
 
 
-def _schemas(facts: Facts) -> Problems | None:
-    as_it_came = list(map(_list, (facts.manifest, facts.initialize, facts.listed)))
-    if not facts.capabilities and not any(as_it_came):
-        return None
-    return _all_schema_problems(facts.capabilities, chain(*as_it_came))
-
-
-def _all_schema_problems(
-    capabilities: Sequence[Capability], as_it_came: Iterable[JsonValue]
-) -> Problems:
-    # what is no object the bridge has taken for no schema at all
-    schemas = ((_name_of(each), as_object(each).get("inputSchema")) for each in as_it_came)
+def _judge_schemas(facts: Facts) -> Problems:
+    came = [each for raw in (facts.manifest, facts.initialize, facts.listed) for each in _list(raw)]
+    if not facts.capabilities and not came:
+        raise UnseenError
+    # The bridge treats a schema that is not an object as no schema.
+    schemas = ((_name_of(each), as_object(each).get("inputSchema")) for each in came)
     yield from dict.fromkeys(
         f"{name or '(no name)'}: inputSchema is {label(to_text(schema), 80)}, and no object"
         for name, schema in schemas
         if not (schema is None or is_object(schema))
     )
-    for capability in capabilities:
-        for problem in schema_problems(capability.input_schema):
+    for capability in facts.capabilities:
+        for problem in find_schema_problems(capability.input_schema):
             yield f"{capability.name}: {problem}"
 
 
-def schema_problems(schema: JsonObject) -> Problems:
-    """What keeps the parameters of a capability from being a JSON Schema of an object."""
+def find_schema_problems(schema: JsonObject) -> Problems:
+    """Yield why the parameters of a capability are not a JSON Schema of an object."""
     if schema and "type" in schema and schema["type"] != "object":
         yield f"inputSchema is of type {to_text(schema['type'])}, and not of object"
-    yield from _keyword_problems(schema, "inputSchema", 0)
+    yield from _find_keyword_problems(schema, "inputSchema", 0)
     try:
         normalize(schema)
     except RemoteProtocolError as problem:
         yield str(problem)
 
 
-def _keyword_problems(schema: JsonObject, path: str, depth: int) -> Problems:
+def _find_keyword_problems(schema: JsonObject, path: str, depth: int) -> Problems:
     kinds = schema.get("type", [])
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if kind not in _TYPES:
@@ -370,95 +344,99 @@ def _keyword_problems(schema: JsonObject, path: str, depth: int) -> Problems:
         yield f"{path}.properties is no object"
         return
     for name, part in properties.items():
+        where = f"{path}.properties.{label(name, 60)}"
         if is_object(part) and depth < 20:
-            yield from _keyword_problems(part, f"{path}.properties.{label(name, 60)}", depth + 1)
+            yield from _find_keyword_problems(part, where, depth + 1)
         elif not is_object(part) and not isinstance(part, bool):
-            yield f"{path}.properties.{label(name, 60)} is no schema"
+            yield f"{where} is no schema"
 
 
 # --- calls ----------------------------------------------------------------------------------------
 
 
-def _response_problems(raw: JsonValue, thrown: str | None) -> Problems:
-    """What is wrong with the answer to a call, which threw what `thrown` says."""
-    said = as_object(raw)
-    if thrown is not None:
-        yield f"it threw {thrown}, where ABP has {{success: false, error}}"
-    elif not isinstance(said.get("success"), bool):
-        yield f"it answered {label(to_text(raw), 80)}, which has no success that is true or false"
-    elif said["success"] is False:
-        error = as_object(said.get("error"))
-        for name in ("code", "message"):
-            if not as_text(error.get(name)):
-                yield f"error.{name} is missing, or no text"
-        if not isinstance(error.get("retryable"), bool):
-            yield "error.retryable is neither true nor false"
-
-
 def _response_of(name: str) -> Judge:
-    def judge(facts: Facts) -> Problems | None:
-        if name in facts.unanswered:
-            return iter([f"it did not answer within {facts.unanswered[name]:g} s"])
+    def judge(facts: Facts) -> Problems:
         raw: JsonValue | Missing = getattr(facts, name)
         why = facts.failures.get(name)
-        if raw is MISSING:
-            return None if why is None else iter([f"it was not answered: {why}"])
-        thrown = (why or "an error") if name in facts.thrown else None
-        return _response_problems(raw, thrown)
+        said = as_object(raw) if raw is not MISSING else {}
+        if name in facts.unanswered:
+            yield f"it did not answer within {facts.unanswered[name]:g} s"
+        elif raw is MISSING:
+            if why is None:
+                raise UnseenError
+            yield f"it was not answered: {why}"
+        elif name in facts.thrown:
+            yield f"it threw {why or 'an error'}, where ABP has {{success: false, error}}"
+        elif not isinstance(said.get("success"), bool):
+            shown = label(to_text(raw), 80)
+            yield f"it answered {shown}, which has no success that is true or false"
+        elif said["success"] is False:
+            error = as_object(said.get("error"))
+            for member in ("code", "message"):
+                if not as_text(error.get(member)):
+                    yield f"error.{member} is missing, or no text"
+            if not isinstance(error.get("retryable"), bool):
+                yield "error.retryable is neither true nor false"
 
     return judge
 
 
-def _unknown_code(facts: Facts) -> Problems | None:
+def _error_code(answer: JsonValue | Missing) -> str:
+    return (
+        "" if answer is MISSING else as_text(as_object(as_object(answer).get("error")).get("code"))
+    )
+
+
+def _judge_unknown_code(facts: Facts) -> Problems:
     if facts.unknown is MISSING or "unknown" in facts.thrown:
-        return None
+        raise UnseenError
     said = as_object(facts.unknown)
-    code = as_text(as_object(said.get("error")).get("code"))
-    fits = said.get("success") is False and code == "UNKNOWN_CAPABILITY"
-    return iter([] if fits else [f"it answered {label(to_text(facts.unknown), 120)}"])
+    if said.get("success") is not False or _error_code(said) != "UNKNOWN_CAPABILITY":
+        yield f"it answered {label(to_text(facts.unknown), 120)}"
 
 
-def _codes(facts: Facts) -> Problems | None:
-    answers = [each for each in (facts.unknown, facts.called) if each is not MISSING]
-    codes = [as_text(as_object(as_object(each).get("error")).get("code")) for each in answers]
-    used = [code for code in codes if code]
-    return (f"{code!r} is none" for code in used if not _CODE.fullmatch(code)) if used else None
+def _judge_codes(facts: Facts) -> Problems:
+    codes = [code for each in (facts.unknown, facts.called) if (code := _error_code(each))]
+    if not codes:
+        raise UnseenError
+    for code in codes:
+        if not _CODE.fullmatch(code):
+            yield f"{code!r} is none"
 
 
-def _questions(facts: Facts) -> Problems | None:
+def _asked(facts: Facts) -> Sequence[JsonValue]:
+    """What the call asked, if there was a call."""
     if facts.called is MISSING or not facts.asked:
-        return None
-    return _question_problems(facts.asked)
+        raise UnseenError
+    return facts.asked
 
 
-def _question_problems(asked: Sequence[JsonValue]) -> Problems:
-    for raw in asked:
+def _judge_questions(facts: Facts) -> Problems:
+    for raw in _asked(facts):
         try:
             decode_question(raw, id="question", origin="the app")
         except RemoteProtocolError as problem:
             yield f"{label(to_text(as_object(raw).get('method')), 80)}: {problem}"
 
 
-def _members(facts: Facts) -> Problems | None:
-    if facts.called is MISSING or not facts.asked:
-        return None
-    return (
-        f"{kind.value}: {problem}"
-        for raw in map(as_object, facts.asked)
-        for kind in QuestionKind
-        if raw.get("method") == kind.value
-        for problem in find_misspelt(kind, as_object(raw.get("params")))
-    )
+def _judge_members(facts: Facts) -> Problems:
+    for raw in map(as_object, _asked(facts)):
+        for kind in QuestionKind:
+            if raw.get("method") == kind.value:
+                for problem in find_misspelt(kind, as_object(raw.get("params"))):
+                    yield f"{kind.value}: {problem}"
 
 
-def _shutdown(facts: Facts) -> Problems | None:
+def _judge_shutdown(facts: Facts) -> Problems:
     if facts.shutdown is MISSING:
-        return None
-    return iter(["it threw"] if "shutdown" in facts.thrown else [])
+        raise UnseenError
+    if "shutdown" in facts.thrown:
+        yield "it threw"
 
 
-def _console(facts: Facts) -> Problems | None:
-    return iter(facts.console) if facts.manifest is not None else None
+def _judge_console(facts: Facts) -> Problems:
+    _manifest(facts)
+    yield from facts.console
 
 
 _SERVER_IS_THERE = "The server is there, and"
@@ -479,46 +457,45 @@ _MEMBERS = ("name", "title", "description", "inputSchema", "annotations", "execu
 _HINTS = ("readOnlyHint", "untrustedContentHint", "consequentialHint")
 
 
-def _written(facts: Facts) -> tuple[list[JsonObject], list[JsonObject]] | None:
-    """What was registered, and the forms that are tools, or nearly; None where nothing is."""
+def _written(facts: Facts) -> tuple[list[JsonObject], list[JsonObject]]:
+    """The tools that the page registered, and its forms that are tools, or nearly."""
     said = facts.written or {}
     tools, forms = (list(map(as_object, as_list(said.get(name)))) for name in ("tools", "forms"))
     forms = [each for each in forms if _is_meant(each)]
-    return (tools, forms) if tools or forms else None
+    if not tools and not forms:
+        raise UnseenError
+    return tools, forms
 
 
 def _is_meant(form: JsonObject) -> bool:
-    """Whether somebody made it a tool, or wanted to."""
+    """Whether the form has an attribute of a tool, or a misspelt one."""
     attributes = as_texts(form.get("attributes"))
     return bool({*_ATTRIBUTES} & {*attributes}) or any(find_near("", attributes, _ATTRIBUTES))
 
 
-def _name(tool: JsonObject) -> str:
+def _tool_name(tool: JsonObject) -> str:
     return label(as_text(tool.get("name")) or "a tool without a name", 80)
 
 
-def _tools(facts: Facts) -> Problems | None:
-    if (written := _written(facts)) is None:
-        return None
-    return _tool_problems(*written)
-
-
-def _tool_problems(tools: Sequence[JsonObject], forms: Sequence[JsonObject]) -> Problems:
+def _judge_tools(facts: Facts) -> Problems:
+    tools, forms = _written(facts)
     for each in tools:
         if problem := as_text(each.get("problem")):
-            yield f"{_name(each)}: the browser did not take it: {problem}"
+            yield f"{_tool_name(each)}: the browser did not take it: {problem}"
     names = [as_text(each.get("name")) for each in forms]
     for name, count in Counter(names).items():
         if name and count > 1:
             yield f"{label(name, 80)}: {count} forms have this toolname"
     for each in forms:
-        for attribute, instead in _missing(each).items():
+        for attribute, instead in _missing_attributes(each).items():
             written = f", but {label(instead, 60)!r}" if instead else ""
-            yield f"{_name(each)}: its form has no {attribute}{written}, and is no tool without"
+            yield (
+                f"{_tool_name(each)}: its form has no {attribute}{written}, and is no tool without"
+            )
 
 
-def _missing(form: JsonObject) -> dict[str, str]:
-    """The attributes without which it is no tool, and what is written in place of each."""
+def _missing_attributes(form: JsonObject) -> dict[str, str]:
+    """The attributes that a tool needs and the form lacks, each with its misspelt form."""
     misspelt = {
         nearest(each, _ATTRIBUTES, MISSPELT): each
         for each in as_texts(form.get("attributes"))
@@ -531,38 +508,30 @@ def _missing(form: JsonObject) -> dict[str, str]:
     }
 
 
-def _fields(facts: Facts) -> Problems | None:
-    if (written := _written(facts)) is None:
-        return None
-    return (
-        f"{_name(form)}: {label(as_text(each.get('words')), 80)!r} has no name"
-        for form in written[1]
-        for each in map(as_object, as_list(form.get("fields")))
-        if each.get("asked") is True and not as_text(each.get("name"))
-    )
+def _judge_fields(facts: Facts) -> Problems:
+    for form in _written(facts)[1]:
+        for each in map(as_object, as_list(form.get("fields"))):
+            if each.get("asked") is True and not as_text(each.get("name")):
+                yield f"{_tool_name(form)}: {label(as_text(each.get('words')), 80)!r} has no name"
 
 
-def _words(facts: Facts) -> Problems | None:
-    if (written := _written(facts)) is None:
-        return None
-    return _word_problems(*written)
-
-
-def _word_problems(tools: Sequence[JsonObject], forms: Sequence[JsonObject]) -> Problems:
+def _judge_words(facts: Facts) -> Problems:
+    tools, forms = _written(facts)
     for each in tools:
-        yield from find_near(f"{_name(each)} has", as_texts(each.get("members")), _MEMBERS)
-        hints = [hint for hint in as_texts(each.get("annotations")) if hint not in _HINTS]
-        for hint in hints:
-            meant = nearest(hint, _HINTS, MISSPELT)
-            right = f"{meant!r} is" if meant else f"there are {', '.join(_HINTS)}"
-            where = f"{_name(each)} has the annotation"
-            yield f"{where} {label(hint, 60)!r}, which is nothing; {right}"
+        name = _tool_name(each)
+        yield from find_near(f"{name} has", as_texts(each.get("members")), _MEMBERS)
+        for hint in as_texts(each.get("annotations")):
+            if hint not in _HINTS:
+                meant = nearest(hint, _HINTS, MISSPELT)
+                right = f"{meant!r} is" if meant else f"there are {', '.join(_HINTS)}"
+                yield (f"{name} has the annotation {label(hint, 60)!r}, which is nothing; {right}")
     for form in forms:
-        for each in (form, *map(as_object, as_list(form.get("fields")))):
-            said = _missing(form).values() if each is form else ()  # by another rule
-            attributes = [one for one in as_texts(each.get("attributes")) if one not in said]
-            where = f"{_name(form)}: {'its form' if each is form else 'a field'} has"
-            yield from find_near(where, attributes, _ATTRIBUTES)
+        reported = _missing_attributes(form).values()  # by the rule "tools"
+        attributes = [each for each in as_texts(form.get("attributes")) if each not in reported]
+        yield from find_near(f"{_tool_name(form)}: its form has", attributes, _ATTRIBUTES)
+        for each in map(as_object, as_list(form.get("fields"))):
+            where = f"{_tool_name(form)}: a field has"
+            yield from find_near(where, as_texts(each.get("attributes")), _ATTRIBUTES)
 
 
 RULES: tuple[Rule, ...] = (
@@ -606,7 +575,7 @@ RULES: tuple[Rule, ...] = (
         "the manifest says its version, and the app's id, name and version",
         "reference/conformance",
         'Write "abp": "0.1" and "app": {"id": "...", "name": "...", "version": "1.0.0"}.',
-        _manifest_fields,
+        _judge_manifest_fields,
         (Kind.PAGE,),
     ),
     Rule(
@@ -640,14 +609,14 @@ RULES: tuple[Rule, ...] = (
         "reference/api",
         "Return {sessionId, protocolVersion, app: {id, name, version}, capabilities: [...],"
         " features}.",
-        _initialize,
+        _judge_initialize,
     ),
     Rule(
         "version",
         "protocolVersion is one that this bridge knows",
         "concepts/versioning; X16",
         'Answer protocolVersion: "0.1".',
-        _version,
+        _judge_version,
         must=False,
     ),
     Rule(
@@ -655,7 +624,7 @@ RULES: tuple[Rule, ...] = (
         "each of the four features is true or false",
         "reference/api",
         "Return features: {notifications, progress, elicitation, dynamicCapabilities}.",
-        _features,
+        _judge_features,
         must=False,
     ),
     Rule(
@@ -663,7 +632,7 @@ RULES: tuple[Rule, ...] = (
         "listCapabilities answers with a list, each capability once and with a name",
         "reference/api; X12",
         "Return [{name, description, inputSchema, available: true}, ...].",
-        _listed,
+        _judge_listed,
         must=False,
     ),
     Rule(
@@ -671,7 +640,7 @@ RULES: tuple[Rule, ...] = (
         "what the manifest names is what the app lists",
         "concepts/security; D3",
         "List it, or take it out of the manifest: only what the app lists can be called.",
-        _manifest_capabilities,
+        _judge_manifest_capabilities,
         (Kind.PAGE,),
         must=False,
     ),
@@ -680,7 +649,7 @@ RULES: tuple[Rule, ...] = (
         "each capability has a description, by which a model chooses",
         "concepts/capabilities",
         "Say in a sentence what it does.",
-        _descriptions,
+        _judge_descriptions,
         tuple(Kind),
         must=False,
     ),
@@ -689,7 +658,7 @@ RULES: tuple[Rule, ...] = (
         "each inputSchema is a JSON Schema of an object",
         "reference/api",
         'Write {"type": "object", "properties": {...}, "required": [...]}.',
-        _schemas,
+        _judge_schemas,
         tuple(Kind),
     ),
     Rule(
@@ -704,7 +673,7 @@ RULES: tuple[Rule, ...] = (
         "a capability that is not there is UNKNOWN_CAPABILITY",
         "reference/error-handling",
         "Answer error.code UNKNOWN_CAPABILITY, retryable false, for a name that you do not list.",
-        _unknown_code,
+        _judge_unknown_code,
         must=False,
     ),
     Rule(
@@ -720,14 +689,14 @@ RULES: tuple[Rule, ...] = (
         "what the call asks is a question that can be put to a person",
         "concepts/elicitation-and-progress; X10, X11",
         "docs/abp.md has the methods, and what schemas are understood.",
-        _questions,
+        _judge_questions,
     ),
     Rule(
         "members",
         "what the call asks has no member that is misspelt",
         "docs/abp.md",
         "Write it as ABP has it: a name that is none is passed over, and another question asked.",
-        _members,
+        _judge_members,
         must=False,
     ),
     Rule(
@@ -735,7 +704,7 @@ RULES: tuple[Rule, ...] = (
         "error codes are words such as OPERATION_FAILED",
         "reference/error-handling",
         "Write codes in capitals with underscores: ABP's own where one fits.",
-        _codes,
+        _judge_codes,
         must=False,
     ),
     Rule(
@@ -743,14 +712,14 @@ RULES: tuple[Rule, ...] = (
         "shutdown() is there, and does not throw",
         "reference/conformance; S2",
         "Add shutdown() to window.abp; it may do nothing.",
-        _shutdown,
+        _judge_shutdown,
     ),
     Rule(
         "console",
         "the page's console has no errors",
         "a page that works has none",
         "See the file and the line that it names.",
-        _console,
+        _judge_console,
         (Kind.PAGE,),
         must=False,
     ),
@@ -760,7 +729,7 @@ RULES: tuple[Rule, ...] = (
         "docs/webmcp.md",
         "Await what registerTool() returns; give each form a toolname of its own, and a"
         " tooldescription.",
-        _tools,
+        _judge_tools,
         (Kind.PAGE, Kind.TOOLS),
     ),
     Rule(
@@ -768,7 +737,7 @@ RULES: tuple[Rule, ...] = (
         "each field of a form that is a tool has a name",
         "docs/webmcp.md",
         "Give it a name: without one it is no parameter of the tool, and is not sent.",
-        _fields,
+        _judge_fields,
         (Kind.PAGE, Kind.TOOLS),
         must=False,
     ),
@@ -777,7 +746,7 @@ RULES: tuple[Rule, ...] = (
         "no attribute, member or annotation of a tool is misspelt",
         "docs/webmcp.md",
         "Write it as WebMCP has it: a name that is none is passed over.",
-        _words,
+        _judge_words,
         (Kind.PAGE, Kind.TOOLS),
         must=False,
     ),

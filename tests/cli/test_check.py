@@ -24,7 +24,7 @@ from abp_bridge.cli.check_rules import (
     Status,
     Step,
     check_all,
-    schema_problems,
+    find_schema_problems,
 )
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.question import MISSING
@@ -214,7 +214,7 @@ def test_what_nobody_could_see_is_not_checked() -> None:
     ],
 )
 def test_a_schema_that_is_none_is_named_by_its_place(schema: Json, words: str) -> None:
-    assert any(words in each for each in schema_problems(schema))
+    assert any(words in each for each in find_schema_problems(schema))
 
 
 def check(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
