@@ -255,7 +255,7 @@ class Runner:
                 entry.line,
             )
         with as_mismatch("what is typed does not reach the bridge", line=entry.line):
-            await to_thread.run_sync(self._workspace.terminal.type, keys, self._patience)
+            await to_thread.run_sync(self._workspace.terminal.type_keys, keys, self._patience)
 
     async def _ask(self, entry: Entry, act: JsonObject) -> None:
         """What a program of the person's asks of the questions API, beside the conversation."""
@@ -347,7 +347,7 @@ class Runner:
             )
         if (terminal := self._workspace.terminal) is None:
             return
-        while terminal.read():
+        while terminal.update():
             pass
         if lines := list(map(self._workspace.replace_paths, terminal.lines)):
             problem = "the terminal shows something that the fixture does not show"

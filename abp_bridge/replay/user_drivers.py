@@ -23,6 +23,7 @@ from typing import IO
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urljoin, urlsplit
 from urllib.request import (
+    BaseHandler,
     HTTPCookieProcessor,
     HTTPRedirectHandler,
     ProxyHandler,
@@ -50,7 +51,7 @@ _CONTROLS = ("input", "textarea", "select", "option", "button")
 _CHOICES = ("radio", "checkbox", "option")  # kinds of items to choose from
 MAX_SHOWN = 200  # characters of a page that stand in a complaint
 
-_Fields = list[tuple[str, str | File]]  # what a form sends: names and values
+FormFields = Sequence[tuple[str, str | File]]  # what a form sends: names and values
 
 
 def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[str] = ()) -> None:
@@ -69,8 +70,8 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
         ValueError: the page is not as this needs it; the message says how.
         OSError: it cannot be reached.
     """
-    browser = _Browser(origin_of(link))
-    page = browser.open(link)
+    browser = _FormBrowser(origin_of(link))
+    page = browser.visit(link)
     if page.action is None:
         raise ValueError(f"its link leads to no form, but to: {page.shown}")
     if missing := [words for words in reads if words not in page.words]:
@@ -99,33 +100,49 @@ def origin_of(url: str) -> Origin:
     return host, parts.port or 80
 
 
-class _Browser:
-    """Loads pages of one host and port of this machine, and keeps their cookies."""
+class PageBrowser:
+    """Loads pages and keeps their cookies; with an `origin`, of that host and port only.
 
-    def __init__(self, origin: Origin) -> None:
-        redirects = _Redirects(origin)
-        self._opener = build_opener(ProxyHandler({}), HTTPCookieProcessor(CookieJar()), redirects)
+    Attributes:
+        url: Of the last page.
+    """
+
+    def __init__(self, origin: Origin | None = None, timeout: float = REQUEST_TIMEOUT) -> None:
+        self.url = ""
+        self.cookies = CookieJar()
         self._origin = origin
-        self._url = ""
+        self._timeout = timeout
+        handlers: list[BaseHandler] = [ProxyHandler({}), HTTPCookieProcessor(self.cookies)]
+        self.opener = build_opener(*handlers, *([_Redirects(origin)] if origin else []))
 
-    def open(self, url: str, body: bytes | None = None, content_type: str = "") -> _Page:
-        _check_origin(url, self._origin)
+    def load(self, url: str, body: bytes | None = None, content_type: str = "") -> bytes:
+        """Get `url`, or post `body` there. Returns the page; raises HTTPError and OSError."""
+        if self._origin is not None:
+            _check_origin(url, self._origin)
         parts = urlsplit(url)
         headers = {"Content-Type": content_type, "Origin": f"{parts.scheme}://{parts.netloc}"}
         request = Request(url, body, {} if body is None else headers)  # noqa: S310
+        with self.opener.open(request, timeout=self._timeout) as response:
+            self.url = response.url
+            page: bytes = response.read(MAX_BYTES)
+        return page
+
+
+class _FormBrowser(PageBrowser):
+    """Reads the form of each page that it loads."""
+
+    def visit(self, url: str, body: bytes | None = None, content_type: str = "") -> _Page:
         try:
-            with self._opener.open(request, timeout=REQUEST_TIMEOUT) as response:
-                self._url = response.url
-                return _Page(response.read(MAX_BYTES))
+            return _Page(self.load(url, body, content_type))
         except HTTPError as refused:
             page = _Page(refused.read(MAX_BYTES))
             raise ValueError(f"HTTP {refused.code}: {page.shown}") from None
         except HTTPException as problem:
             raise ValueError(f"it does not speak HTTP: {problem!r}") from None
 
-    def submit(self, page: _Page, fields: _Fields) -> _Page:
-        body, content_type = _multipart(fields) if page.multipart else _urlencoded(fields)
-        return self.open(urljoin(self._url, page.action or ""), body, content_type)
+    def submit(self, page: _Page, fields: FormFields) -> _Page:
+        body, content_type = encode_form(fields, multipart=page.multipart)
+        return self.visit(urljoin(self.url, page.action or ""), body, content_type)
 
 
 class _Redirects(HTTPRedirectHandler):
@@ -243,13 +260,15 @@ class _Page(HTMLParser):
     def shown(self) -> str:
         return self.words if len(self.words) <= MAX_SHOWN else f"{self.words[: MAX_SHOWN - 1]}…"
 
-    def fields(self, values: Sequence[JsonValue], press: str) -> _Fields:
+    def fields(self, values: Sequence[JsonValue], press: str) -> FormFields:
         """What is sent. Raises ValueError for what the form has not."""
         controls = self.controls
         if len(values) > len(controls):
             raise ValueError(f"{len(values)} fields are filled in, and it has {len(controls)}")
         button = _pick([each for each in self._items if each.kind == "button"], press, "button")
-        sent: _Fields = [(each.name, each.value) for each in self._items if each.kind == "hidden"]
+        sent: list[tuple[str, str | File]] = [
+            (each.name, each.value) for each in self._items if each.kind == "hidden"
+        ]
         for place, (name, items) in enumerate(controls.items()):
             if place < len(values):
                 sent += [(name, each) for each in _fill(items, values[place])]
@@ -292,12 +311,11 @@ class _Page(HTMLParser):
             self._words.append(data)
 
 
-def _urlencoded(fields: _Fields) -> tuple[bytes, str]:
-    texts = [(name, each.name if isinstance(each, File) else each) for name, each in fields]
-    return urlencode(texts).encode(), "application/x-www-form-urlencoded"
-
-
-def _multipart(fields: _Fields) -> tuple[bytes, str]:
+def encode_form(fields: FormFields, *, multipart: bool) -> tuple[bytes, str]:
+    """Encode what a form sends. Returns the body and its content type."""
+    if not multipart:
+        texts = [(name, each.name if isinstance(each, File) else each) for name, each in fields]
+        return urlencode(texts).encode(), "application/x-www-form-urlencoded"
     boundary, body = secrets.token_hex(16), b""
     for name, value in fields:
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'
@@ -316,43 +334,45 @@ COLUMNS, ROWS = 200, 50  # characters: wide enough that no name of a folder brea
 MAX_LINE = 4_095
 MAX_WRITE = 1_024  # bytes typed at once: less than any terminal's buffer
 
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
+_SEQUENCE = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-_]")
 _UNFINISHED_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*)?\Z")
 
 
+def without_control(shown: str) -> str:
+    """Remove the sequences that move the cursor, colour, or set a title."""
+    return _SEQUENCE.sub("", shown)
+
+
 class Terminal:
-    """A terminal of its own, for a bridge to open by `name`; `fd` is readable when it shows more.
+    """A pseudo-terminal that a bridge opens by `name`; `fd` is readable when it shows more."""
 
-    Close it when it is done with.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, columns: int = COLUMNS, rows: int = ROWS) -> None:
         import fcntl
         import pty
         import termios
 
-        self.fd, self._device = pty.openpty()
+        self.fd, self.device = pty.openpty()
         os.set_blocking(self.fd, False)
-        fcntl.ioctl(self._device, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        self.name = os.ttyname(self._device)
+        fcntl.ioctl(self.device, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.name = os.ttyname(self.device)
         self._shown = ""
 
-    def close(self) -> None:
-        """Give the terminal back to the system."""
+    def hang_up(self) -> None:
+        """Close both ends."""
         os.close(self.fd)
-        os.close(self._device)
+        os.close(self.device)
 
-    def type(self, keys: str, patience: float) -> None:
-        """Type all of `keys` as fast as it is taken; blocks for `patience` seconds at most.
+    def type_keys(self, keys: str, patience: float) -> None:
+        """Type all of `keys` as fast as they are read; blocks for `patience` seconds at most.
 
         Raises:
-            OSError: nobody takes it.
-            ValueError: it has a line that no terminal takes.
+            OSError: No program reads them.
+            ValueError: A line is longer than a terminal accepts.
         """
         import termios
 
         left, deadline = memoryview(keys.encode()), time.monotonic() + patience
-        is_cooked = termios.tcgetattr(self._device)[3] & termios.ICANON
+        is_cooked = termios.tcgetattr(self.device)[3] & termios.ICANON
         if is_cooked and any(len(line) > MAX_LINE for line in bytes(left).split(b"\n")):
             raise ValueError(f"a terminal takes lines of {MAX_LINE} bytes at most")
         while left:
@@ -365,14 +385,14 @@ class Terminal:
                 left = left[os.write(self.fd, left[:MAX_WRITE]) :]
 
     async def watch(self) -> AsyncIterator[int]:
-        """Read what is shown as it comes, without end; yields how many bytes came each time."""
+        """Take in what is shown as it comes, without end; yield the bytes of each time."""
         while True:
             await anyio.wait_readable(self.fd)
-            if size := self.read():
+            if size := self.update():
                 yield size
 
-    def read(self) -> int:
-        """Take in what is shown now, and return how many bytes that was."""
+    def update(self) -> int:
+        """Take in what is shown now. Returns its bytes."""
         try:
             data = os.read(self.fd, 65_536)
         except BlockingIOError:
@@ -381,19 +401,19 @@ class Terminal:
         return len(data)
 
     def clear(self) -> None:
-        """Forget what was shown; a control sequence that has come by half stays."""
+        """Forget what was shown, but for an incomplete control sequence."""
         half = _UNFINISHED_ESCAPE.search(self._shown)
         self._shown = half[0] if half else ""
 
     @property
     def is_at_prompt(self) -> bool:
-        """Whether the cursor stands behind a prompt."""
+        """Whether the cursor is behind a prompt."""
         return self._shown.endswith(": ")
 
     @property
     def lines(self) -> list[str]:
-        """What was shown since it was cleared, line by line, without what is empty."""
-        plain = _ESCAPE.sub("", self._shown).replace("\r", "\n")
+        """The lines shown since `clear`, without empty ones."""
+        plain = without_control(self._shown).replace("\r", "\n")
         return [line.strip() for line in plain.split("\n") if line.strip()]
 
 

@@ -250,7 +250,7 @@ class Workspace:
         with as_mismatch("a terminal cannot be made"):
             if TERMINAL in words:
                 terminal = Terminal()
-                ends.callback(terminal.close)
+                ends.callback(terminal.hang_up)
                 self._stands[TERMINAL] = terminal.name
         with as_mismatch("there is no free port"):
             self.page_port = _find_page_port() if self._fills_in else None

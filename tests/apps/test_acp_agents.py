@@ -25,6 +25,7 @@ from support.acp_harness import (
     labels,
     selected,
 )
+from support.browser import PASSWORD, give_password
 from support.harness import (
     MODERN,
     PATIENCE,
@@ -38,7 +39,6 @@ from support.harness import (
     text,
 )
 from support.paths import APPS
-from support.visitor import PASSWORD, give_password
 
 from abp_bridge.apps import acp as app_of_agents
 from abp_bridge.apps.targets import make_app

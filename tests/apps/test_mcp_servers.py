@@ -18,11 +18,11 @@ import mcp_types as types
 import pytest
 from support.acp_harness import FORM, client
 from support.apps.exotic_server import SAMPLING
+from support.browser import PASSWORD, Browser, give_password
 from support.harness import MODERN, PATIENCE, RawHost, accept, hosted, refuse, text
 from support.paths import APPS
 from support.sign_in_server import sign_in_server
 from support.sql_server import sql_server
-from support.visitor import PASSWORD, Browser, give_password
 
 from abp_bridge.apps.program import Program
 

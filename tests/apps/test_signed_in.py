@@ -18,10 +18,9 @@ import anyio
 import anyio.to_thread
 import pytest
 from playwright.async_api import async_playwright
-from support.display import display
+from support.browser import display, running_chromium
 from support.harness import PATIENCE, accept, environment, hosted, run, text
 from support.pages.members import Members, members
-from support.running_chromium import running_chromium
 
 from abp_bridge.apps.browser.chromium import find_chromium
 from abp_bridge.settings import read_settings

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from support.browser import Browser
 from support.harness import PATIENCE, environment
-from support.screen import CTRL_C, DOWN, ENTER, ESCAPE, Screen, Tty
-from support.visitor import Browser
+from support.terminal import CTRL_C, DOWN, ENTER, ESCAPE, Screen, Tty
 
 Json = Any
 

@@ -17,11 +17,11 @@ import anyio
 import mcp_types as types
 import pytest
 from support.apps.exotic_server import SAMPLING
+from support.browser import Browser
 from support.harness import RawHost, hosted
 from support.listening import Listening, listening
 from support.paths import APPS, DOCS
 from support.puppets import scripted
-from support.visitor import Browser
 
 Json = Any
 

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from support.paths import DOCS
 from support.peer import PATIENCE
-from support.screen import CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, Screen
+from support.terminal import CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, Screen
 
 Json = Any
 

@@ -19,7 +19,7 @@ from support.listening import listening
 from support.mcp_proxy import FORM, proxied
 from support.pages.server import web
 from support.paths import APPS, ROOT
-from support.screen import Screen, Tty
+from support.terminal import Screen, Tty
 
 from abp_bridge.log import format_exception
 

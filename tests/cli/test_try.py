@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.browser import type_on_the_page
 from support.paths import APPS
 from support.peer import PATIENCE
 from support.puppets import scripted
-from support.screen import CTRL_C, DOWN, ENTER, Screen
-from support.visitor import type_on_the_page
+from support.terminal import CTRL_C, DOWN, ENTER, Screen
 
 from abp_bridge.cli.parameters import ParameterError, read_parameters
 from abp_bridge.cli.terminal_view import JsonView, Offer, Output, TextView, parameter_lines

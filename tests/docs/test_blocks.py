@@ -20,7 +20,7 @@ import pytest
 import yaml
 from support.http_server import Reply, Request, serving
 from support.paths import APPS, ROOT
-from support.tmux import Pane
+from support.terminal import Pane
 
 PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/*.md")])
 Json = Any
@@ -174,7 +174,7 @@ def notes() -> str:
     """The notes' server without the bridge and behind it, where somebody says no on the page."""
     with TemporaryDirectory() as folder:
         browser = Path(folder) / "browser"
-        browser.write_text(f'#!/bin/sh\nexec {sys.executable} -m support.no_on_page "$1"\n')
+        browser.write_text(f'#!/bin/sh\nexec {sys.executable} -m support.browser "$1"\n')
         browser.chmod(0o700)
         paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         env = {**os.environ, "BROWSER": str(browser), "PYTHONPATH": str(APPS.parents[1])}

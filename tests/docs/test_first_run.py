@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from support.paths import ROOT
-from support.tmux import Pane
+from support.terminal import Pane
 
 PATHS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 

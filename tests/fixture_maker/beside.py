@@ -90,7 +90,7 @@ class AtTerminal(Nobody):
                 if not self._read_to_prompt():
                     return
                 self._take(made)
-                self._terminal.type(keys.replace("{folder}", self._folder) + "\n", PATIENCE)
+                self._terminal.type_keys(keys.replace("{folder}", self._folder) + "\n", PATIENCE)
                 secret = asked is ASKED[QuestionShape.SECRET]
                 typed = "[secret]" if secret else keys.replace("{folder}", "[folder]")
                 made.append(Entry("keys", f"{typed}\n", PERSON, BRIDGE))
@@ -98,10 +98,10 @@ class AtTerminal(Nobody):
 
     def close(self) -> None:
         super().close()
-        self._terminal.read()
+        self._terminal.update()
         if self.groups and self._terminal.lines:  # what is shown last comes with no prompt
             self._take(self.groups[-1])
-        self._terminal.close()
+        self._terminal.hang_up()
 
     def _read_to_prompt(self) -> bool:
         """Whether one came before all was over."""
@@ -109,7 +109,7 @@ class AtTerminal(Nobody):
             if self._over.is_set():
                 return False
             if select.select([self._terminal.fd], [], [], GLANCE)[0]:
-                self._terminal.read()
+                self._terminal.update()
         return True
 
     def _take(self, made: list[Entry]) -> None:

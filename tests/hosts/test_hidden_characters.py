@@ -18,11 +18,11 @@ import anyio.to_thread
 import mcp_types as types
 import pytest
 from support.acp_harness import CANCELLED, FORM, client
+from support.browser import LINK, Browser
 from support.harness import MODERN, environment, hosted
 from support.paths import TESTS
 from support.puppets import App, Puppets, puppets
-from support.screen import CTRL_D, Screen
-from support.visitor import LINK, Browser
+from support.terminal import CTRL_D, Screen
 
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question

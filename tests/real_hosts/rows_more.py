@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from support.tmux import Pane
+from support.terminal import Pane
 
 from .hosts import (
     READING,

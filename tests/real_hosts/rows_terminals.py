@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from support.tmux import Pane
+from support.terminal import Pane
 
 from .hosts import READING
 from .rows import Person, Row, Setting, Shown

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.tmux import Pane
+from support.terminal import Pane
 
 from . import hosts
 from .hosts import A_MOMENT, calling

@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 from real_servers.servers import Person as AtTheBrowser
+from support.browser import type_on_the_page
 from support.paths import DOCS
 from support.puppets import scripted
-from support.visitor import type_on_the_page
 
 from abp_bridge import VERSION
 from abp_bridge.core.surface import WAYS

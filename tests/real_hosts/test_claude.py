@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from real_servers.servers import MongoDB
-from support.visitor import type_on_the_page
+from support.browser import type_on_the_page
 
 from .hosts import DROP, LEGACY, MONGODB, accept, asking, calling, claude, gist
 from .stage import Stage

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 from real_servers.servers import MongoDB
+from support.browser import type_on_the_page
 from support.paths import APPS
-from support.visitor import type_on_the_page
 
 from .hosts import (
     CANCEL,

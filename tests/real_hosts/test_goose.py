@@ -5,7 +5,7 @@ to the editor.
 from __future__ import annotations
 
 import pytest
-from support.visitor import type_on_the_page
+from support.browser import type_on_the_page
 
 from .hosts import CANCEL, DECLINE, LEGACY, accept, asking, calling, gist, goose
 from .stage import Stage

@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 
 import pytest
 from fixture_maker.cases import ASKED, PREFERENCE
+from support.browser import type_on_the_page
 from support.harness import run as run_bridge
 from support.paths import FIXTURES, ROOT
-from support.tmux import Pane
-from support.visitor import type_on_the_page
+from support.terminal import Pane
 
 from abp_bridge.core.json_value import walk
 from abp_bridge.core.matrix import QuestionShape

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fixture_maker.cases import ASKED
-from support.tmux import Pane
+from support.terminal import Pane
 
 from abp_bridge.core.matrix import QuestionShape as Shape
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.display import display
+from support.browser import display
 
 from .demos import Demo, Row, find_demos, table
 

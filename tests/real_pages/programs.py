@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from support import npm
+from support.browser import Browser
 from support.harness import SERVE, environment
 from support.peer import RpcPeer
-from support.visitor import Browser
 
 from abp_bridge.apps.browser.chromium import find_chromium
 from abp_bridge.settings import read_settings

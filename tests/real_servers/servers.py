@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support import npm
-from support.visitor import Browser
+from support.browser import Browser
 
 HERE = Path(__file__).parent
 PACKAGES = npm.read_packages(HERE / "packages.json")

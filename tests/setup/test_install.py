@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from support.peer import PATIENCE
-from support.screen import ENTER, Screen
+from support.terminal import ENTER, Screen
 
 from abp_bridge.cli import host_file as proposals
 from abp_bridge.cli import install

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
+from support.browser import Browser
 from support.harness import PATIENCE
-from support.visitor import Browser
 
 
 class Programs:

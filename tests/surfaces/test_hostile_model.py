@@ -18,11 +18,11 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from support.browser import LINK, Browser
 from support.harness import PATIENCE, Hosted, hosted, text
 from support.paths import ROOT
 from support.programs import Programs
-from support.screen import Tty
-from support.visitor import LINK, Browser
+from support.terminal import Tty
 
 from abp_bridge.surfaces.notify import CODE_LIMIT
 from abp_bridge.surfaces.page.links import MAX_CODES

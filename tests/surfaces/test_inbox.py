@@ -32,9 +32,9 @@ import anyio.to_thread
 import mcp_types as types
 import pytest
 from playwright.async_api import BrowserContext, expect
+from support.browser import Browser
 from support.harness import PATIENCE, Hosted, environment, hosted
 from support.programs import Desktop
-from support.visitor import Browser
 
 from abp_bridge.cli import inbox as cli_inbox
 from abp_bridge.core.answer import Answer

@@ -16,9 +16,9 @@ import mcp_types as types
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
 from support.acp_harness import client, labels
+from support.browser import Browser as Browser_
 from support.harness import PATIENCE, Hosted, hosted, text
-from support.screen import Tty
-from support.visitor import Browser as Browser_
+from support.terminal import Tty
 
 Json = Any
 

@@ -24,9 +24,9 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from playwright.async_api import Browser, BrowserContext, Page, expect
 from support.acp_harness import client
+from support.browser import Browser as Visitor
 from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
 from support.programs import Programs
-from support.visitor import Browser as Visitor
 
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.file import MAX_SIZE

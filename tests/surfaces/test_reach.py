@@ -29,11 +29,11 @@ import pytest
 from anyio.abc import TaskGroup
 from playwright.async_api import BrowserContext, expect
 from support.acp_harness import client
+from support.browser import Browser as Visitor
 from support.harness import PATIENCE, Hosted, environment, hosted, text
 from support.paths import ROOT
 from support.programs import Programs
-from support.screen import Screen, Tty
-from support.visitor import Browser as Visitor
+from support.terminal import Screen, Tty
 
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome

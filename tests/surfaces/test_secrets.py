@@ -19,11 +19,11 @@ import anyio.to_thread
 import mcp_types as types
 import pytest
 from support.acp_harness import client
+from support.browser import type_on_the_page
 from support.harness import MODERN, PATIENCE, VERSIONS, hosted, text
 from support.paths import APPS
 from support.puppets import scripted
-from support.screen import Tty
-from support.visitor import type_on_the_page
+from support.terminal import Tty
 
 Json = Any
 

@@ -23,7 +23,7 @@ import pytest
 from anyio import to_thread
 from support.paths import TESTS
 from support.peer import PATIENCE
-from support.screen import (
+from support.terminal import (
     BACKSPACE,
     CTRL_C,
     CTRL_D,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from support.harness import Hosted, call_from, hosted
-from support.tmux import Pane
+from support.terminal import Pane
 
 Json = Any
 

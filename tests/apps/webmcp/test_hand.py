@@ -14,10 +14,9 @@ from typing import Any
 
 import anyio
 import pytest
-from support.display import Display, display
+from support.browser import Display, display, running_chromium
 from support.harness import PATIENCE, Hosted, accept, environment, hosted, refuse, text
 from support.pages.server import Web
-from support.running_chromium import running_chromium
 
 Json = Any
 

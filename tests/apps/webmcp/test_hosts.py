@@ -23,9 +23,9 @@ import mcp_types as types
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from support.acp_harness import FORM, Client, client, labels, pressing
+from support.browser import LINK, Browser
 from support.harness import MODERN, Hosted, call_from, hosted
 from support.pages.server import Web
-from support.visitor import LINK, Browser
 
 Json = Any
 

@@ -9,9 +9,9 @@ from typing import Any
 import anyio.to_thread
 import mcp_types as types
 import pytest
+from support.browser import Browser
 from support.harness import hosted, run, text
 from support.pages.server import web
-from support.visitor import Browser
 
 Json = Any
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 from support.abp_agent import AbpAgent
+from support.browser import LINK, Browser
 from support.harness import SERVE
 from support.paths import APPS
-from support.screen import Tty
-from support.visitor import LINK, Browser
+from support.terminal import Tty
 
 from abp_bridge.hosts.abp.server import MAX_OPEN
 
