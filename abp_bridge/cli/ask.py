@@ -434,20 +434,20 @@ class User:
 
     def on_notice(self, notice: Notice) -> None:
         """Show it as a line."""
-        self._say(describe_notice(notice))
+        self._show_line(describe_notice(notice))
 
     def on_progress(self, progress: Progress) -> None:
         """Show it as a line."""
         total = "" if progress.total is None else f" of {progress.total:g}"
-        self._say(label(f"{progress.value:g}{total}  {progress.message}"))
+        self._show_line(label(f"{progress.value:g}{total}  {progress.message}"))
 
     def _on_model_progress(self, calls: Sequence[str], words: str) -> None:
         if os.isatty(2):
-            self._say(words)
+            self._show_line(words)
         else:
             logger.info("%s", words)
 
-    def _say(self, words: str) -> None:
+    def _show_line(self, words: str) -> None:
         if self._terminal is not None and self._terminal.is_open:
             self._terminal.say(f"· {self._origin}: {words}")
         else:
@@ -536,7 +536,7 @@ class QuestionStream:
         asks = message.method.startswith(("elicitation/", "sampling/"))
         if isinstance(message, Request) and asks:
             self._open += 1
-            self._tasks.start_soon(self._answer, message)
+            self._tasks.start_soon(self._respond, message)
         elif isinstance(message, Request):
             words = f"abp-bridge ask has no method {message.method[:80]!r}"
             self._connection.respond_error(message.id, METHOD_NOT_FOUND, words)
@@ -560,7 +560,7 @@ class QuestionStream:
         else:
             print_message(f"a line answers what nobody asked. {_EXAMPLE}")
 
-    async def _answer(self, request: Request) -> None:
+    async def _respond(self, request: Request) -> None:
         response = await handle_elicitation(
             {"method": request.method, "params": request.params}, self._user, self._origin
         )

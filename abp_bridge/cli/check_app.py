@@ -114,12 +114,14 @@ def run_check(options: argparse.Namespace) -> int:
         return complain(problem, "check")
 
     async def check(tasks: TaskGroup) -> int:
-        return await _check(target, settings, options.call or (), script, as_json=options.json)
+        return await _check_target(
+            target, settings, options.call or (), script, as_json=options.json
+        )
 
     return anyio.run(run_until_signal, check)
 
 
-async def _check(
+async def _check_target(
     target: str,
     settings: Settings,
     call: Sequence[str],
@@ -139,7 +141,7 @@ async def _check(
         members = _members(shown, facts, findings, failed=failed)
         print_json(json.dumps(members | {"notes": notes}, ensure_ascii=False) + "\n")
     else:
-        print_text("\n".join(_lines(shown, facts, findings, notes)) + "\n")
+        print_text("\n".join(_report_lines(shown, facts, findings, notes)) + "\n")
     return 1 if failed else 0
 
 
@@ -198,7 +200,7 @@ def _members(
     return {"target": target, "passed": not failed, "checks": checks, "asked": asked}
 
 
-def _lines(
+def _report_lines(
     target: str, facts: Facts, findings: Sequence[Finding], notes: Sequence[str]
 ) -> Iterator[str]:
     yield from (*hanging_lines("", f"{target}, {facts.kind.value}", 0), "")
@@ -267,10 +269,10 @@ async def gather_facts(
     """
     facts = Facts(_kind(target))
     collector = FactCollector(facts)
-    tap = partial(observe_stream, read=collector.read, written=collector.written)
+    tap = partial(observe_stream, read=collector.on_line_in, written=collector.on_line_out)
     app = make_app(target, True, settings, tap)
     if hasattr(app, "overhear"):  # in a browser: it has no pipe to tap
-        app.overhear = collector.add
+        app.overhear = collector.record
     try:
         async with (
             only_error(AbpBridgeError),
@@ -285,7 +287,7 @@ async def gather_facts(
             }
             for stage, made in calls.items():
                 if made is not None:
-                    await _call(app, stage, made, collector, settings.call_timeout)
+                    await _call_stage(app, stage, made, collector, settings.call_timeout)
     except AppError as problem:
         facts.problem, facts.step = str(problem), _find_step(problem, collector)
         facts.absence = problem.absence
@@ -303,7 +305,7 @@ def _find_step(problem: AppError, collector: FactCollector) -> Step:
     return _STEPS.get(problem.absence, Step.REACHED)
 
 
-async def _call(
+async def _call_stage(
     app: App,
     stage: str,
     call: tuple[str, JsonObject],
@@ -345,7 +347,7 @@ class FactCollector:
         self.facts = facts
         self._asked: dict[JsonValue, str] = {}  # ids of our requests: what they called
 
-    def add(self, name: str, said: JsonValue, thrown: bool) -> None:
+    def record(self, name: str, said: JsonValue, thrown: bool) -> None:
         """What a page said (`apps.browser.page.Overhear`)."""
         if name == "ask":
             self.facts.asked.append(said)
@@ -363,14 +365,14 @@ class FactCollector:
         if thrown:
             self.facts.thrown.add(name)
 
-    def written(self, line: bytes | None, size: int) -> None:
+    def on_line_out(self, line: bytes | None, size: int) -> None:
         """A line of ours to a program (`rpc.tap.LineListener`)."""
         message = _message(line)
         name, id = message.get("method", message.get("type")), message.get("id")
         if isinstance(name, str) and isinstance(id, str | int):
             self._asked[id] = _CALLS.get(name, name)
 
-    def read(self, line: bytes | None, size: int) -> None:
+    def on_line_in(self, line: bytes | None, size: int) -> None:
         """A line of a program's (`rpc.tap.LineListener`)."""
         self.has_heard = True
         message = _message(line)
@@ -378,9 +380,9 @@ class FactCollector:
         id, method = message.get("id"), message.get("method")
         if isinstance(method, str):
             if method.startswith(("elicitation/", "sampling/")):
-                self.add("ask", {"method": method, "params": message.get("params")}, False)
+                self.record("ask", {"method": method, "params": message.get("params")}, False)
         elif isinstance(id, str | int) and (name := self._asked.pop(id, "")):
-            self.add(name, message.get("result", message.get("error")), "error" in message)
+            self.record(name, message.get("result", message.get("error")), "error" in message)
 
 
 def _message(line: bytes | None) -> JsonObject:
@@ -406,13 +408,13 @@ class ScriptedListener:
 
     async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
         """Answer as it is written, or decline where nothing is (`QuestionListener.ask`)."""
-        answer = await self._answer(question)
+        answer = await self._script_answer(question)
         self._facts.questions.append(
             Asked(question.kind.value, label(question.message), answer.outcome)
         )
         return answer
 
-    async def _answer(self, question: Question) -> Answer:
+    async def _script_answer(self, question: Question) -> Answer:
         if self._script is None:
             reason = "abp-bridge check declines every question without --answers"
             return Answer(Outcome.DECLINED, AnsweredBy.NOBODY, reason=reason)

@@ -162,10 +162,10 @@ class Finding:
 
 def check_all(facts: Facts) -> list[Finding]:
     """Check every rule of the table, in its order."""
-    return [_check(rule, facts) for rule in RULES]
+    return [_check_rule(rule, facts) for rule in RULES]
 
 
-def _check(rule: Rule, facts: Facts) -> Finding:
+def _check_rule(rule: Rule, facts: Facts) -> Finding:
     if facts.kind not in rule.kinds:
         return Finding(rule, Status.NOT_CHECKED)
     try:

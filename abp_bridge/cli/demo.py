@@ -22,7 +22,7 @@ from abp_bridge.cli.terminal_host import (
     add_host_options,
     at_terminal,
     ignored_variables,
-    mend_encoding,
+    replace_unencodable,
     run_host,
 )
 from abp_bridge.cli.terminal_view import PERSON
@@ -94,7 +94,7 @@ def run_demo(options: argparse.Namespace) -> int:
         The exit code: 0 when it was told, 1 when it could not be, 2 for an unusable answers file
         or setting, 128 + n after signal n.
     """
-    mend_encoding()
+    replace_unencodable()
     answers, options.answers = options.answers, None  # not the bridge's: this host's own
     ask_here = answers is None and not options.json and at_terminal()
     load_session_settings(options, ignored_variables(scripted=not ask_here))

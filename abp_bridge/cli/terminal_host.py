@@ -1,8 +1,7 @@
-"""This terminal as the MCP host of a bridge that is spawned for it: what it is asked and told, and
-the account at the end.
+"""This terminal as the MCP host of a spawned bridge, for `demo` and `try`.
 
-Owns the bridge's life and the callbacks of `mcp.Client`. What is called is its command's; who
-answers is `surfaces.terminal` or `script`; how it looks is `view`.
+`run_host` spawns the bridge, connects the app, and gives a `TerminalHost` to the command, which calls
+capabilities. The user at the terminal or an answers file answers; `terminal_view` shows all of it.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -63,10 +61,7 @@ LOOK_INTERVAL = 1.0  # seconds between looks at which questions wait on the page
 
 
 class CommandError(AbpBridgeError):
-    """The command cannot go on; the message is the bridge's own, or says what to do.
-
-    `code` is its exit code.
-    """
+    """The end of the command; the message says why, `code` is its exit code."""
 
     def __init__(self, words: str, code: int = 1) -> None:
         super().__init__(words)
@@ -75,19 +70,18 @@ class CommandError(AbpBridgeError):
 
 @dataclass(frozen=True, slots=True)
 class Answerer:
-    """Who answers what the bridge asks its host.
+    """Who answers the questions that the bridge sends to this host.
 
     Attributes:
-        by: What they are called; `PERSON` is the one at this terminal.
-        introduction: What is said of them before anything is asked.
-        script: Their written answers.
-        hosts: Whether this host asks at all; else the bridge asks elsewhere.
-        links: Whether it only shows the links to the page where the bridge asks.
-        by_bridge: Whether the bridge itself asks at this terminal too, what no host may read.
-        warning: What is said of them before the first call, which is all that may ask.
-        account: For each word that the bridge has for who answered, what the account calls them,
-            and says of them.
-        sampling: What this host answers in a model's place; None where it has no model.
+        by: Their name; `PERSON` is the user at this terminal.
+        introduction: What is shown before the first question.
+        script: The answers file.
+        hosts: This host declares elicitation.
+        links: It only shows the links to the page on which the bridge asks.
+        by_bridge: The bridge asks at this terminal too, what a host may not read.
+        warning: What is shown before the first call.
+        account: Per word of the bridge for who answered: a name, and what the account says of it.
+        sampling: The answer in place of a model's; None without a model.
     """
 
     by: str
@@ -109,7 +103,7 @@ class CallEnd(NamedTuple):
 
 
 def add_host_options(parser: argparse.ArgumentParser) -> None:
-    """Add who answers where the person here does not, and how it is told."""
+    """Add `--answers` and `--json`."""
     option = parser.add_argument
     option(
         "--answers",
@@ -122,12 +116,12 @@ def add_host_options(parser: argparse.ArgumentParser) -> None:
 
 
 def at_terminal() -> bool:
-    """Whether a person can be asked here."""
+    """Whether the user can be asked here."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def mend_encoding() -> None:
-    """What the standard streams cannot encode is a question mark."""
+def replace_unencodable() -> None:
+    """Write a question mark for what the standard streams cannot encode."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -137,33 +131,32 @@ Work = Callable[["TerminalHost"], Awaitable[None]]
 
 
 def run_host(host: Callable[[], TerminalHost], work: Work, command: str) -> int:
-    """Do the `work` of a command with a host that is made for it.
+    """Run the `work` of a command with the host that `host` makes.
 
     Returns:
-        The exit code: 0 when it was done, else that of its CommandError, 128 + n after signal n.
+        The exit code: 0, that of a CommandError, or 128 + n after signal n.
     """
     with tempfile.TemporaryFile("w+", errors="replace") as words:
-        code = anyio.run(_run, host, work, words)
+        code = anyio.run(_start_host, host, work, words)
         words.seek(0)
         if code == 1 and (last := message(words.read()[-LAST_WORDS:])):
             complain(f"the bridge's last words:\n{last}", command)
     return code
 
 
-async def _run(host: Callable[[], TerminalHost], work: Work, words: TextIO) -> int:
-    return await host().run(work, words)
+async def _start_host(host: Callable[[], TerminalHost], work: Work, words: TextIO) -> int:
+    return await host().serve(work, words)
 
 
 class TerminalHost:
-    """One session. Implements the callbacks of `mcp.Client`.
+    """One session with a spawned bridge. Implements the callbacks of `mcp.Client`.
 
     Args:
-        command: The command that this is, for its own words.
+        command: The name of this command.
         target: The app.
-        answerer: Who answers.
-        as_json: JSON lines instead of words.
-        arguments: More of the bridge's command line.
-        environ: More of its environment.
+        as_json: Write JSON lines instead of text.
+        arguments: Further arguments of the bridge.
+        environ: Further variables of its environment.
     """
 
     def __init__(
@@ -197,7 +190,7 @@ class TerminalHost:
         self._began = 0.0
         self._on_page: set[anyio.CancelScope] = set()  # questions whose person went to the page
 
-    def _end(self, code: int) -> None:
+    def _finish(self, code: int) -> None:
         if self._code is None:
             self._code = code
         self._session.cancel()
@@ -209,9 +202,9 @@ class TerminalHost:
     def _on_output_error(self, problem: OSError) -> None:
         if not isinstance(problem, BrokenPipeError):
             complain(f"stdout cannot be written: {problem.strerror}", self._command)
-        self._end(1)
+        self._finish(1)
 
-    async def run(self, work: Work, words: TextIO) -> int:
+    async def serve(self, work: Work, words: TextIO) -> int:
         """The whole run; `words` takes the bridge's stderr. Returns the exit code."""
         async with signals_interrupt(self._on_signal):
             with self._session:
@@ -238,7 +231,7 @@ class TerminalHost:
                 for scope in self._on_page:
                     scope.cancel()
                 return
-        self._end(128 + number)
+        self._finish(128 + number)
 
     async def _connect_and_do(self, work: Work, words: TextIO) -> None:
         from mcp import Client, StdioServerParameters
@@ -289,7 +282,7 @@ class TerminalHost:
     async def _connect(self, client: Client) -> None:
         connected = await client.call_tool("abp_connect", {}, read_timeout_seconds=CONNECT_LIMIT)
         if connected.is_error:
-            raise CommandError(_text(connected))
+            raise CommandError(_first_text(connected))
         status = await self.status()
         self._origins = [label(app["origin"]) for app in status["apps"].values()]
         app = next(iter(status["apps"].values()))
@@ -342,30 +335,22 @@ class TerminalHost:
             self.view.note(self._warning)
             self._warning = ""
         self.view.on_call(capability, about)
-        async with self._telling_what_waits():
+        async with anyio.create_task_group() as tasks:
+            if self.terminal is None and self._script is None:
+                tasks.start_soon(self._show_waiting)
             result = await self.client.call_tool(
                 "abp_call",
                 {"capability": capability, **({"params": dict(params)} if params else {})},
                 read_timeout_seconds=CALL_LIMIT,
                 progress_callback=on_progress,
             )
+            tasks.cancel_scope.cancel()
         ended = CallEnd(bool(result.is_error), _files(result))
-        self.view.on_result(capability, ended.failed, _text(result), ended.files)
+        self.view.on_result(capability, ended.failed, _first_text(result), ended.files)
         return ended
 
-    @asynccontextmanager
-    async def _telling_what_waits(self) -> AsyncIterator[None]:
-        async with anyio.create_task_group() as tasks:
-            if self.terminal is None and self._script is None:
-                tasks.start_soon(self._tell_what_waits)
-            yield
-            tasks.cancel_scope.cancel()
-
-    async def _tell_what_waits(self) -> None:
-        """Of each question that is open on the page: that it waits, and how long.
-
-        Of what the bridge asks beside this host no notification tells.
-        """
+    async def _show_waiting(self) -> None:
+        """Show each question that is open on the page, of which no notification tells."""
         told = set[str]()
         while True:
             await anyio.sleep(LOOK_INTERVAL)
@@ -380,8 +365,11 @@ class TerminalHost:
         return rows
 
     async def status(self) -> dict[str, Any]:
-        """What `abp_status` says."""
-        status: dict[str, Any] = json.loads(_text(await self.client.call_tool("abp_status", {})))
+        """Return the content of `abp_status`."""
+        result = await self.client.call_tool("abp_status", {})
+        status: dict[str, Any] = json.loads(
+            _first_text(await self.client.call_tool("abp_status", {}))
+        )
         return status
 
     async def show_account(self) -> None:
@@ -392,9 +380,7 @@ class TerminalHost:
             self.fail()
 
     def _account(self, questions: Mapping[str, Any], seconds: float) -> Account:
-        """The questions as the bridge has them; who answered in its person's and its model's place
-        is known here only.
-        """
+        """The bridge's questions, with who answered for the user or the model."""
         answerers = self._answerer.account
         rows = [dict(row) for row in questions["ended"]]
         for row in rows:
@@ -462,9 +448,7 @@ class TerminalHost:
         return ElicitResult.model_validate({"action": action, **account})
 
     async def _wait_for_page(self, row: Mapping[str, Any]) -> Outcome:
-        """Wait for as long as the question is open on the page, which has the answer: the bridge
-        takes this request back then. Returns how it ended here, by Ctrl-C.
-        """
+        """Wait until the bridge cancels this request, as the page has the answer, or for Ctrl-C."""
         self.view.note(f"Waits for you on that page{_until(row)}; Ctrl-C cancels the question.")
         with anyio.CancelScope() as scope:
             self._on_page.add(scope)
@@ -478,9 +462,7 @@ class TerminalHost:
     async def _prompt(
         self, number: int, question: Question, surface: Terminal | Script | None
     ) -> SurfaceResponse:
-        """Ask on `surface` and show it; where there is none, nobody answers. Returns what came
-        back, with validated content.
-        """
+        """Prompt on `surface`, if there is one, and show the answer, which is validated."""
         question = self._with_origin(question)
         response = SurfaceResponse(Outcome.WITHDRAWN)  # where the bridge takes it back
         by = TAKEN_BACK if self.terminal is None else self._by
@@ -499,7 +481,7 @@ class TerminalHost:
         """After a prompt: a second Ctrl-C ends the session."""
         pressed = self.terminal.interrupts if self.terminal is not None else 0
         if pressed >= MANY_INTERRUPTS:
-            self._end(128 + signal.SIGINT)
+            self._finish(128 + signal.SIGINT)
         elif pressed:
             self.view.note(ONCE_MORE.format(self._command))
 
@@ -565,9 +547,7 @@ _APPS_ADDRESS = "It asks you to open {}"
 
 
 def ignored_variables(*, scripted: bool) -> tuple[str, ...]:
-    """The environment's settings that this host's bridge does not get: who answers is this host's,
-    and while a script does, the bridge asks nobody beside it.
-    """
+    """The variables that the bridge does not inherit: this host decides who answers."""
     return ("ABP_ANSWERS", "ABP_ASK_ON", *(("ABP_PAGE", "ABP_TTY") if scripted else ()))
 
 
@@ -586,7 +566,7 @@ def _until(row: Mapping[str, Any]) -> str:
     )
 
 
-def _text(result: types.CallToolResult) -> str:
+def _first_text(result: types.CallToolResult) -> str:
     """The first block of a result; what the app told meanwhile was shown when it came."""
     first = result.content[0] if result.content else None
     return str(getattr(first, "text", ""))

@@ -220,7 +220,7 @@ class TextView:
         self._bar_open = False
         self._asking = False
 
-    def _line(self, words: str = "") -> None:
+    def _print_line(self, words: str = "") -> None:
         if self._asking and self._terminal is not None:
             self._terminal.say(words)
         else:
@@ -232,25 +232,25 @@ class TextView:
             self._output.write("\n")
             self._bar_open = False
 
-    def _lines(
+    def _print_wrapped(
         self, words: str, style: str = "", indent: str = "  ", hanging: str | None = None
     ) -> None:
         lines = wrapped(words, indent, hanging)
-        self._line("\n".join(self._style(style, line) if style else line for line in lines))
+        self._print_line("\n".join(self._style(style, line) if style else line for line in lines))
 
     def note(self, words: str) -> None:
         """A sentence of the command's own."""
-        self._lines(words, "dim", indent="")
+        self._print_wrapped(words, "dim", indent="")
 
     def on_warning(self, words: str) -> None:
         """What there is to say of the app."""
-        self._lines(f"! {words}", "warn", indent="", hanging="  ")
+        self._print_wrapped(f"! {words}", "warn", indent="", hanging="  ")
 
     def on_connected(self, **facts: Json) -> None:
         """Who is there."""
         app = f"{facts['app']} ({facts['origin']})"
-        self._line()
-        self._lines(
+        self._print_line()
+        self._print_wrapped(
             f"Connected: {app}, through {facts['bridge']} on MCP {facts['mcp']}.", indent=""
         )
         if surfaces := ", ".join(facts["surfaces"]):
@@ -258,17 +258,17 @@ class TextView:
 
     def on_offers(self, offers: Sequence[Offer]) -> None:
         """What the app can do: each capability, with its parameters."""
-        self._line()
+        self._print_line()
         for each in offers:
             state = "" if each.available else " (not available now)"
             gone = f" (deprecated: {each.deprecated})" if each.deprecated else ""
             asks = f" ({ASKS_FIRST})" if each.asks_first else ""
-            self._line(f"  {self._style('strong', each.name)}{state}{gone}{asks}")
-            self._lines(each.description, "dim", indent="    ")
+            self._print_line(f"  {self._style('strong', each.name)}{state}{gone}{asks}")
+            self._print_wrapped(each.description, "dim", indent="    ")
             for words in parameter_lines(each.schema, each.asked):
-                self._lines(words, indent="    ", hanging="      ")
+                self._print_wrapped(words, indent="    ", hanging="      ")
         if not offers:
-            self._lines("It names no capabilities.", indent="")
+            self._print_wrapped("It names no capabilities.", indent="")
 
     def on_call(self, capability: str, about: str) -> None:
         """The heading of what is called next."""
@@ -279,7 +279,7 @@ class TextView:
         first, *rest = wrapped(f"{head}  {about}" if about else head, indent="", hanging="   ")
         if first.startswith(head):
             first = self._style("strong", head) + self._style("dim", first.removeprefix(head))
-        self._line("\n".join(["", first, *(self._style("dim", line) for line in rest)]))
+        self._print_line("\n".join(["", first, *(self._style("dim", line) for line in rest)]))
 
     def on_question(self, number: int, question: Question, by: str) -> None:
         """A question is put to `by`."""
@@ -309,7 +309,7 @@ class TextView:
         words = "\n".join(lines)
         if words.endswith(source):
             words = words.removesuffix(source) + self._style("dim", source)
-        self._line(words)
+        self._print_line(words)
 
     def on_progress(self, capability: str, value: float, total: float | None, words: str) -> None:
         """A bar that moves, or a line where it cannot."""
@@ -317,7 +317,7 @@ class TextView:
         amount = (f"{value:g}" if value else "") if share is None else f"{round(share * 100):3d} %"
         room = min(BAR, width() - len(f"   {amount}  {words}") - 1)
         if not self._has_bar or self._asking or room < SHORTEST_BAR:
-            self._lines(f"{amount}  {words}", hanging="         ")
+            self._print_wrapped(f"{amount}  {words}", hanging="         ")
             return
         done = 0 if share is None else round(min(share, 1.0) * room)
         rest = ("━" if self._style.colour else "·") * (room - done)
@@ -328,28 +328,30 @@ class TextView:
     def on_log(self, level: str, origin: str, words: str, data: Json) -> None:
         """A log message of the bridge's."""
         mark, style = ("!", "bad") if level in _WARNINGS else ("·", "dim")
-        self._lines(f"{mark} {origin}: {words}", style, hanging="    ")
+        self._print_wrapped(f"{mark} {origin}: {words}", style, hanging="    ")
 
     def on_result(
         self, capability: str, failed: bool, text: str, files: Sequence[str] = ()
     ) -> None:
         """What a call returned, and the files of it that were saved."""
-        self._line()
+        self._print_line()
         self._show_result(capability, failed, _parse(text))
         for each in files:
-            self._lines(each, indent="    ", hanging="      ")
+            self._print_wrapped(each, indent="    ", hanging="      ")
 
     def _show_result(self, capability: str, failed: bool, data: Json) -> None:
         if failed or not isinstance(data, dict):
             verb, style = ("failed", "bad") if failed else ("returned", "")
-            self._lines(f"{capability} {verb}: {message(to_text(data))}", style, hanging="    ")
+            self._print_wrapped(
+                f"{capability} {verb}: {message(to_text(data))}", style, hanging="    "
+            )
             return
-        self._line(f"  {capability} returned:")
+        self._print_line(f"  {capability} returned:")
         names = [label(name, 40) for name in data]
         room = max(map(len, names), default=0)
         for name, value in zip(names, data.values(), strict=True):
             words = f"{name:<{room}}  {message(_plain(value))}"
-            self._lines(words, indent="    ", hanging=" " * (6 + room))
+            self._print_wrapped(words, indent="    ", hanging=" " * (6 + room))
 
     def on_error(self, code: int, words: str) -> None:
         """Stderr has it."""
@@ -357,11 +359,13 @@ class TextView:
     def on_end(self, account: Account) -> None:
         """The end: every question, and all of them in one sentence."""
         self._heading("The account", "from the bridge itself (abp_status)")
-        self._line()
+        self._print_line()
         if not account.rows:
-            self._lines(f"Nothing was asked. {_duration(account.seconds)} in all.", indent="")
+            self._print_wrapped(
+                f"Nothing was asked. {_duration(account.seconds)} in all.", indent=""
+            )
             return
-        self._line(
+        self._print_line(
             "\n".join(_table([_cells(*row) for row in enumerate(account.rows, 1)], self._style))
         )
         numbers: dict[str, list[str]] = {}
@@ -371,11 +375,11 @@ class TextView:
         notes = [f"{reason} ({', '.join(asked)})" for reason, asked in numbers.items()]
         notes += [*account.answerers, *account.remarks]
         if notes:
-            self._line()
+            self._print_line()
         for note in notes:
-            self._lines(note, "dim", hanging="    ")
-        self._line()
-        self._lines(_summary(account), indent="")
+            self._print_wrapped(note, "dim", hanging="    ")
+        self._print_line()
+        self._print_wrapped(_summary(account), indent="")
 
 
 View = JsonView | TextView

@@ -32,7 +32,7 @@ from abp_bridge.cli.terminal_host import (
     add_host_options,
     at_terminal,
     ignored_variables,
-    mend_encoding,
+    replace_unencodable,
     run_host,
 )
 from abp_bridge.cli.terminal_view import PERSON, Offer
@@ -110,7 +110,7 @@ def add_try_options(parser: argparse.ArgumentParser) -> None:
 
 def run_try(options: argparse.Namespace) -> int:
     """Try the app. Returns the exit code."""
-    mend_encoding()
+    replace_unencodable()
     target = options.target
     if wrong := find_target_problem(target):
         return complain(wrong, "try")
@@ -187,8 +187,8 @@ def _bridge_arguments(options: argparse.Namespace) -> list[str]:
 async def _list_and_call(options: argparse.Namespace, host: TerminalHost, *, keeps: bool) -> None:
     offers = await host.offers()
     if options.capability is not None:
-        named = _find(options.capability, offers)
-        await _call(host, named, options.params, options.target, keeps=keeps)
+        named = _find_offer(options.capability, offers)
+        await _call_capability(host, named, options.params, options.target, keeps=keeps)
         await host.show_account()
         return
     host.view.on_offers(offers)
@@ -198,7 +198,7 @@ async def _list_and_call(options: argparse.Namespace, host: TerminalHost, *, kee
         return
     while offers and (offer := await _choose(host.terminal, offers)) is not None:
         try:
-            await _call(host, offer, (), options.target, keeps=keeps)
+            await _call_capability(host, offer, (), options.target, keeps=keeps)
         except CommandError as problem:  # it was not called; another may be chosen
             host.view.note(message(problem))
             host.fail()
@@ -213,7 +213,7 @@ def _example_call(target: str, offer: Offer) -> str:
     return f"{command} ({UNSHOWN}: the same as now)" if words[0] == UNSHOWN else command
 
 
-async def _call(
+async def _call_capability(
     host: TerminalHost, offer: Offer, words: Sequence[str], target: str, *, keeps: bool
 ) -> None:
     params = await _parameters(host, offer, words, target)
@@ -228,7 +228,7 @@ async def _call(
         host.view.note("It goes with this session; --output-dir DIR keeps it.")
 
 
-def _find(name: str, offers: list[Offer]) -> Offer:
+def _find_offer(name: str, offers: list[Offer]) -> Offer:
     """The capability of that name, or of its tool's."""
     tools = [each.tool for each in offers]
     try:
@@ -249,7 +249,7 @@ async def _parameters(
     try:
         if words or host.terminal is None or not as_object(offer.schema.get("properties")):
             return read_parameters(words, offer.schema, offer.asked)
-        return await _fill(host, host.terminal, _form(offer), offer)
+        return await _fill_parameters(host, host.terminal, _form(offer), offer)
     except ParameterError as problem:
         raise CommandError(f"{offer.name}: {problem}", 2) from None
     except RemoteProtocolError as problem:  # a schema that nobody can fill in
@@ -283,7 +283,7 @@ def _form(offer: Offer) -> Question:
     return decode_question(asked, id="parameters", origin=OWN_NAME)
 
 
-async def _fill(
+async def _fill_parameters(
     host: TerminalHost, terminal: Terminal, question: Question, offer: Offer
 ) -> JsonObject | None:
     """The parameters as the person at this terminal fills them in."""
