@@ -1,7 +1,7 @@
 """This terminal as the MCP host of a spawned bridge, for `demo` and `try`.
 
-`run_host` spawns the bridge, connects the app, and gives a `TerminalHost` to the command, which calls
-capabilities. The user at the terminal or an answers file answers; `terminal_view` shows all of it.
+`run_host` spawns the bridge, connects the app, and gives a `TerminalHost` to the command, which
+calls capabilities. The user or an answers file answers; `terminal_view` shows all of it.
 """
 
 from __future__ import annotations
@@ -367,9 +367,7 @@ class TerminalHost:
     async def status(self) -> dict[str, Any]:
         """Return the content of `abp_status`."""
         result = await self.client.call_tool("abp_status", {})
-        status: dict[str, Any] = json.loads(
-            _first_text(await self.client.call_tool("abp_status", {}))
-        )
+        status: dict[str, Any] = json.loads(_first_text(result))
         return status
 
     async def show_account(self) -> None:
