@@ -16,7 +16,15 @@ import anyio
 
 from abp_bridge.cli.options import SECONDS
 from abp_bridge.cli.runtime import complain, print_json, print_text, signals_interrupt
-from abp_bridge.core.agent_turn import (
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.redact.command import show_model
+from abp_bridge.core.sanitize import label, message
+from abp_bridge.models.agent import AgentProtocol, Availability, CliConfig, StartOptions
+from abp_bridge.models.cli import CliAgent
+from abp_bridge.models.cli_turn import DIALECTS
+from abp_bridge.models.llm import ADDRESS, PROVIDERS, LlmAgent
+from abp_bridge.models.targets import MODELS, make_agent
+from abp_bridge.models.turn import (
     MAX_ANSWER,
     AgentError,
     AgentMessage,
@@ -25,14 +33,6 @@ from abp_bridge.core.agent_turn import (
     ChunkKind,
     ToolsNeededError,
 )
-from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.redact.command import show_model
-from abp_bridge.core.sanitize import label, message
-from abp_bridge.models.cli import CliAgent
-from abp_bridge.models.llm import ADDRESS, PROVIDERS, LlmAgent
-from abp_bridge.models.targets import MODELS, make_agent
-from abp_bridge.protocols.cli_agents import DIALECTS
-from abp_bridge.session.agent import AgentProtocol, Availability, CliConfig, StartOptions
 
 if TYPE_CHECKING:
     import argparse

@@ -49,7 +49,6 @@ from abp_bridge.clients.lines import (
     ProgramListener,
     as_error,
 )
-from abp_bridge.core.agent_turn import Image
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.acp.v1 import CANCEL_REQUEST, REQUEST_CANCELLED
@@ -153,14 +152,17 @@ class AgentSession:
                 "session_set_mode", SetSessionModeRequest(session_id=self.id, mode_id=mode)
             )
 
-    async def prompt(self, words: str, images: Sequence[Image] = ()) -> JsonObject:
+    async def prompt(self, words: str, images: Sequence[tuple[str, str]] = ()) -> JsonObject:
         """Prompt the agent and return its result when the turn ends.
+
+        Args:
+            images: Base64 data and MIME type of each, for agents that declare them.
 
         Raises RemoteError, ConnectionClosedError.
         """
         text = TextContentBlock(type="text", text=words)
         shown = [
-            ImageContentBlock(type="image", data=each.data, mime_type=each.kind) for each in images
+            ImageContentBlock(type="image", data=data, mime_type=kind) for data, kind in images
         ]
         return await self._request(
             "session_prompt", PromptRequest(prompt=[text, *shown], session_id=self.id)

@@ -20,22 +20,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.clients.lines import NO_RESPONSE
-from abp_bridge.core.agent_turn import (
-    AgentError,
-    AgentErrorCode,
-    AgentMessage,
-    AgentResponse,
-    Image,
-    images_of,
-)
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.redact.command import show_command
 from abp_bridge.core.sanitize import SCRIPTS, label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.models.local import LocalAgent
-from abp_bridge.models.session import Session
-from abp_bridge.protocols.acp import agent as acp_agent
-from abp_bridge.protocols.acp.model import (
+from abp_bridge.models.acp_turn import (
     RESUME,
     ModelTurn,
     decode_failure,
@@ -44,12 +33,23 @@ from abp_bridge.protocols.acp.model import (
     decode_resume,
     takes_images,
 )
-from abp_bridge.protocols.prompts import format_prompt
+from abp_bridge.models.agent import Availability, OnChunk, ignore_chunk
+from abp_bridge.models.local import LocalAgent
+from abp_bridge.models.prompts import format_prompt
+from abp_bridge.models.session import Session
+from abp_bridge.models.turn import (
+    AgentError,
+    AgentErrorCode,
+    AgentMessage,
+    AgentResponse,
+    Image,
+    images_of,
+)
+from abp_bridge.protocols.acp import agent as acp_agent
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
 from abp_bridge.rpc.subprocess import Child, child_environment, spawn
 from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.session.agent import Availability, OnChunk, ignore_chunk
 from abp_bridge.session.app import only_error
 
 if TYPE_CHECKING:
@@ -262,7 +262,8 @@ class _Exchange:
 
     async def _ask(self, agent: AgentSession, words: str, images: Sequence[Image]) -> None:
         try:
-            self._result = await agent.prompt(words, images)
+            shown = [(each.data, each.kind) for each in images]
+            self._result = await agent.prompt(words, shown)
         except (RemoteError, ConnectionClosedError) as problem:
             self._problem = self._problem or problem
 

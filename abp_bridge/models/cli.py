@@ -10,22 +10,22 @@ from collections.abc import Sequence
 
 import anyio
 
-from abp_bridge.core.agent_turn import (
+from abp_bridge.core.sanitize import label
+from abp_bridge.models.agent import Availability, OnChunk, StartOptions
+from abp_bridge.models.cli_turn import CliDialect, CliTurn
+from abp_bridge.models.local import LocalAgent
+from abp_bridge.models.session import Session
+from abp_bridge.models.turn import (
     AgentError,
     AgentErrorCode,
     AgentMessage,
     AgentResponse,
     images_of,
 )
-from abp_bridge.core.sanitize import label
-from abp_bridge.models.local import LocalAgent
-from abp_bridge.models.session import Session
-from abp_bridge.protocols.cli_agents import CliDialect, CliTurn
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.pipe import write_all
 from abp_bridge.rpc.subprocess import Child, child_environment, spawn
 from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.session.agent import Availability, OnChunk, StartOptions
 
 VERSION_LIMIT = 10.0  # seconds for `--version`: the slowest takes two, on a cold disk more
 END_LIMIT = 5.0  # seconds to be gone after its last word: it saves its session

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.models.event_stream import EventStream
 from abp_bridge.models.transcript import Transcript
-from abp_bridge.protocols.event_stream import EventStream
+from abp_bridge.models.turn import AgentError, AgentErrorCode
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 CONNECT_LIMIT = 15.0  # seconds; the bound of the whole turn is its user's

@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from abp_bridge.core.agent_turn import (
-    AgentError,
-    AgentErrorCode,
-    AgentMessage,
-    AgentResponse,
-    ModelSettings,
-)
 from abp_bridge.core.redact.command import find_address_secrets, find_keys, hide_keys
 from abp_bridge.core.sanitize import label
 from abp_bridge.extras import install_command
-from abp_bridge.models.session import Agent, Session
-from abp_bridge.protocols.agent_streams import ApiStream
-from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.session.agent import (
+from abp_bridge.models.agent import (
     Availability,
     OnChunk,
     StartOptions,
     StreamParser,
     Transport,
 )
+from abp_bridge.models.session import Agent, Session
+from abp_bridge.models.streams import ApiStream
+from abp_bridge.models.turn import (
+    AgentError,
+    AgentErrorCode,
+    AgentMessage,
+    AgentResponse,
+    ModelSettings,
+)
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
     import httpx2

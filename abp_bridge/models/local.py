@@ -11,17 +11,17 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 
-from abp_bridge.core.agent_turn import AgentMessage, AgentResponse, ModelSettings
-from abp_bridge.models.session import Agent, Session
-from abp_bridge.protocols.agent_streams import LineStream
-from abp_bridge.protocols.prompts import format_prompt
-from abp_bridge.session.agent import (
+from abp_bridge.models.agent import (
     Availability,
     OnChunk,
     StartOptions,
     StreamParser,
     Transport,
 )
+from abp_bridge.models.prompts import format_prompt
+from abp_bridge.models.session import Agent, Session
+from abp_bridge.models.streams import LineStream
+from abp_bridge.models.turn import AgentMessage, AgentResponse, ModelSettings
 
 
 class LocalAgent(Agent):

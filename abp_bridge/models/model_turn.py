@@ -38,7 +38,11 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings as WireSettings
 
-from abp_bridge.core.agent_turn import (
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.sanitize import label
+from abp_bridge.models.agent import OnChunk
+from abp_bridge.models.exchange import Exchange
+from abp_bridge.models.turn import (
     MAX_ANSWER,
     SHORT,
     AgentError,
@@ -53,10 +57,6 @@ from abp_bridge.core.agent_turn import (
     ToolCall,
     Usage,
 )
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
-from abp_bridge.core.sanitize import label
-from abp_bridge.models.exchange import Exchange
-from abp_bridge.session.agent import OnChunk
 
 MAX_DEPTH = 3  # of an error within an error, until its message: APIs have one or two
 

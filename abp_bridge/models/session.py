@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from abp_bridge.core.agent_turn import (
+from abp_bridge.core.sanitize import label
+from abp_bridge.models.agent import (
+    TIMEOUT_MS,
+    AgentProtocol,
+    OnChunk,
+    StartOptions,
+    ignore_chunk,
+)
+from abp_bridge.models.turn import (
     NO_SETTINGS,
     AgentError,
     AgentErrorCode,
@@ -21,14 +29,6 @@ from abp_bridge.core.agent_turn import (
     Cost,
     ModelSettings,
     Usage,
-)
-from abp_bridge.core.sanitize import label
-from abp_bridge.session.agent import (
-    TIMEOUT_MS,
-    AgentProtocol,
-    OnChunk,
-    StartOptions,
-    ignore_chunk,
 )
 
 

@@ -15,8 +15,26 @@ from typing import Protocol
 import anyio
 import anyio.to_thread
 
-from abp_bridge.core import model_approval
-from abp_bridge.core.agent_turn import (
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.evidence import Verdict
+from abp_bridge.core.json_value import as_text, well_formed
+from abp_bridge.core.matrix import SurfaceVariant
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import UNASKED, Question
+from abp_bridge.core.redact.command import HIDDEN, show_model
+from abp_bridge.core.redact.names import holds_secret
+from abp_bridge.core.sanitize import clean
+from abp_bridge.core.surface import Surface
+from abp_bridge.models import approval
+from abp_bridge.models.agent import AgentProtocol, OnChunk, StartOptions
+from abp_bridge.models.approval import APPROVERS, Decision, Review
+from abp_bridge.models.request import (
+    ModelRequest,
+    decode_request,
+    describe_response,
+    encode_response,
+)
+from abp_bridge.models.turn import (
     AgentError,
     AgentErrorCode,
     AgentResponse,
@@ -24,25 +42,7 @@ from abp_bridge.core.agent_turn import (
     ChunkKind,
     images_of,
 )
-from abp_bridge.core.answer import Answer
-from abp_bridge.core.evidence import Verdict
-from abp_bridge.core.json_value import as_text, well_formed
-from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.model_approval import APPROVERS, Decision, Review
-from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.core.question import UNASKED, Question
-from abp_bridge.core.redact.command import HIDDEN, show_model
-from abp_bridge.core.redact.names import holds_secret
-from abp_bridge.core.sanitize import clean
-from abp_bridge.core.surface import Surface
-from abp_bridge.protocols.mcp.model_request import (
-    ModelRequest,
-    decode_request,
-    describe_response,
-    encode_response,
-)
 from abp_bridge.protocols.mcp.sampling import is_servers_own
-from abp_bridge.session.agent import AgentProtocol, OnChunk, StartOptions
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import (
     HostTimeoutError,
@@ -207,7 +207,7 @@ class AgentSurface(OwnSurface):
         inside = replace(context, timeout=None)
         if app in self._allowed:
             return Decision.SEND, _BEFORE
-        asked = model_approval.make_approval(
+        asked = approval.make_approval(
             self._name(question, "approval"), question, self._model, request.words
         )
         scope, answer = anyio.CancelScope(), None
@@ -219,7 +219,7 @@ class AgentSurface(OwnSurface):
             others.discard(scope)
         if answer is None:  # cancelled by the answer to another: all of this app's is approved
             return Decision.SEND, _BEFORE
-        decision = model_approval.read_decision(answer)
+        decision = approval.read_decision(answer)
         if decision is Decision.SEND_ALL:
             self._allowed.add(app)
             for other in others:
@@ -237,20 +237,17 @@ class AgentSurface(OwnSurface):
         """What goes to the app, None where it is kept back, and who said so."""
         editable, inside = True, replace(context, timeout=None)
         while True:
-            asked = model_approval.make_review(
+            asked = approval.make_review(
                 self._name(question, "review"), question, self._model, text, editable=editable
             )
             answer = self._proven(await self._resolve(asked, inside))
-            review = model_approval.read_review(answer)
+            review = approval.read_review(answer)
             if review is not Review.EDIT:
                 return (text if review is Review.PASS else None), _verdict(answer)
-            edit = model_approval.make_edit(self._name(question, "edit"), question, text)
+            edit = approval.make_edit(self._name(question, "edit"), question, text)
             answer = await self._resolve(edit, inside)
-            if (
-                answer.outcome is Outcome.ACCEPTED
-                and answer.answered_by in model_approval.APPROVERS
-            ):
-                return str(answer.content[model_approval.ANSWER]), _verdict(answer)
+            if answer.outcome is Outcome.ACCEPTED and answer.answered_by in approval.APPROVERS:
+                return str(answer.content[approval.ANSWER]), _verdict(answer)
             editable = answer.outcome is not Outcome.UNSUPPORTED
 
     def _proven(self, answer: Answer) -> Answer:

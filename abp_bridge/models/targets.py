@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from abp_bridge.core.agent_turn import AgentError, AgentErrorCode
 from abp_bridge.core.redact.command import clean_target, show_unknown
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
+from abp_bridge.models.agent import AgentProtocol
+from abp_bridge.models.turn import AgentError, AgentErrorCode
 from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.session.agent import AgentProtocol
 from abp_bridge.settings import describe_removed
 
 MODELS = (
@@ -49,7 +49,7 @@ def check_model(model: str) -> None:
     make_agent(model, "")
     scheme, _, name = model.partition(":")
     if scheme == "cli":
-        from abp_bridge.protocols.cli_agents import DIALECTS
+        from abp_bridge.models.cli_turn import DIALECTS
 
         if DIALECTS[name].toolless is None:
             words = f"{model} always has its tools, and so is no model for sampling"
@@ -68,7 +68,7 @@ def find_obstacle(model: str, *, images: bool) -> str:
     if images and scheme == "cli":
         return "a command line takes no images"
     if scheme in ("cli", "acp"):
-        from abp_bridge.protocols.cli_agents import DIALECTS
+        from abp_bridge.models.cli_turn import DIALECTS
 
         program = DIALECTS[rest].program if scheme == "cli" else shlex.split(rest)[0]
         return (
@@ -85,7 +85,7 @@ def find_obstacle(model: str, *, images: bool) -> str:
 
 def _cli(name: str, folder: str, tap: Tap) -> AgentProtocol:
     from abp_bridge.models.cli import CliAgent
-    from abp_bridge.protocols.cli_agents import DIALECTS
+    from abp_bridge.models.cli_turn import DIALECTS
 
     if name not in DIALECTS:
         if removed := describe_removed(f"cli:{name}"):

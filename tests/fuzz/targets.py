@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from abp_bridge.core.agent_turn import AgentError
 from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.event import Notice, describe_notice
 from abp_bridge.core.json_value import JsonObject, as_list, as_object, parse_json
@@ -17,17 +16,19 @@ from abp_bridge.core.menu import Menu
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import FieldType, Question
 from abp_bridge.errors import LocalProtocolError, RemoteProtocolError
+from abp_bridge.models import acp_turn
+from abp_bridge.models.cli_turn import DIALECTS, CliTurn
+from abp_bridge.models.request import decode_request
+from abp_bridge.models.turn import AgentError
 from abp_bridge.protocols import abp, opencode
 from abp_bridge.protocols.abp.agent import decode_agent, decode_call
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
 from abp_bridge.protocols.abp.envelope import AgentEnvelope, from_envelope, is_envelope
-from abp_bridge.protocols.acp import agent, chat, model, permission
+from abp_bridge.protocols.acp import agent, chat, permission
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.cli_agents import DIALECTS, CliTurn
 from abp_bridge.protocols.mcp import (
     elicitation,
     model_messages,
-    model_request,
     modern,
     sampling,
     server,
@@ -147,17 +148,17 @@ def turn(update: JsonObject) -> None:
 def model_turn(update: JsonObject) -> None:
     """The same of an agent that is a model, whose answer is whole or an error."""
     for tools in (True, False):
-        played = model.ModelTurn(tools=tools)
+        played = acp_turn.ModelTurn(tools=tools)
         for kind in (update.get("sessionUpdate"), *agent.UPDATES):
             list(played.add({**update, "sessionUpdate": kind}))
         played.refuse(update)
         for reason in ("end_turn", update.get("stopReason")):
             with contextlib.suppress(AgentError):
                 played.end({**update, "stopReason": reason})
-    model.decode_failure(0, "x", update, "s")
-    model.decode_mode(update)
-    model.decode_model(update)
-    model.decode_resume(update)
+    acp_turn.decode_failure(0, "x", update, "s")
+    acp_turn.decode_mode(update)
+    acp_turn.decode_model(update)
+    acp_turn.decode_resume(update)
 
 
 def leave(params: JsonObject) -> None:
@@ -201,7 +202,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     lambda raw: describe_notice(server.decode_notice(str(raw), as_object(raw))),
     changes,
     sampling.decode_whole,
-    lambda raw: model_request.decode_request(sampling.decode_sampling(raw, id="q", origin="o")),
+    lambda raw: decode_request(sampling.decode_sampling(raw, id="q", origin="o")),
     lambda raw: decode_capabilities(raw, V2025_11_25),
     of_object(eras),
     of_object(agent.decode_info),

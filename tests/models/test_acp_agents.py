@@ -19,10 +19,10 @@ from support.harness import PATIENCE, run
 from support.paths import APPS, TESTS
 
 from abp_bridge.clients import lines
-from abp_bridge.core.agent_turn import AgentError, Chunk, ToolsNeededError, Usage
 from abp_bridge.models import acp as agents
 from abp_bridge.models.acp import AcpAgent
-from abp_bridge.session.agent import CliConfig, StartOptions
+from abp_bridge.models.agent import CliConfig, StartOptions
+from abp_bridge.models.turn import AgentError, Chunk, ToolsNeededError, Usage
 
 Json = Any
 

@@ -15,12 +15,12 @@ import pytest
 from support.agents import AGENTS, LIMIT, install, user
 from support.harness import PATIENCE, run
 
-from abp_bridge.core.agent_turn import AgentError, Usage
 from abp_bridge.models.acp import AcpAgent
+from abp_bridge.models.agent import AgentProtocol, StartOptions
 from abp_bridge.models.cli import CliAgent
 from abp_bridge.models.local import LocalAgent
 from abp_bridge.models.targets import make_agent
-from abp_bridge.session.agent import AgentProtocol, StartOptions
+from abp_bridge.models.turn import AgentError, Usage
 
 Json = Any
 

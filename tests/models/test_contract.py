@@ -16,7 +16,16 @@ from support.harness import PATIENCE
 from support.llm_apis import WIRES, Speaker, make_llm, set_keys
 from support.paths import TESTS
 
-from abp_bridge.core.agent_turn import (
+from abp_bridge.models import acp
+from abp_bridge.models.agent import (
+    AgentProtocol,
+    CliConfig,
+    StartOptions,
+    StreamParser,
+    Transport,
+)
+from abp_bridge.models.streams import LineStream
+from abp_bridge.models.turn import (
     AgentError,
     AgentMessage,
     AgentResponse,
@@ -26,22 +35,13 @@ from abp_bridge.core.agent_turn import (
     StreamPart,
     Usage,
 )
-from abp_bridge.models import acp
-from abp_bridge.protocols.agent_streams import LineStream
-from abp_bridge.session.agent import (
-    AgentProtocol,
-    CliConfig,
-    StartOptions,
-    StreamParser,
-    Transport,
-)
 
 Json = Any
 
 pytestmark = pytest.mark.anyio
 
 # What programs write: the same for each, a JSON object a line.
-LINES = (TESTS / "protocols" / "cli_streams" / "claude-words.jsonl").read_bytes()
+LINES = (TESTS / "models" / "cli_streams" / "claude-words.jsonl").read_bytes()
 ONCE = Cost(0.5, "USD", "session")
 
 

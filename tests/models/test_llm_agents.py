@@ -25,7 +25,13 @@ from support.harness import PATIENCE, run
 from support.http_server import Reply, Request, serving
 from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, make_llm, set_keys
 
-from abp_bridge.core.agent_turn import (
+from abp_bridge.extras import install_command
+from abp_bridge.models import exchange, model_turn
+from abp_bridge.models.agent import AgentProtocol, CliConfig, StartOptions
+from abp_bridge.models.llm import PROVIDERS, LlmAgent
+from abp_bridge.models.targets import make_agent
+from abp_bridge.models.transcript import Transcript
+from abp_bridge.models.turn import (
     NO_SETTINGS,
     AgentError,
     AgentMessage,
@@ -34,17 +40,11 @@ from abp_bridge.core.agent_turn import (
     ModelSettings,
     Usage,
 )
-from abp_bridge.extras import install_command
-from abp_bridge.models import exchange, model_turn
-from abp_bridge.models.llm import PROVIDERS, LlmAgent
-from abp_bridge.models.targets import make_agent
-from abp_bridge.models.transcript import Transcript
 from abp_bridge.replay.connections import ApiConnection, listen_as_model
 from abp_bridge.replay.match import ReplayMismatchError
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.streams import accept
 from abp_bridge.rpc.tap import MAX_HEARD_LINE, observe_stream
-from abp_bridge.session.agent import AgentProtocol, CliConfig, StartOptions
 from abp_bridge.settings import misspelt
 
 Json = Any

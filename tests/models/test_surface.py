@@ -14,7 +14,16 @@ import pytest
 from support.agents import PNG
 from support.harness import PATIENCE
 
-from abp_bridge.core.agent_turn import (
+from abp_bridge.core.answer import Answer
+from abp_bridge.core.matrix import SurfaceVariant
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question
+from abp_bridge.core.surface import Surface
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.models.agent import AgentProtocol, OnChunk, StartOptions
+from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
+from abp_bridge.models.targets import find_obstacle
+from abp_bridge.models.turn import (
     AgentError,
     AgentErrorCode,
     AgentMessage,
@@ -26,16 +35,7 @@ from abp_bridge.core.agent_turn import (
     ModelSettings,
     Usage,
 )
-from abp_bridge.core.answer import Answer
-from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.core.question import Kind, Question
-from abp_bridge.core.surface import Surface
-from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
-from abp_bridge.models.targets import find_obstacle
 from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
-from abp_bridge.session.agent import AgentProtocol, OnChunk, StartOptions
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import (
     HostTimeoutError,

@@ -23,7 +23,6 @@ from support.paths import ROOT, TESTS
 from support.question_strategies import requests
 
 from abp_bridge.core import matrix, schema
-from abp_bridge.core.agent_turn import AgentError
 from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.event import Notice, describe_notice, next_progress
 from abp_bridge.core.json_value import as_list, as_object
@@ -32,8 +31,10 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.models import acp_turn
+from abp_bridge.models.turn import AgentError
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.acp import agent, chat, model, permission
+from abp_bridge.protocols.acp import agent, chat, permission
 from abp_bridge.protocols.mcp import sampling, server
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
@@ -150,12 +151,12 @@ def _play_turn(raw: Json) -> object:
 
 def _play_model(raw: Json) -> object:
     """The same, of an agent that is a model."""
-    turn = model.ModelTurn(tools=False)
+    turn = acp_turn.ModelTurn(tools=False)
     for kind in (as_object(raw).get("sessionUpdate"), *agent.UPDATES):
         list(turn.add({**as_object(raw), "sessionUpdate": kind}))
     with contextlib.suppress(AgentError):
         turn.end({**as_object(raw), "stopReason": "end_turn"})
-    model.decode_mode(as_object(raw))
+    acp_turn.decode_mode(as_object(raw))
     return turn.refuse(as_object(raw))
 
 

@@ -15,9 +15,9 @@ import pytest
 from support.http_server import Reply, json_reply
 from support.http_server import Request as HttpRequest
 
-from abp_bridge.core.agent_turn import AgentError, AgentMessage, ToolsNeededError
 from abp_bridge.models.acp import AcpAgent
-from abp_bridge.session.agent import CliConfig, StartOptions
+from abp_bridge.models.agent import CliConfig, StartOptions
+from abp_bridge.models.turn import AgentError, AgentMessage, ToolsNeededError
 
 from .hosts import (
     calling,

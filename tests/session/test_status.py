@@ -6,9 +6,9 @@ import json
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.ledger import Ledger, LedgerEvent
-from abp_bridge.core.model_approval import make_review
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
+from abp_bridge.models.approval import make_review
 from abp_bridge.session.status import describe_questions
 
 

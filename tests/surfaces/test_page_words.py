@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.model_approval import make_approval, make_edit, make_review
 from abp_bridge.core.question import Kind, Question
+from abp_bridge.models.approval import make_approval, make_edit, make_review
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.approval import make_question
 from abp_bridge.surfaces.page import buttons, controls

@@ -7,7 +7,10 @@ import pytest
 from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.evidence import needs_proof
 from abp_bridge.core.matrix import QuestionShape, SurfaceVariant, question_cell, shape
-from abp_bridge.core.model_approval import (
+from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.question import Kind, Question, message_of
+from abp_bridge.core.surface import Surface
+from abp_bridge.models.approval import (
     ANSWER,
     DECISION,
     Decision,
@@ -18,9 +21,6 @@ from abp_bridge.core.model_approval import (
     read_decision,
     read_review,
 )
-from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.core.question import Kind, Question, message_of
-from abp_bridge.core.surface import Surface
 
 ASKED = Question("q", Kind.SAMPLING, "task", (), "https://app.example")
 

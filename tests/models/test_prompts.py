@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.agent_turn import AgentMessage, Role
-from abp_bridge.protocols.prompts import format_prompt
+from abp_bridge.models.prompts import format_prompt
+from abp_bridge.models.turn import AgentMessage, Role
 
 CONVERSATIONS: dict[str, list[tuple[Role, str]]] = {
     "": [],

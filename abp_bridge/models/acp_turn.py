@@ -11,7 +11,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from abp_bridge.core.agent_turn import (
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_count,
+    as_list,
+    as_number,
+    as_object,
+    as_text,
+    to_text,
+)
+from abp_bridge.core.sanitize import label
+from abp_bridge.models.turn import (
     MAX_ANSWER,
     MAX_CALLS,
     MAX_MESSAGES,
@@ -27,17 +38,6 @@ from abp_bridge.core.agent_turn import (
     ToolsNeededError,
     Usage,
 )
-from abp_bridge.core.json_value import (
-    JsonObject,
-    JsonValue,
-    as_count,
-    as_list,
-    as_number,
-    as_object,
-    as_text,
-    to_text,
-)
-from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.acp.agent import AUTH_REQUIRED, ENDED_CALL, STOPS
 from abp_bridge.protocols.acp.permission import encode_refusal
 

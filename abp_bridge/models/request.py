@@ -12,15 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.agent_turn import (
-    AgentMessage,
-    AgentResponse,
-    Cost,
-    Image,
-    ModelSettings,
-    Role,
-    images_of,
-)
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -33,6 +24,15 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.core.question import MAX_MESSAGE, Question
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.models.turn import (
+    AgentMessage,
+    AgentResponse,
+    Cost,
+    Image,
+    ModelSettings,
+    Role,
+    images_of,
+)
 from abp_bridge.protocols.mcp.elicitation import encode_sampling
 from abp_bridge.protocols.mcp.sampling import SAMPLED, is_servers_own
 

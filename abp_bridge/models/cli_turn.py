@@ -12,7 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from abp_bridge.core.agent_turn import (
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_count,
+    as_list,
+    as_number,
+    as_object,
+    as_text,
+)
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.models.turn import (
     MAX_ANSWER,
     MAX_CALLS,
     MAX_MESSAGES,
@@ -28,17 +39,6 @@ from abp_bridge.core.agent_turn import (
     ToolsNeededError,
     Usage,
 )
-from abp_bridge.core.json_value import (
-    JsonObject,
-    JsonValue,
-    as_count,
-    as_list,
-    as_number,
-    as_object,
-    as_text,
-)
-from abp_bridge.core.sanitize import label
-from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.json_lines import JsonLines
 
 _BY_STATUS = {

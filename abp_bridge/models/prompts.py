@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from abp_bridge.core.agent_turn import AgentMessage
+from abp_bridge.models.turn import AgentMessage
 
 _COMMAND = re.compile(r"[\s\ufeff]*/")
 _WHO = {"user": "The user", "assistant": "You"}

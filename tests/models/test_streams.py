@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.json_strategies import json_values
 
-from abp_bridge.core.agent_turn import StreamPart
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols import agent_streams, event_stream, json_lines
-from abp_bridge.protocols.agent_streams import EOF, PARTIAL, ApiStream, LineStream
-from abp_bridge.protocols.event_stream import EventStream
-from abp_bridge.session.agent import StreamParser
+from abp_bridge.models import event_stream, streams
+from abp_bridge.models.agent import StreamParser
+from abp_bridge.models.event_stream import EventStream
+from abp_bridge.models.streams import EOF, PARTIAL, ApiStream, LineStream
+from abp_bridge.models.turn import StreamPart
+from abp_bridge.protocols import json_lines
 
 MESSAGES = st.lists(st.dictionaries(st.text(max_size=5), json_values, max_size=3), max_size=4)
 
@@ -83,7 +84,7 @@ def test_what_is_no_message_is_an_error_and_ends_nothing() -> None:
 def test_what_has_no_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lines, "MAX_LINE", 10)
     monkeypatch.setattr(event_stream, "MAX_EVENT", 10)
-    monkeypatch.setattr(agent_streams, "MAX_EVENT", 10)
+    monkeypatch.setattr(streams, "MAX_EVENT", 10)
     for parser in (LineStream(), ApiStream()):
         assert parser.feed(b"data: 12345678")[0].error.endswith("more than 10 bytes")
     assert ApiStream().feed(b'{"a": 12345678')[0].error == "a text of more than 10 bytes"

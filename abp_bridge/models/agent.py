@@ -1,7 +1,7 @@
 """What an agent, or a model, is to whoever wants one turn of it: `AgentProtocol`.
 
 A local agent is a program on this machine, with its own sessions, and often its own tools; a model
-behind an API has neither. Parsing what they say is the protocols' (`protocols/cli_agents.py`).
+behind an API has neither. Parsing what they say is the protocols' (`models/cli_turn.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from abp_bridge.core.agent_turn import (
+from abp_bridge.models.turn import (
     NO_SETTINGS,
     AgentMessage,
     AgentResponse,

@@ -7,10 +7,10 @@ from __future__ import annotations
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 
-from abp_bridge.core.agent_turn import StreamPart
 from abp_bridge.core.json_value import JsonObject, parse_json
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.event_stream import MAX_EVENT, EventStream
+from abp_bridge.models.event_stream import MAX_EVENT, EventStream
+from abp_bridge.models.turn import StreamPart
 from abp_bridge.protocols.json_lines import JsonLines
 
 PARTIAL, EOF = StreamPart("partial"), StreamPart("eof")
