@@ -34,8 +34,7 @@ from abp_bridge.models.acp_turn import (
     takes_images,
 )
 from abp_bridge.models.agent import Availability, OnChunk, ignore_chunk
-from abp_bridge.models.local import LocalAgent
-from abp_bridge.models.prompts import format_prompt
+from abp_bridge.models.local import LocalAgent, format_prompt
 from abp_bridge.models.session import Session
 from abp_bridge.models.turn import (
     AgentError,

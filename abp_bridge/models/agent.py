@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from abp_bridge.models.streams import StreamParser
 from abp_bridge.models.turn import (
     NO_SETTINGS,
     AgentMessage,
@@ -78,20 +79,6 @@ class StartOptions:
     user_id: str = ""
     session_id: str = ""
     cli_config: CliConfig = field(default_factory=CliConfig)
-
-
-class StreamParser(Protocol):
-    """Reads the bytes of one stream, which may be cut anywhere. Waits for nothing."""
-
-    def feed(self, data: bytes) -> Sequence[StreamPart]:
-        """What is new: messages and errors, and `partial` at the end where one has begun."""
-        ...
-
-    def end(self) -> Sequence[StreamPart]:
-        """What was left when the stream ended, and `eof`: an error before it, where that was cut
-        off within a message.
-        """
-        ...
 
 
 class AgentProtocol(Protocol):

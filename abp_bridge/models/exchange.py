@@ -15,7 +15,7 @@ from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.models.event_stream import EventStream
+from abp_bridge.models.streams import EventStream
 from abp_bridge.models.transcript import Transcript
 from abp_bridge.models.turn import AgentError, AgentErrorCode
 from abp_bridge.rpc.tap import Tap, unobserved_stream

@@ -24,11 +24,10 @@ from abp_bridge.models.agent import (
     Availability,
     OnChunk,
     StartOptions,
-    StreamParser,
     Transport,
 )
 from abp_bridge.models.session import Agent, Session
-from abp_bridge.models.streams import ApiStream
+from abp_bridge.models.streams import ApiStream, StreamParser
 from abp_bridge.models.turn import (
     AgentError,
     AgentErrorCode,

@@ -7,6 +7,7 @@ and what the agent itself has kept.
 from __future__ import annotations
 
 import abc
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,13 +16,14 @@ from abp_bridge.models.agent import (
     Availability,
     OnChunk,
     StartOptions,
-    StreamParser,
     Transport,
 )
-from abp_bridge.models.prompts import format_prompt
 from abp_bridge.models.session import Agent, Session
-from abp_bridge.models.streams import LineStream
+from abp_bridge.models.streams import LineStream, StreamParser
 from abp_bridge.models.turn import AgentMessage, AgentResponse, ModelSettings
+
+_COMMAND = re.compile(r"[\s\ufeff]*/")
+_WHO = {"user": "The user", "assistant": "You"}
 
 
 class LocalAgent(Agent):
@@ -86,3 +88,22 @@ class LocalAgent(Agent):
         self._sessions[session.id] = session
         metadata = {**response.metadata, "session": session.id}
         return replace(response, ignored=settings.given, metadata=metadata)
+
+
+def format_prompt(messages: Sequence[AgentMessage]) -> str:
+    """What the system says, then what was said before, quoted, then the last message as it is. What
+    begins with a slash does not come first: an agent would take it for a command of its own.
+
+    Args:
+        messages: The conversation, the oldest first.
+    """
+    rules = [each.content for each in messages if each.role == "system"]
+    said = [each for each in messages if each.role != "system"]
+    before = "\n\n".join(f"{_WHO[each.role]} said:\n{_quote(each.content)}" for each in said[:-1])
+    last = [each.content for each in said[-1:]]
+    prompt = "\n\n".join([*rules, *([before] if before else []), *last])
+    return f"This is asked:\n\n{prompt}" if _COMMAND.match(prompt) else prompt
+
+
+def _quote(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""What agents say, read from bytes that may be cut anywhere (`StreamParser`): command lines and
+"""What agents say, read from bytes that may be cut anywhere: command lines and
 ACP write JSON lines, the APIs of models events, or one JSON text where something is wrong.
 """
 
@@ -9,29 +9,75 @@ from collections.abc import Iterator, Sequence
 
 from abp_bridge.core.json_value import JsonObject, parse_json
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.models.event_stream import MAX_EVENT, EventStream
 from abp_bridge.models.turn import StreamPart
 from abp_bridge.protocols.json_lines import JsonLines
 
+MAX_EVENT = 16 * 2**20  # bytes: an answer that comes in one piece is one event
 PARTIAL, EOF = StreamPart("partial"), StreamPart("eof")
 _DONE = b"[DONE]"  # OpenAI's word, in an event of its own, for the end of a stream
 _CUT = "it ended within an event"
 
 
+class EventStream:
+    """Reads one stream, and keeps what is not a whole event yet.
+
+    Attributes:
+        is_whole: Whether what has come ends with an event's end: an empty line.
+    """
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The data of the events that end in `data`; names and comments are passed over.
+
+        Raises:
+            RemoteProtocolError: An event has more than `MAX_EVENT` bytes.
+        """
+        first, *lines = data.split(b"\n")
+        self._take(first)
+        for line in lines:
+            yield from self._end_line()
+            self._take(line)
+
+    def _take(self, data: bytes) -> None:
+        self._line += data
+        self._size += len(data)
+        self.is_whole = self.is_whole and not data
+        if self._size > MAX_EVENT:
+            raise RemoteProtocolError(f"an event of more than {MAX_EVENT:,} bytes")
+
+    def _end_line(self) -> Iterator[bytes]:
+        line = bytes(self._line).removesuffix(b"\r")
+        self._line.clear()
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+        self.is_whole = not line
+        if self.is_whole:
+            self._size = 0
+            event, self._data = self._data, []
+            if event:
+                yield b"\n".join(event)
+
+
 class LineStream:
-    """Implements `StreamParser` for JSON objects, one a line."""
+    """Reads JSON objects, one a line."""
 
     def __init__(self) -> None:
         self._lines = JsonLines()
         self._told = 0  # of the lines that are no objects
 
     def feed(self, data: bytes) -> Sequence[StreamPart]:
-        """What is new (`StreamParser.feed`)."""
+        """Return the new messages and errors, and `partial` last where one has begun."""
         parts = [*self._read(self._lines.feed(data))]
         return [*parts, PARTIAL] if self._lines.is_partial else parts
 
     def end(self) -> Sequence[StreamPart]:
-        """What was left (`StreamParser.end`)."""
+        """Return what was left, an error where the stream was cut within a message, and `eof`."""
         return [*self._read(self._lines.end()), EOF]
 
     def _read(self, lines: Iterator[JsonObject]) -> Iterator[StreamPart]:
@@ -50,7 +96,7 @@ class LineStream:
 
 
 class ApiStream:
-    """Implements `StreamParser` for the answer of a model's API: server-sent events, or one JSON
+    """Reads the answer of a model's API: server-sent events, or one JSON
     text.
     """
 
@@ -60,7 +106,7 @@ class ApiStream:
         self._is_text: bool | None = None  # not known yet
 
     def feed(self, data: bytes) -> Sequence[StreamPart]:
-        """What is new (`StreamParser.feed`)."""
+        """Return the new messages and errors, and `partial` last where one has begun."""
         if self._is_text is None:
             data = bytes(self._text) + data
             self._text.clear()
@@ -75,7 +121,7 @@ class ApiStream:
         return [PARTIAL] if self._is_text else []
 
     def end(self) -> Sequence[StreamPart]:
-        """What was left (`StreamParser.end`)."""
+        """Return what was left, an error where the stream was cut within a message, and `eof`."""
         if self._is_text:
             return [_message(bytes(self._text)), EOF]
         is_cut = self._is_text is False and not self._events.is_whole
@@ -101,3 +147,6 @@ def _message(text: bytes) -> StreamPart:
 
 def _error(words: str) -> StreamPart:
     return StreamPart("error", error=words)
+
+
+StreamParser = LineStream | ApiStream

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Protocol
 
 import anyio
 import anyio.to_thread
@@ -77,12 +76,7 @@ _KEPT_BACK = "The user kept the model's answer back."
 LEEWAY = 0.5  # seconds of the question's time in which a model that is late is still said to be
 
 MakeAgent = Callable[[str, str], AgentProtocol]
-
-
-class FindObstacle(Protocol):
-    """Says why a model cannot be had."""
-
-    def __call__(self, model: str, *, images: bool) -> str: ...
+FindObstacle = Callable[[str, bool], str]
 
 
 class AgentSurface(OwnSurface):
@@ -192,7 +186,7 @@ class AgentSurface(OwnSurface):
         """Why the model cannot be had now. It is kept for `place`, but not where only images may be
         what it cannot be sent.
         """
-        why = self._find_obstacle(self._word, images=has_images)
+        why = self._find_obstacle(self._word, has_images)
         if not has_images:
             self._obstacle = why
         return why

@@ -56,7 +56,7 @@ def check_model(model: str) -> None:
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
 
 
-def find_obstacle(model: str, *, images: bool) -> str:
+def find_obstacle(model: str, images: bool) -> str:
     """Why `model` cannot be had here, as far as that is seen without starting anything: a program
     that is not there, a key or a package; empty where nothing is seen.
 

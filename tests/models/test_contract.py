@@ -21,10 +21,9 @@ from abp_bridge.models.agent import (
     AgentProtocol,
     CliConfig,
     StartOptions,
-    StreamParser,
     Transport,
 )
-from abp_bridge.models.streams import LineStream
+from abp_bridge.models.streams import LineStream, StreamParser
 from abp_bridge.models.turn import (
     AgentError,
     AgentMessage,

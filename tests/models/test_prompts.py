@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.models.prompts import format_prompt
+from abp_bridge.models.local import format_prompt
 from abp_bridge.models.turn import AgentMessage, Role
 
 CONVERSATIONS: dict[str, list[tuple[Role, str]]] = {

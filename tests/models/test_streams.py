@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from support.json_strategies import json_values
 
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.models import event_stream, streams
-from abp_bridge.models.agent import StreamParser
-from abp_bridge.models.event_stream import EventStream
-from abp_bridge.models.streams import EOF, PARTIAL, ApiStream, LineStream
+from abp_bridge.models import streams
+from abp_bridge.models.streams import EOF, PARTIAL, ApiStream, EventStream, LineStream, StreamParser
 from abp_bridge.models.turn import StreamPart
 from abp_bridge.protocols import json_lines
 
@@ -83,7 +81,6 @@ def test_what_is_no_message_is_an_error_and_ends_nothing() -> None:
 
 def test_what_has_no_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lines, "MAX_LINE", 10)
-    monkeypatch.setattr(event_stream, "MAX_EVENT", 10)
     monkeypatch.setattr(streams, "MAX_EVENT", 10)
     for parser in (LineStream(), ApiStream()):
         assert parser.feed(b"data: 12345678")[0].error.endswith("more than 10 bytes")

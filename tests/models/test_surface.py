@@ -557,6 +557,6 @@ def test_what_is_missing_is_seen_at_once(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    found = find_obstacle(model, images=False)
+    found = find_obstacle(model, False)
     assert missing in found
     assert bool(found) == bool(missing)
