@@ -134,7 +134,7 @@ ASKED = "ERROR abp_bridge.session.connection: question question-2 of call call-1
 Room = tuple[str, list[str], Callable[[RawHost], str], str]
 ROOMS: dict[str, Room] = {
     "bridge": (
-        "abp_bridge.session.elicitor:Elicitor.ask",
+        "abp_bridge.session.elicitor:Elicitor.resolve",
         SERVE,
         ask_by_mcp,
         ASKED,
@@ -152,7 +152,7 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.rpc.errors: request 2 ('tools/call') failed",
     ),
     "hosts/acp": (
-        "abp_bridge.hosts.acp.session:AcpSession.prompt",
+        "abp_bridge.hosts.acp.session:AcpSession.run_turn",
         SERVE,
         prompt_by_acp,
         "ERROR abp_bridge.rpc.errors: request 3 ('session/prompt') failed",
@@ -171,7 +171,7 @@ ROOMS: dict[str, Room] = {
         ASKED,
     ),
     "agents": (
-        "abp_bridge.models.surface:AgentSurface.ask",
+        "abp_bridge.models.surface:AgentSurface.prompt",
         [*SERVE, "--sampling", MODEL],
         ask_in_a_form("sampling/create", task="Say hello."),
         ASKED,
@@ -201,19 +201,19 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.rpc.errors: request 2 ('tools/call') failed",
     ),
     "surfaces/answers_file": (
-        "abp_bridge.surfaces.answers_file:AnswersFile.ask",
+        "abp_bridge.surfaces.answers_file:AnswersFile.prompt",
         [*SERVE, "--answers", "answers.json"],
         ask_by_mcp,
         ASKED,
     ),
     "surfaces/opencode": (
-        "abp_bridge.surfaces.opencode.surface:QuestionsApi.ask",
+        "abp_bridge.surfaces.opencode.surface:QuestionsApi.prompt",
         [*SERVE, "--questions-api", "0", "--ask-on", "questions-api"],
         ask_by_mcp,
         ASKED,
     ),
     "surfaces/terminal": (
-        "abp_bridge.surfaces.terminal.surface:Terminal.ask",
+        "abp_bridge.surfaces.terminal.surface:Terminal.prompt",
         [*SERVE, "--tty", "TTY"],
         ask_by_mcp,
         ASKED,
@@ -237,7 +237,7 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.rpc.errors: request 1 ('initialize') failed",
     ),
     "surfaces/page": (
-        "abp_bridge.surfaces.page.site:PageSite.show",
+        "abp_bridge.surfaces.page.site:PageSite.open_form",
         SERVE,
         ask_a_secret_by_mcp,
         ASKED,
@@ -249,14 +249,14 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.trace.recorder: a recording met something that it cannot write down",
     ),
     "proxies/acp": (
-        "abp_bridge.proxies.acp.agent_questions:AgentQuestions._ask",
+        "abp_bridge.proxies.acp.agent_questions:AgentQuestions._resolve",
         ["acp", "--", *AGENT],
         ask_behind_the_proxy,
         "ERROR abp_bridge.proxies.acp.agent_questions: request 0 ('elicitation/create') failed",
     ),
 }
 
-SERVERS = "abp_bridge.proxies.mcp.keepalive:KeepaliveElicitor.ask"
+SERVERS = "abp_bridge.proxies.mcp.keepalive:KeepaliveElicitor.resolve"
 LISTENER = "abp_bridge.cli.listen:Listener._show_page"
 
 # What an app in Chromium needs a real page for: (where the bug is, its page, what is called)
@@ -354,7 +354,7 @@ COMMANDS = {
     "setup/formats": ("abp_bridge.setup.formats.toml:Toml.insert", "install", "codex", "--print"),
     "setup/doctor": ("abp_bridge.setup.doctor.gather:find_hosts", "doctor"),
     "surfaces/inbox": ("abp_bridge.surfaces.inbox.bridges:look", "inbox", "--json"),
-    "cli.ask": ("abp_bridge.cli.ask:User.ask", "ask", "elicitation/confirm", "Go on?"),
+    "cli.ask": ("abp_bridge.cli.ask:User.elicit", "ask", "elicitation/confirm", "Go on?"),
     "cli.check_app": ("abp_bridge.cli.check_app:gather_facts", "check", "demo"),
     "cli.demo": (HOST, "demo"),
     "cli.try_app": (HOST, "try", "demo", "demo.work"),
@@ -376,7 +376,7 @@ def test_a_bug_in_a_command_is_one_traceback_and_one_sentence(room: str) -> None
 
 
 def test_a_bug_that_comes_with_a_question_ends_neither_the_app_nor_the_call() -> None:
-    with RawHost(*SERVE, command=command("abp_bridge.session.elicitor:Elicitor.ask")) as host:
+    with RawHost(*SERVE, command=command("abp_bridge.session.elicitor:Elicitor.resolve")) as host:
         assert SORRY in ask_by_mcp(host)
         assert SORRY in call(host, capability="demo.ask", params={"request": CONFIRM})
 
