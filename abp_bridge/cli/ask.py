@@ -156,7 +156,15 @@ def run_ask(options: argparse.Namespace) -> int:
             request = read_request(options.what, options.more)
             origin = options.origin or "this command"
             question = abp.decode_question(request, id="question-1", origin=origin)
-            resolve = partial(_ask_once, question=question, mask=mask, exit_code=options.exit_code)
+            _, timeout = abp.decode_asker(request)
+            context = AskContext(timeout=timeout)
+            resolve = partial(
+                _ask_once,
+                question=question,
+                context=context,
+                mask=mask,
+                exit_code=options.exit_code,
+            )
     except (UsageError, RemoteProtocolError) as problem:
         give_up(f"{problem}. abp-bridge ask --help shows how")
     return anyio.run(run_until_signal, partial(resolve, choose_surfaces(settings, options.on)))
@@ -174,6 +182,7 @@ async def _ask_once(
     settings: Settings,
     tasks: TaskGroup,
     question: Question,
+    context: AskContext,
     *,
     mask: bool,
     exit_code: bool,
@@ -184,7 +193,7 @@ async def _ask_once(
         The exit code: 0 if it was answered, that of `SAID_NO` for a no with `exit_code`, else 1.
     """
     user = User(settings, question.origin, tasks)
-    answer = await user.elicit(question)
+    answer = await user.elicit(question, context)
     response = abp.encode_answer(question, mask_secrets(question, answer) if mask else answer)
     try:
         indent = 2 if sys.stdout.isatty() else None
