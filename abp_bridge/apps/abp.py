@@ -21,10 +21,8 @@ from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, fail
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols import abp
-from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
-from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
-from abp_bridge.rpc.protocol import (
+from abp_bridge.jsonrpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
+from abp_bridge.jsonrpc.protocol import (
     METHOD_NOT_FOUND,
     Id,
     InvalidMessage,
@@ -34,8 +32,10 @@ from abp_bridge.rpc.protocol import (
     UnmatchedResponse,
     is_id,
 )
-from abp_bridge.rpc.tap import Tap, unobserved_stream
-from abp_bridge.rpc.workers import Workers
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
+from abp_bridge.jsonrpc.workers import Workers
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
 from abp_bridge.session.app import AppListener
 
 START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first

@@ -22,15 +22,15 @@ from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, fail
 from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
+from abp_bridge.jsonrpc.connection import ConnectionClosedError, RemoteError
+from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.protocols.acp import agent, permission
 from abp_bridge.protocols.mcp import server
-from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
-from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
-from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.session.app import AppError, AppListener
 
 if TYPE_CHECKING:
-    from abp_bridge.clients.acp_session import AgentSession
+    from abp_bridge.acp.agent_session import AgentSession
 
 CANCEL_LIMIT = 30.0  # seconds for a turn to end that was cancelled: some wait for their model
 
@@ -132,7 +132,7 @@ class AcpApp(ProgramApp):
     # --- from the beginning to the end ---
 
     def _begin(self, pipes: Pipes) -> AbstractAsyncContextManager[AgentSession]:
-        from abp_bridge.clients.acp_session import open_session
+        from abp_bridge.acp.agent_session import open_session
 
         return open_session(*self._tap(self._program.overhear(pipes.stdout), pipes.stdin), self)
 

@@ -22,17 +22,17 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.jsonrpc.connection import ConnectionClosedError, RemoteError
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.protocols.abp import PROGRESS, decode_progress
 from abp_bridge.protocols.mcp import server
 from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
 from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required
-from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
-from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.session.app import Absence, AppError, AppListener, only_error
 from abp_bridge.session.context import AskContext
 
 if TYPE_CHECKING:
-    from abp_bridge.clients.mcp_session import Beat, ServerSession
+    from abp_bridge.mcp.client_session import Beat, ServerSession
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class McpApp(ProgramApp):
     # --- from the beginning to the end ---
 
     def _begin(self, pipes: Pipes) -> AbstractAsyncContextManager[ServerSession]:
-        from abp_bridge.clients.mcp_session import open_session
+        from abp_bridge.mcp.client_session import open_session
 
         streams = self._tap(self._program.overhear(pipes.stdout), pipes.stdin)
         assert self._program.listener is not None, "it is being opened"

@@ -18,14 +18,14 @@ import sys
 from pathlib import Path
 
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.offer import MAX_SIZE, Offer, decode_offer, encode_offer
-from abp_bridge.rpc.private_files import (
+from abp_bridge.jsonrpc.private_files import (
     PlaceError,
     find_problem,
     private_folder,
     read_private,
     write_private,
 )
+from abp_bridge.protocols.offer import MAX_SIZE, Offer, decode_offer, encode_offer
 
 logger = logging.getLogger(__name__)
 

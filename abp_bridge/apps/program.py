@@ -23,15 +23,15 @@ from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.extras import install_command
-from abp_bridge.rpc.connection import (
+from abp_bridge.jsonrpc.connection import (
     ByteReader,
     ByteWriter,
     ConnectionClosedError,
     RemoteError,
     WrappedReader,
 )
-from abp_bridge.rpc.subprocess import Child
-from abp_bridge.rpc.tap import Tap
+from abp_bridge.jsonrpc.subprocess import Child
+from abp_bridge.jsonrpc.tap import Tap
 from abp_bridge.session.app import AppError, AppListener, only_error
 from abp_bridge.session.context import AskContext
 from abp_bridge.settings.targets import find_interpreter

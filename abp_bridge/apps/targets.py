@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from abp_bridge.core.redact.command import find_target_secrets, show_target, show_unknown
 from abp_bridge.extras import install_command
-from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.session.app import App, AppError
 from abp_bridge.settings import Settings
 from abp_bridge.settings.targets import BUILT_IN, describe_wrong_target, is_extension, split_command
@@ -77,7 +77,7 @@ def _find_tabs(settings: Settings) -> Tabs | None:
 
 def _stdio(target: str, settings: Settings, tap: Tap) -> AbpApp:
     from abp_bridge.apps.abp import AbpApp
-    from abp_bridge.rpc.subprocess import spawn
+    from abp_bridge.jsonrpc.subprocess import spawn
 
     words = _words(target)
     return AbpApp(show_target(target), lambda: spawn(words), tap=tap)
@@ -98,7 +98,7 @@ def _socket(target: str, settings: Settings, tap: Tap) -> AbpApp:
 
 def _server(target: str, settings: Settings, tap: Tap) -> McpApp:
     from abp_bridge.apps.mcp import McpApp
-    from abp_bridge.rpc.subprocess import spawn
+    from abp_bridge.jsonrpc.subprocess import spawn
 
     words = _words(target)
     return McpApp(show_target(target), lambda _: spawn(words), roots=settings.roots, tap=tap)
@@ -106,7 +106,7 @@ def _server(target: str, settings: Settings, tap: Tap) -> McpApp:
 
 def _agent(target: str, settings: Settings, tap: Tap) -> AcpApp:
     from abp_bridge.apps.acp import AcpApp
-    from abp_bridge.rpc.subprocess import spawn
+    from abp_bridge.jsonrpc.subprocess import spawn
 
     words = _words(target)
     return AcpApp(show_target(target), lambda: spawn(words), roots=settings.roots, tap=tap)
@@ -124,8 +124,8 @@ def _server_over_http(target: str, settings: Settings, tap: Tap) -> McpApp:
 
     @asynccontextmanager
     async def connect(open_address: OpenAddress) -> AsyncIterator[Pipes]:
-        from abp_bridge.clients.mcp import connect
-        from abp_bridge.clients.oauth import sign_in
+        from abp_bridge.mcp.client import connect
+        from abp_bridge.mcp.oauth import sign_in
 
         auth = None if has_password else await sign_in(url, open_address)
         async with connect(url, auth=auth) as server:
@@ -158,7 +158,7 @@ def _words(target: str) -> list[str]:
 def _demo(target: str, settings: Settings, tap: Tap) -> App:
     if target == "demo":
         from abp_bridge.apps.abp import AbpApp
-        from abp_bridge.rpc.subprocess import spawn
+        from abp_bridge.jsonrpc.subprocess import spawn
 
         command = [sys.executable, "-P", "-m", "abp_bridge.apps.demo"]
         return AbpApp("demo", lambda: spawn(command), tap=tap)

@@ -20,8 +20,8 @@ from websockets.uri import WebSocketURI, parse_uri
 from abp_bridge.apps.abp import MAX_LINE
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
-from abp_bridge.rpc.frames import ROOM, FrameReader, send_lines
-from abp_bridge.rpc.pipe import MemoryPipe
+from abp_bridge.jsonrpc.frames import ROOM, FrameReader, send_lines
+from abp_bridge.jsonrpc.pipe import MemoryPipe
 from abp_bridge.session.app import AppError
 
 OPEN_LIMIT = 10.0  # seconds to be connected and let in

@@ -16,20 +16,20 @@ from abp_bridge.cli.options import load_session_settings
 from abp_bridge.cli.program import run_program
 from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.sanitize import label
+from abp_bridge.jsonrpc.arrival import OPTIONS
+from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.log import warn_if_interactive
-from abp_bridge.rpc.arrival import OPTIONS
-from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 
 if TYPE_CHECKING:
     import argparse
 
     from anyio.abc import TaskGroup
 
-    from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
-    from abp_bridge.proxies.carrier import Side
-    from abp_bridge.rpc.connection import ByteReader, ByteWriter
-    from abp_bridge.rpc.stderr import Stderr
-    from abp_bridge.rpc.subprocess import Child
+    from abp_bridge.acp.proxy.mcp_endpoint import McpEndpoint
+    from abp_bridge.jsonrpc.carrier import Side
+    from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+    from abp_bridge.jsonrpc.stderr import Stderr
+    from abp_bridge.jsonrpc.subprocess import Child
     from abp_bridge.settings import Settings
 
 HELP = "an ACP agent with the apps' tools, for a client to launch in place of the agent"
@@ -120,7 +120,7 @@ async def _carry(
     """Carry lines until either side ends; from then on the apps end beside the agent, in
     `tasks`.
     """
-    from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
+    from abp_bridge.acp.proxy.proxy import run_proxy  # while the agent starts
 
     try:
         return await run_proxy(
@@ -150,7 +150,7 @@ async def _refuse(client: tuple[ByteReader, ByteWriter], command: Sequence[str],
 
 
 def _make_endpoint(composition: Composition) -> McpEndpoint:
-    from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
+    from abp_bridge.acp.proxy.mcp_endpoint import McpEndpoint
 
     return McpEndpoint(
         composition.make_bridge,

@@ -35,11 +35,8 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import WAYS, Advice, Options, Surface, Way
 from abp_bridge.core.words import MISSPELT, nearest
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
-from abp_bridge.log import print_message
-from abp_bridge.protocols import abp
-from abp_bridge.protocols.abp.members import find_misspelt, known_members
-from abp_bridge.rpc.connection import ByteReader, JsonRpcConnection
-from abp_bridge.rpc.protocol import (
+from abp_bridge.jsonrpc.connection import ByteReader, JsonRpcConnection
+from abp_bridge.jsonrpc.protocol import (
     METHOD_NOT_FOUND,
     InvalidMessage,
     JsonRpcProtocol,
@@ -47,6 +44,9 @@ from abp_bridge.rpc.protocol import (
     Request,
     UnmatchedResponse,
 )
+from abp_bridge.log import print_message
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.members import find_misspelt, known_members
 from abp_bridge.session.context import NO_CONTEXT, AskContext, SessionEvent
 from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.files import FileAccess
@@ -59,7 +59,7 @@ from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.rpc.streams import StreamWriter
+    from abp_bridge.jsonrpc.streams import StreamWriter
 
 logger = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ def run_ask(options: argparse.Namespace) -> int:
 
 async def _ask_stream(settings: Settings, tasks: TaskGroup, origin: str, *, mask: bool) -> int:
     """Answer the requests on stdin. Returns the exit code."""
-    from abp_bridge.rpc.streams import take_over_stdio
+    from abp_bridge.jsonrpc.streams import take_over_stdio
 
     user = User(settings, origin, tasks, mask=mask)
     return await QuestionStream(user, origin, *take_over_stdio()).serve()

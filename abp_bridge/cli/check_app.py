@@ -39,9 +39,9 @@ from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import count_of
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.jsonrpc.tap import observe_stream
 from abp_bridge.protocols.abp.agent import encode_result
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
-from abp_bridge.rpc.tap import observe_stream
 from abp_bridge.session.app import Absence, App, AppError, only_error
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.settings import Settings, variables_of_others

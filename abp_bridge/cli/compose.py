@@ -11,21 +11,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
-from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.conformance.recorded_apps import RecordedPage
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
 from abp_bridge.settings.values import OFF
-from abp_bridge.trace.recorded_apps import RecordedPage
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.apps.offer_cache import OfferCache
+    from abp_bridge.conformance.recorder import Recorder
     from abp_bridge.core.question import Question
     from abp_bridge.core.surface import Surface
-    from abp_bridge.hosts.mcp.connection import McpConnection
-    from abp_bridge.hosts.mcp.parked_call import FindParked
-    from abp_bridge.hosts.mcp.session import McpSession
-    from abp_bridge.hosts.mcp.tool_list import ToolList
+    from abp_bridge.mcp.connection import McpConnection
+    from abp_bridge.mcp.parked_call import FindParked
+    from abp_bridge.mcp.session import McpSession
+    from abp_bridge.mcp.tool_list import ToolList
     from abp_bridge.models.surface import AgentSurface
     from abp_bridge.session.audit import AuditLog
     from abp_bridge.session.bridge import Bridge
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from abp_bridge.surfaces.notify import Notifier
     from abp_bridge.surfaces.page.surface import LazyPageServer
     from abp_bridge.surfaces.terminal.surface import Terminal
-    from abp_bridge.trace.recorder import Recorder
 
     SendLink = Callable[[Question, AskContext, PageLink], Awaitable[SurfaceResponse]]
 
@@ -77,7 +77,7 @@ class Composition:
     def _tap_model(self) -> Tap:
         if self._recorder is None:
             return unobserved_stream
-        from abp_bridge.trace.format import MODEL
+        from abp_bridge.conformance.format import MODEL
 
         return self._recorder.tap(MODEL)
 
@@ -93,7 +93,7 @@ class Composition:
         page = LazyPageServer(self._tasks, self.settings.page_port)
         if self._recorder is None:
             return page
-        from abp_bridge.trace.recorded_apps import RecordedPage
+        from abp_bridge.conformance.recorded_apps import RecordedPage
 
         return RecordedPage(page, self._recorder)
 
@@ -110,7 +110,7 @@ class Composition:
         if self._recorder is None:
             from abp_bridge.apps.targets import make_app as make
         else:
-            from abp_bridge.trace.recorded_apps import record_app
+            from abp_bridge.conformance.recorded_apps import record_app
 
             make = partial(record_app, recorder=self._recorder)
 
@@ -145,7 +145,7 @@ class Composition:
 
     def make_tool_list(self) -> ToolList:
         """What an MCP host is shown of tools; what apps offered is read when it first looks."""
-        from abp_bridge.hosts.mcp.tool_list import ToolList
+        from abp_bridge.mcp.tool_list import ToolList
 
         expect = None if not self.settings.apps else self._expect_apps
         return ToolList(expect, asks_via_model=self.settings.ask_via_model)
@@ -154,7 +154,7 @@ class Composition:
         self, connection: McpConnection, begin: Callable[[Host], SessionApi]
     ) -> McpSession:
         """What is behind the connection of an MCP host; `begin` makes what its tools work at."""
-        from abp_bridge.hosts.mcp.session import McpSession
+        from abp_bridge.mcp.session import McpSession
 
         return McpSession(
             connection,
@@ -188,7 +188,7 @@ class Composition:
         calls where `find_parked` knows one; `on_progress` is told how far a model is.
         """
         from abp_bridge.core.sanitize import Revealed
-        from abp_bridge.hosts.mcp.surfaces import McpSurfaces
+        from abp_bridge.mcp.surfaces import McpSurfaces
 
         surfaces = McpSurfaces(connection, self.page, find_parked, revealed=Revealed())
         return self.make_elicitor(surfaces, on_progress)
@@ -246,7 +246,7 @@ def tell_each(observers: Sequence[Observer]) -> Observer:
 def _make_recorder(settings: Settings, command: str) -> Recorder | None:
     if settings.record is None:
         return None
-    from abp_bridge.trace.recorder import Recorder
+    from abp_bridge.conformance.recorder import Recorder
 
     return Recorder(settings.record, settings, command)
 

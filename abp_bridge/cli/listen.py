@@ -22,11 +22,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from abp_bridge import VERSION
+from abp_bridge.jsonrpc.arrival import earliest_arrival
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.frames import ROOM, FrameReader, send_lines
+from abp_bridge.jsonrpc.pipe import MemoryPipe
 from abp_bridge.protocols.abp import calls
-from abp_bridge.rpc.arrival import earliest_arrival
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
-from abp_bridge.rpc.frames import ROOM, FrameReader, send_lines
-from abp_bridge.rpc.pipe import MemoryPipe
 from abp_bridge.surfaces import http
 
 MAX_AGENTS = 16  # at once: each may start apps, and browsers

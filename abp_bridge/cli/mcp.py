@@ -21,20 +21,20 @@ from abp_bridge.cli.program import run_program, wait_for_end
 from abp_bridge.cli.refusal import FIRST_WORDS
 from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.sanitize import command_name, label
+from abp_bridge.jsonrpc.arrival import OPTIONS
+from abp_bridge.jsonrpc.pipe import MemoryPipe
+from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.versions import ERAS
-from abp_bridge.rpc.arrival import OPTIONS
-from abp_bridge.rpc.pipe import MemoryPipe
-from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.settings import Settings, usual_settings
 
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.proxies.carrier import Side
-    from abp_bridge.rpc.connection import ByteReader, ByteWriter
-    from abp_bridge.rpc.stderr import Stderr
-    from abp_bridge.rpc.subprocess import Child
+    from abp_bridge.jsonrpc.carrier import Side
+    from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+    from abp_bridge.jsonrpc.stderr import Stderr
+    from abp_bridge.jsonrpc.subprocess import Child
 
 
 HELP = "an MCP server whose questions reach you, for a host to launch in place of the server"
@@ -135,8 +135,8 @@ class _Proxy:
             await self._carry(nothing, nothing, lambda data: None, ending)
 
     async def carry_over_http(self) -> None:
-        from abp_bridge.clients.mcp import connect
-        from abp_bridge.clients.oauth import sign_in
+        from abp_bridge.mcp.client import connect
+        from abp_bridge.mcp.oauth import sign_in
 
         async def ending() -> str:
             return f"the connection to the server at {self._describe()} ended"
@@ -154,9 +154,9 @@ class _Proxy:
         overhear: Callable[[bytes], None],
         ending: Callable[[], Awaitable[str]],
     ) -> Side:
-        from abp_bridge.proxies.mcp.eras import translated
-        from abp_bridge.proxies.mcp.policy import Policy
-        from abp_bridge.proxies.mcp.proxy import run_proxy
+        from abp_bridge.mcp.proxy.eras import translated
+        from abp_bridge.mcp.proxy.policy import Policy
+        from abp_bridge.mcp.proxy.proxy import run_proxy
 
         settings, tap = self.settings, self.composition.tap
         async with translated(

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from abp_bridge.jsonrpc.stderr import LAST_WORDS, Stderr
+from abp_bridge.jsonrpc.subprocess import Child, spawn
 from abp_bridge.log import print_message
-from abp_bridge.rpc.stderr import LAST_WORDS, Stderr
-from abp_bridge.rpc.subprocess import Child, spawn
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.proxies.carrier import Side
+    from abp_bridge.jsonrpc.carrier import Side
 
 NO_PROGRAM = 127
 

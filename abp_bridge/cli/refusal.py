@@ -9,8 +9,8 @@ import time
 import anyio
 
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
-from abp_bridge.rpc.protocol import INTERNAL_ERROR, JsonRpcProtocol, Notification, Request
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, JsonRpcConnection
+from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR, JsonRpcProtocol, Notification, Request
 
 FIRST_WORDS = 10.0  # seconds for a host to begin with what cannot run: most need one
 
@@ -61,7 +61,7 @@ async def refuse(source: ByteReader, sink: ByteWriter, words: str) -> None:
 
 def refuse_host(words: str) -> None:
     """`refuse` whoever launched this process, on its own stdin and stdout."""
-    from abp_bridge.rpc.arrival import OPTIONS
-    from abp_bridge.rpc.streams import take_over_stdio
+    from abp_bridge.jsonrpc.arrival import OPTIONS
+    from abp_bridge.jsonrpc.streams import take_over_stdio
 
     anyio.run(refuse, *take_over_stdio(), words, backend_options=OPTIONS)

@@ -16,12 +16,12 @@ import anyio
 from abp_bridge.cli.options import SECONDS, argument_type, read_count
 from abp_bridge.cli.runtime import complain, print_json, print_text
 from abp_bridge.cli.trace import load, place
+from abp_bridge.conformance.fixture import doubtful, reduce
+from abp_bridge.conformance.format import Head, Recording, TraceError, dump, lines
+from abp_bridge.conformance.match import ReplayMismatchError
+from abp_bridge.conformance.runner import THIS_BRIDGE, play
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.replay.fixture import doubtful, reduce
-from abp_bridge.replay.match import ReplayMismatchError
-from abp_bridge.replay.runner import THIS_BRIDGE, play
-from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines
 
 if TYPE_CHECKING:
     import argparse

@@ -17,14 +17,14 @@ from abp_bridge.cli.refusal import translate_first
 from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.sanitize import label
-from abp_bridge.hosts.mcp.connection import McpConnection
-from abp_bridge.hosts.mcp.errors import encode_cancel
-from abp_bridge.hosts.mcp.server import McpServer
+from abp_bridge.jsonrpc.arrival import OPTIONS
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, JsonRpcConnection
+from abp_bridge.jsonrpc.protocol import Id, JsonRpcProtocol, Notification, Request
+from abp_bridge.jsonrpc.streams import take_over_stdio
 from abp_bridge.log import print_message, warn_if_interactive
-from abp_bridge.rpc.arrival import OPTIONS
-from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
-from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request
-from abp_bridge.rpc.streams import take_over_stdio
+from abp_bridge.mcp.connection import McpConnection
+from abp_bridge.mcp.errors import encode_cancel
+from abp_bridge.mcp.server import McpServer
 from abp_bridge.settings.targets import find_target_problem
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from abp_bridge.abp.server import AbpServer
+    from abp_bridge.abp.session import AbpSession
+    from abp_bridge.acp.server import AcpServer
+    from abp_bridge.acp.session import AcpSession
     from abp_bridge.cli.listen import Listener
-    from abp_bridge.hosts.abp.server import AbpServer
-    from abp_bridge.hosts.abp.session import AbpSession
-    from abp_bridge.hosts.acp.server import AcpServer
-    from abp_bridge.hosts.acp.session import AcpSession
-    from abp_bridge.hosts.mcp.session import McpSession
+    from abp_bridge.mcp.session import McpSession
     from abp_bridge.protocols.abp.agent import AgentInfo
     from abp_bridge.session.bridge import Bridge
     from abp_bridge.session.host import Host
@@ -193,20 +193,20 @@ class ProtocolDetector:
         return self._encode_cancel(id, reason)
 
     def _acp(self) -> AcpServer:
-        from abp_bridge.hosts.acp.server import AcpServer
+        from abp_bridge.acp.server import AcpServer
         from abp_bridge.protocols.acp import v1 as acp
 
         self._encode_cancel = acp.encode_cancel
         return AcpServer(self.connection, self._acp_session, self._tasks)
 
     def _acp_session(self, id: str, client: Mapping[str, JsonValue]) -> AcpSession:
-        from abp_bridge.hosts.acp.session import AcpSession
+        from abp_bridge.acp.session import AcpSession
 
         page, chat = self._composition.page, self._settings.acp_chat
         return AcpSession(self.connection, id, client, page, self._bridge, chat=chat)
 
     def _abp(self) -> AbpServer:
-        from abp_bridge.hosts.abp.server import AbpServer
+        from abp_bridge.abp.server import AbpServer
         from abp_bridge.protocols.abp.agent import encode_withdrawal
 
         self._encode_cancel = encode_withdrawal
@@ -214,7 +214,7 @@ class ProtocolDetector:
         return AbpServer(self.connection, self._abp_session, self._tasks)
 
     def _abp_session(self, agent: AgentInfo) -> AbpSession:
-        from abp_bridge.hosts.abp.session import AbpSession
+        from abp_bridge.abp.session import AbpSession
 
         return AbpSession(self.connection, agent, self._bridge)
 

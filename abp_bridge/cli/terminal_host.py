@@ -422,8 +422,8 @@ class TerminalHost:
         """An address to open: an app's, or that of the bridge's own page."""
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
-        from abp_bridge.hosts.elicited import page_id_prefix
         from abp_bridge.protocols.host_words import encode_account
+        from abp_bridge.session.elicited import page_id_prefix
 
         rows = await self._open_questions()
         named = label(params.elicitation_id)

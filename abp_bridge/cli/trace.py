@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.cli.options import argument_type, read_count
 from abp_bridge.cli.runtime import complain, print_json, print_text
-from abp_bridge.trace.format import Recording, TraceError, lines, read
+from abp_bridge.conformance.format import Recording, TraceError, lines, read
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +41,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 
 def run_trace(options: argparse.Namespace) -> int:
     """Draw a file. Returns the exit code."""
-    from abp_bridge.trace.sequence_diagram import draw
+    from abp_bridge.conformance.sequence_diagram import draw
 
     try:
         found = load(options.path)

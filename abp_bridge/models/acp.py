@@ -19,11 +19,15 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.clients.lines import NO_RESPONSE
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.redact.command import show_command
 from abp_bridge.core.sanitize import SCRIPTS, label
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.jsonrpc.connection import ConnectionClosedError, RemoteError
+from abp_bridge.jsonrpc.program_lines import NO_RESPONSE
+from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND
+from abp_bridge.jsonrpc.subprocess import Child, child_environment, spawn
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.acp_turn import (
     RESUME,
     ModelTurn,
@@ -45,14 +49,10 @@ from abp_bridge.models.turn import (
     images_of,
 )
 from abp_bridge.protocols.acp import agent as acp_agent
-from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
-from abp_bridge.rpc.protocol import METHOD_NOT_FOUND
-from abp_bridge.rpc.subprocess import Child, child_environment, spawn
-from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.session.app import only_error
 
 if TYPE_CHECKING:
-    from abp_bridge.clients.acp_session import AgentSession
+    from abp_bridge.acp.agent_session import AgentSession
 
 START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a program first
 CANCEL_LIMIT = 5.0  # seconds to end a turn that was cancelled: some wait for their model
@@ -159,7 +159,7 @@ class AcpAgent(LocalAgent):
     @asynccontextmanager
     async def _open(self, child: Child, exchange: _Exchange) -> AsyncIterator[AgentSession]:
         """The session on its pipes, which hear of its end as they heard of it all."""
-        from abp_bridge.clients.acp_session import open_session
+        from abp_bridge.acp.agent_session import open_session
 
         source, sink = self._tap(child.stdout, child.stdin)
         with closing(sink):

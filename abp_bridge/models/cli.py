@@ -11,6 +11,10 @@ from collections.abc import Sequence
 import anyio
 
 from abp_bridge.core.sanitize import label
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.pipe import write_all
+from abp_bridge.jsonrpc.subprocess import Child, child_environment, spawn
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.agent import Availability, OnChunk, StartOptions
 from abp_bridge.models.cli_turn import CliDialect, CliTurn
 from abp_bridge.models.local import LocalAgent
@@ -22,10 +26,6 @@ from abp_bridge.models.turn import (
     AgentResponse,
     images_of,
 )
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
-from abp_bridge.rpc.pipe import write_all
-from abp_bridge.rpc.subprocess import Child, child_environment, spawn
-from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 VERSION_LIMIT = 10.0  # seconds for `--version`: the slowest takes two, on a cold disk more
 END_LIMIT = 5.0  # seconds to be gone after its last word: it saves its session

@@ -15,10 +15,10 @@ from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.streams import EventStream
 from abp_bridge.models.transcript import Transcript
 from abp_bridge.models.turn import AgentError, AgentErrorCode
-from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 CONNECT_LIMIT = 15.0  # seconds; the bound of the whole turn is its user's
 MAX_BODY = 64 * 2**20  # bytes: each token of an answer comes in an object of its own

@@ -20,6 +20,7 @@ import anyio.to_thread
 from abp_bridge.core.redact.command import find_address_secrets, find_keys, hide_keys
 from abp_bridge.core.sanitize import label
 from abp_bridge.extras import install_command
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.agent import (
     Availability,
     OnChunk,
@@ -35,7 +36,6 @@ from abp_bridge.models.turn import (
     AgentResponse,
     ModelSettings,
 )
-from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
     import httpx2

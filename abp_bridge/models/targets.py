@@ -10,9 +10,9 @@ from functools import partial
 from abp_bridge.core.redact.command import clean_target, show_unknown
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.agent import AgentProtocol
 from abp_bridge.models.turn import AgentError, AgentErrorCode
-from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import describe_removed
 
 MODELS = (

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
-from abp_bridge.rpc.tap import MAX_HEARD_LINE, Tap
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.tap import MAX_HEARD_LINE, Tap
 
 # bytes of an event, and of an answer that has none: more than a tap keeps of a line, which so knows
 # that it has not all of it

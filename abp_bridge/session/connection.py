@@ -24,8 +24,8 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import describe_bug
+from abp_bridge.jsonrpc.arrival import now
 from abp_bridge.protocols import abp
-from abp_bridge.rpc.arrival import now
 from abp_bridge.session.app import App
 from abp_bridge.session.call import Call
 from abp_bridge.session.context import NO_CONTEXT, AskContext, NoticeEvent, Observer, ProgressEvent

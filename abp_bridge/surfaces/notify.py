@@ -24,7 +24,7 @@ from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.extras import install_command
-from abp_bridge.rpc.subprocess import child_environment
+from abp_bridge.jsonrpc.subprocess import child_environment
 from abp_bridge.session.context import (
     AttemptEvent,
     InputRequestEvent,

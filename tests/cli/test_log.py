@@ -146,16 +146,16 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.session.call: call call-1 of demo.ask failed",
     ),
     "hosts/mcp": (
-        "abp_bridge.hosts.mcp.session:McpSession.call_tool",
+        "abp_bridge.mcp.session:McpSession.call_tool",
         SERVE,
         ask_by_mcp,
-        "ERROR abp_bridge.rpc.errors: request 2 ('tools/call') failed",
+        "ERROR abp_bridge.jsonrpc.errors: request 2 ('tools/call') failed",
     ),
     "hosts/acp": (
-        "abp_bridge.hosts.acp.session:AcpSession.run_turn",
+        "abp_bridge.acp.session:AcpSession.run_turn",
         SERVE,
         prompt_by_acp,
-        "ERROR abp_bridge.rpc.errors: request 3 ('session/prompt') failed",
+        "ERROR abp_bridge.jsonrpc.errors: request 3 ('session/prompt') failed",
     ),
     "apps": (
         "abp_bridge.apps.abp:AbpApp.call",
@@ -177,10 +177,10 @@ ROOMS: dict[str, Room] = {
         ASKED,
     ),
     "hosts/abp": (
-        "abp_bridge.hosts.abp.session:AbpSession.call",
+        "abp_bridge.abp.session:AbpSession.call",
         SERVE,
         call_by_abp,
-        "ERROR abp_bridge.rpc.errors: request 2 ('capabilities/call') failed",
+        "ERROR abp_bridge.jsonrpc.errors: request 2 ('capabilities/call') failed",
     ),
     "apps, a server": (
         "abp_bridge.apps.mcp:McpApp.call",
@@ -195,10 +195,10 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.session.call: call call-1 of agent.prompt failed",
     ),
     "clients": (
-        "abp_bridge.clients.mcp_session:open_session",
+        "abp_bridge.mcp.client_session:open_session",
         ["serve", "--app", SDK_SERVER],
         call_by_mcp("order", dish="soup"),
-        "ERROR abp_bridge.rpc.errors: request 2 ('tools/call') failed",
+        "ERROR abp_bridge.jsonrpc.errors: request 2 ('tools/call') failed",
     ),
     "surfaces/answers_file": (
         "abp_bridge.surfaces.answers_file:AnswersFile.prompt",
@@ -231,10 +231,10 @@ ROOMS: dict[str, Room] = {
         ASKED,
     ),
     "rpc": (
-        "abp_bridge.rpc.connection:JsonRpcConnection.respond",
+        "abp_bridge.jsonrpc.connection:JsonRpcConnection.respond",
         SERVE,
         look_by_mcp,
-        "ERROR abp_bridge.rpc.errors: request 1 ('initialize') failed",
+        "ERROR abp_bridge.jsonrpc.errors: request 1 ('initialize') failed",
     ),
     "surfaces/page": (
         "abp_bridge.surfaces.page.site:PageSite.open_form",
@@ -243,20 +243,20 @@ ROOMS: dict[str, Room] = {
         ASKED,
     ),
     "trace": (
-        "abp_bridge.trace.redactor:Redactor.clean_message",
+        "abp_bridge.conformance.redactor:Redactor.clean_message",
         [*SERVE, "--record", "TRACE"],
         look_by_mcp,
-        "ERROR abp_bridge.trace.recorder: a recording met something that it cannot write down",
+        "ERROR abp_bridge.conformance.recorder: a recording met something that it cannot",
     ),
     "proxies/acp": (
-        "abp_bridge.proxies.acp.agent_questions:AgentQuestions._resolve",
+        "abp_bridge.acp.proxy.agent_questions:AgentQuestions._resolve",
         ["acp", "--", *AGENT],
         ask_behind_the_proxy,
-        "ERROR abp_bridge.proxies.acp.agent_questions: request 0 ('elicitation/create') failed",
+        "ERROR abp_bridge.acp.proxy.agent_questions: request 0 ('elicitation/create') failed",
     ),
 }
 
-SERVERS = "abp_bridge.proxies.mcp.keepalive:KeepaliveElicitor.resolve"
+SERVERS = "abp_bridge.mcp.proxy.keepalive:KeepaliveElicitor.resolve"
 LISTENER = "abp_bridge.cli.listen:Listener._show_page"
 
 # What an app in Chromium needs a real page for: (where the bug is, its page, what is called)
@@ -295,7 +295,7 @@ def test_a_bug_behind_the_proxy_of_a_server_cancels_its_question(tmp_path: Path)
         host.end()
     assert told == "cancelled"
     words = "a question of the server's is cancelled: asking it failed"
-    said = f"ERROR abp_bridge.proxies.mcp.server_questions: {words}"
+    said = f"ERROR abp_bridge.mcp.proxy.server_questions: {words}"
     check(told, file.read_text(), said, has_sentence=False)  # a server is told no reason
 
 
@@ -348,7 +348,7 @@ HOST = "abp_bridge.cli.terminal_host:TerminalHost.call"
 COMMANDS = {
     "cli": ("abp_bridge.cli.matrix:run_matrix", "matrix"),
     "settings": ("abp_bridge.settings:read_settings", "serve"),
-    "replay": ("abp_bridge.replay.runner:play", "replay", FIXTURE),
+    "replay": ("abp_bridge.conformance.runner:play", "replay", FIXTURE),
     "trace": ("abp_bridge.trace.sequence_diagram:draw", "trace", FIXTURE),
     "setup": ("abp_bridge.setup.change:install", "install", "codex", "--print"),
     "setup/formats": ("abp_bridge.setup.formats.toml:Toml.insert", "install", "codex", "--print"),

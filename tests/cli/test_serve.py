@@ -35,7 +35,7 @@ from support.paths import APPS
 
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import Hosts
-from abp_bridge.rpc.connection import ByteReader
+from abp_bridge.jsonrpc.connection import ByteReader
 from abp_bridge.settings import read_settings
 
 Json = Any

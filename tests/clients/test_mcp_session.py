@@ -7,9 +7,9 @@ import json
 import anyio.lowlevel
 import pytest
 
-from abp_bridge.clients.mcp_session import Beat, open_session
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+from abp_bridge.mcp.client_session import Beat, open_session
 
 LINE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}}
 

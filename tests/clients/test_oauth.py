@@ -24,9 +24,9 @@ from clients.test_mcp import Lines
 from support.http_server import Reply
 from support.sign_in_server import SignInServer, sign_in_server
 
-from abp_bridge.clients import oauth
-from abp_bridge.clients.mcp import connect
-from abp_bridge.clients.oauth import sign_in
+from abp_bridge.mcp import oauth
+from abp_bridge.mcp.client import connect
+from abp_bridge.mcp.oauth import sign_in
 
 Json = Any
 

@@ -14,10 +14,11 @@ from typing import Any
 import anyio
 import pytest
 
-from abp_bridge.clients import acp_session, mcp_session
-from abp_bridge.clients.lines import DUPLICATE_ID
+from abp_bridge.acp import agent_session as acp_session
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.rpc.pipe import MemoryPipe
+from abp_bridge.jsonrpc.pipe import MemoryPipe
+from abp_bridge.jsonrpc.program_lines import DUPLICATE_ID
+from abp_bridge.mcp import client_session as mcp_session
 
 pytestmark = pytest.mark.anyio
 

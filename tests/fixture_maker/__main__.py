@@ -12,8 +12,8 @@ from typing import Any
 
 from support.paths import FIXTURES
 
-from abp_bridge.replay.fixture import reduce
-from abp_bridge.trace.format import PERSON, Entry, lines, read
+from abp_bridge.conformance.fixture import reduce
+from abp_bridge.conformance.format import PERSON, Entry, lines, read
 
 from .cases import Case, cases
 from .host import Bridge

@@ -16,11 +16,11 @@ from typing import Any
 from support.peer import PATIENCE
 from support.programs import Desktop
 
+from abp_bridge.conformance.format import BRIDGE, PERSON, Entry
+from abp_bridge.conformance.redactor import path_replacer
+from abp_bridge.conformance.user_drivers import QuestionsClient, Terminal, fill_in, free_port
 from abp_bridge.core.json_value import map_texts
 from abp_bridge.core.matrix import QuestionShape
-from abp_bridge.replay.user_drivers import QuestionsClient, Terminal, fill_in, free_port
-from abp_bridge.trace.format import BRIDGE, PERSON, Entry
-from abp_bridge.trace.redactor import path_replacer
 
 from .cases import ASKED, Case
 

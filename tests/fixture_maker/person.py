@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from abp_bridge.conformance.user_drivers import fill_in
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.replay.user_drivers import fill_in
 
 Json = Any
 

@@ -16,6 +16,11 @@ from abp_bridge.core.menu import Menu
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import FieldType, Question
 from abp_bridge.errors import LocalProtocolError, RemoteProtocolError
+from abp_bridge.jsonrpc import byte_edit, response_id
+from abp_bridge.jsonrpc.protocol import InvalidMessage, JsonRpcProtocol, Request
+from abp_bridge.jsonrpc.splice import keep_lines
+from abp_bridge.mcp.proxy import handshake
+from abp_bridge.mcp.proxy.ambiguity import is_escaped, may_respond, misleading_name
 from abp_bridge.models import acp_turn
 from abp_bridge.models.cli_turn import DIALECTS, CliTurn
 from abp_bridge.models.request import decode_request
@@ -45,11 +50,6 @@ from abp_bridge.protocols.webmcp import results as tool_results
 from abp_bridge.protocols.webmcp.form import decode_page_form
 from abp_bridge.protocols.webmcp.form_question import make_question
 from abp_bridge.protocols.webmcp.tools import decode_keys, decode_tools, describe_tools
-from abp_bridge.proxies import byte_edit, response_id
-from abp_bridge.proxies.mcp import handshake
-from abp_bridge.proxies.mcp.ambiguity import is_escaped, may_respond, misleading_name
-from abp_bridge.proxies.splice import keep_lines
-from abp_bridge.rpc.protocol import InvalidMessage, JsonRpcProtocol, Request
 
 Json = Any
 

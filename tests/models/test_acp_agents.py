@@ -18,7 +18,7 @@ from support.agents import LIMIT, PNG, acp, install, lives, user, with_image
 from support.harness import PATIENCE, run
 from support.paths import APPS, TESTS
 
-from abp_bridge.clients import lines
+from abp_bridge.jsonrpc import program_lines as lines
 from abp_bridge.models import acp as agents
 from abp_bridge.models.acp import AcpAgent
 from abp_bridge.models.agent import CliConfig, StartOptions

@@ -25,7 +25,12 @@ from support.harness import PATIENCE, run
 from support.http_server import Reply, Request, serving
 from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, make_llm, set_keys
 
+from abp_bridge.conformance.connections import ApiConnection, listen_as_model
+from abp_bridge.conformance.match import ReplayMismatchError
 from abp_bridge.extras import install_command
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.streams import accept
+from abp_bridge.jsonrpc.tap import MAX_HEARD_LINE, observe_stream
 from abp_bridge.models import exchange, model_turn
 from abp_bridge.models.agent import AgentProtocol, CliConfig, StartOptions
 from abp_bridge.models.llm import PROVIDERS, LlmAgent
@@ -40,11 +45,6 @@ from abp_bridge.models.turn import (
     ModelSettings,
     Usage,
 )
-from abp_bridge.replay.connections import ApiConnection, listen_as_model
-from abp_bridge.replay.match import ReplayMismatchError
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
-from abp_bridge.rpc.streams import accept
-from abp_bridge.rpc.tap import MAX_HEARD_LINE, observe_stream
 from abp_bridge.settings import misspelt
 
 Json = Any

@@ -24,6 +24,7 @@ from abp_bridge.core.capability import CallResult, Failure, SavedFile
 from abp_bridge.core.event import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.jsonrpc.protocol import dump
 from abp_bridge.protocols.abp import decode_capabilities, decode_question
 from abp_bridge.protocols.mcp.elicitation import encode_form, encode_sampling, encode_url
 from abp_bridge.protocols.mcp.results import (
@@ -32,7 +33,6 @@ from abp_bridge.protocols.mcp.results import (
     encode_result,
 )
 from abp_bridge.protocols.mcp.tools import encode_tool, tool_name
-from abp_bridge.rpc.protocol import dump
 
 Json = Any
 

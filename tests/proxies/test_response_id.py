@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support.json_strategies import json_values as values
 
-from abp_bridge.proxies import response_id
+from abp_bridge.jsonrpc import response_id
 
 Json = Any
 

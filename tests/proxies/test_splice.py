@@ -28,9 +28,9 @@ from support.acp_proxy import (
 )
 from support.harness import PATIENCE, environment
 
-from abp_bridge.proxies import byte_edit
-from abp_bridge.proxies.multiplex import MAX_UNREAD, InjectedConnection, SharedWriter
-from abp_bridge.rpc.protocol import JsonRpcProtocol
+from abp_bridge.jsonrpc import byte_edit
+from abp_bridge.jsonrpc.multiplex import MAX_UNREAD, InjectedConnection, SharedWriter
+from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 
 Json = Any
 

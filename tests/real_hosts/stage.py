@@ -25,8 +25,8 @@ from support.acp_harness import Wire as AcpWire
 from support.harness import Wire
 from support.puppets import trip
 
-from abp_bridge.trace.format import Recording
-from abp_bridge.trace.format import read as read_trace
+from abp_bridge.conformance.format import Recording
+from abp_bridge.conformance.format import read as read_trace
 
 from .model import Model
 

@@ -28,10 +28,10 @@ from support.harness import run as run_bridge
 from support.paths import FIXTURES, ROOT
 from support.terminal import Pane
 
+from abp_bridge.conformance.fixture import reduce
+from abp_bridge.conformance.format import HOST, Entry, Recording, lines, read
 from abp_bridge.core.json_value import walk
 from abp_bridge.core.matrix import QuestionShape
-from abp_bridge.replay.fixture import reduce
-from abp_bridge.trace.format import HOST, Entry, Recording, lines, read
 
 from . import hosts
 from .hosts import (

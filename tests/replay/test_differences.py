@@ -17,8 +17,8 @@ from support.apps.differing import CHANGES, DIFFERENCES
 from support.harness import run
 from support.paths import APPS, FIXTURES
 
-from abp_bridge.replay.match import Kind, kind_of, match
-from abp_bridge.trace.format import HOST, read
+from abp_bridge.conformance.format import HOST, read
+from abp_bridge.conformance.match import Kind, kind_of, match
 
 Json = Any
 # Differences that every fixture shows: one of so many fixtures is played without --whole.

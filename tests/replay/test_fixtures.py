@@ -20,6 +20,7 @@ from support.notification_matrix import HINTS, NOTIFICATION_MATRIX, Hint, Trigge
 from support.paths import FIXTURES
 
 from abp_bridge.cli.matrix import WITHOUT
+from abp_bridge.conformance.format import Entry, Recording, is_request, read
 from abp_bridge.core.matrix import (
     MATRIX,
     NOBODY,
@@ -32,7 +33,6 @@ from abp_bridge.core.matrix import (
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.trace.format import Entry, Recording, is_request, read
 
 Json = Any
 

@@ -21,13 +21,13 @@ from support.harness import PATIENCE, run
 from support.paths import APPS, FIXTURES
 
 from abp_bridge import settings
-from abp_bridge.replay import expectations, workspace
-from abp_bridge.replay.expectations import Expectations
-from abp_bridge.replay.fixture import reduce
-from abp_bridge.replay.match import ReplayMismatchError, match
-from abp_bridge.replay.placeholders import escape, fill, parts
-from abp_bridge.trace.format import Entry, Recording, TraceError, dump_head, read
-from abp_bridge.trace.sequence_diagram import draw
+from abp_bridge.conformance import expectations, workspace
+from abp_bridge.conformance.expectations import Expectations
+from abp_bridge.conformance.fixture import reduce
+from abp_bridge.conformance.format import Entry, Recording, TraceError, dump_head, read
+from abp_bridge.conformance.match import ReplayMismatchError, match
+from abp_bridge.conformance.placeholders import escape, fill, parts
+from abp_bridge.conformance.sequence_diagram import draw
 
 Json = Any
 

@@ -10,9 +10,9 @@ import anyio
 import pytest
 from support.paths import FIXTURES
 
-from abp_bridge.replay import runner
-from abp_bridge.replay.runner import play
-from abp_bridge.trace.format import read
+from abp_bridge.conformance import runner
+from abp_bridge.conformance.format import read
+from abp_bridge.conformance.runner import play
 
 SELECT = FIXTURES / "mcp-form" / "2025-11-25" / "select-many.jsonl"
 DEAF = [sys.executable, "-c", "import sys; sys.stdin.read()"]

@@ -13,7 +13,7 @@ from support.harness import run
 from support.http_server import Reply, Request, serving
 from support.paths import FIXTURES
 
-from abp_bridge.replay.user_drivers import fill_in
+from abp_bridge.conformance.user_drivers import fill_in
 from abp_bridge.surfaces.inbox import history, pairing
 
 Json = Any

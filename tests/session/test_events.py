@@ -12,14 +12,14 @@ import pytest
 from support.acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
 from support.harness import PATIENCE
 
+from abp_bridge.acp.client_surfaces import ClientSurfaces
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
-from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
+from abp_bridge.jsonrpc.connection import JsonRpcConnection
+from abp_bridge.jsonrpc.protocol import JsonRpcProtocol, Notification, Request
+from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.acp.v1 import encode_cancel
-from abp_bridge.rpc.connection import JsonRpcConnection
-from abp_bridge.rpc.protocol import JsonRpcProtocol, Notification, Request
-from abp_bridge.rpc.streams import StreamReader, StreamWriter
 from abp_bridge.session.context import (
     AttemptEvent,
     ChoiceEvent,

@@ -11,8 +11,8 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
-from abp_bridge.rpc.subprocess import GRACE
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.subprocess import GRACE
 
 from .person import Asked, Person
 from .wires import Peer, Pipe, ReadEnd, Weather

@@ -19,7 +19,7 @@ from abp_bridge.apps import websocket
 from abp_bridge.apps.browser import app as browser
 from abp_bridge.apps.browser.manifest import Manifest, NoManifestError
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.rpc import subprocess
+from abp_bridge.jsonrpc import subprocess
 
 from .apps import Child, connected
 from .servers import VERSION

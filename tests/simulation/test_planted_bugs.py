@@ -11,24 +11,24 @@ from unittest.mock import patch
 import anyio.lowlevel
 import pytest
 
+from abp_bridge.acp.client_surfaces import ClientSurfaces
+from abp_bridge.acp.proxy.mcp_endpoint import McpEndpoint
+from abp_bridge.conformance.redactor import SecretAnswers
 from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
-from abp_bridge.hosts.mcp.parked_call import ParkedCall
+from abp_bridge.jsonrpc import byte_edit, splice
+from abp_bridge.jsonrpc.connection import JsonRpcConnection
+from abp_bridge.jsonrpc.protocol import IncomingMessage, Response
+from abp_bridge.mcp.parked_call import ParkedCall
+from abp_bridge.mcp.proxy.modern_host import ModernHost
+from abp_bridge.mcp.proxy.server_questions import ServerQuestions
 from abp_bridge.protocols.acp import chat
 from abp_bridge.protocols.acp.chat import ChatReply, Meaning
 from abp_bridge.protocols.mcp import server_elicitation
-from abp_bridge.proxies import byte_edit, splice
-from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
-from abp_bridge.proxies.mcp.modern_host import ModernHost
-from abp_bridge.proxies.mcp.server_questions import ServerQuestions
-from abp_bridge.rpc.connection import JsonRpcConnection
-from abp_bridge.rpc.protocol import IncomingMessage, Response
 from abp_bridge.session import approval, router
 from abp_bridge.session.result_store import ResultStore
 from abp_bridge.session.surface import SurfaceResponse
 from abp_bridge.surfaces.opencode import server
-from abp_bridge.trace.redactor import SecretAnswers
 
 from .test_simulation import run
 from .world import Report

@@ -27,16 +27,16 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from abp_bridge.acp.proxy import mcp_endpoint
+from abp_bridge.acp.proxy.proxy import run_proxy
 from abp_bridge.cli.acp import _make_endpoint
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
-from abp_bridge.proxies.acp import mcp_endpoint
-from abp_bridge.proxies.acp.proxy import run_proxy
-from abp_bridge.proxies.mcp.eras import translated
-from abp_bridge.proxies.mcp.policy import Policy as ServerPolicy
-from abp_bridge.proxies.mcp.proxy import run_proxy as run_server_proxy
-from abp_bridge.rpc import subprocess
-from abp_bridge.rpc.protocol import INTERNAL_ERROR
+from abp_bridge.jsonrpc import subprocess
+from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR
+from abp_bridge.mcp.proxy.eras import translated
+from abp_bridge.mcp.proxy.policy import Policy as ServerPolicy
+from abp_bridge.mcp.proxy.proxy import run_proxy as run_server_proxy
 from abp_bridge.session.bridge import Bridge
 from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.status import describe_questions

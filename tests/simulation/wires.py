@@ -11,7 +11,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
 
 Json = Any
 

@@ -26,8 +26,8 @@ import anyio
 import anyio.to_thread
 import mcp_types as types
 
+from abp_bridge.conformance.user_drivers import FormFields, PageBrowser, encode_form
 from abp_bridge.core.file import File
-from abp_bridge.replay.user_drivers import FormFields, PageBrowser, encode_form
 from abp_bridge.settings import read_settings
 from support.peer import PATIENCE
 

@@ -9,12 +9,12 @@ import sys
 
 import anyio
 
-from abp_bridge.proxies.mcp.eras import translated
-from abp_bridge.rpc.arrival import OPTIONS
-from abp_bridge.rpc.connection import ByteReader, ByteWriter
-from abp_bridge.rpc.pipe import write_all
-from abp_bridge.rpc.streams import take_over_stdio
-from abp_bridge.rpc.subprocess import spawn
+from abp_bridge.jsonrpc.arrival import OPTIONS
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.pipe import write_all
+from abp_bridge.jsonrpc.streams import take_over_stdio
+from abp_bridge.jsonrpc.subprocess import spawn
+from abp_bridge.mcp.proxy.eras import translated
 
 
 async def pump(command: list[str], streams: tuple[ByteReader, ByteWriter]) -> None:

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from abp_bridge.replay.user_drivers import Terminal, without_control
+from abp_bridge.conformance.user_drivers import Terminal, without_control
 from support.peer import PATIENCE
 
 GLANCE = 0.02  # seconds between looks at a pane

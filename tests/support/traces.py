@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from abp_bridge.conformance.recorder import Recorder
 from abp_bridge.settings import Settings
-from abp_bridge.trace.recorder import Recorder
 
 Json = Any
 

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
+from abp_bridge.abp.session import AbpSession
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.hosts.abp.session import AbpSession
+from abp_bridge.jsonrpc.connection import Reply
 from abp_bridge.protocols.abp.agent import decode_agent
-from abp_bridge.rpc.connection import Reply
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.page.surface import collect_by_link

@@ -22,13 +22,13 @@ from support.harness import PATIENCE, RawHost, environment, run
 from support.paths import APPS
 from support.traces import written
 
+from abp_bridge.conformance.fixture import reduce
+from abp_bridge.conformance.format import TraceError, read
+from abp_bridge.conformance.match import match
+from abp_bridge.conformance.redactor import MAX_KNOWN
+from abp_bridge.conformance.user_drivers import free_port
 from abp_bridge.core.matrix import MATRIX, QuestionShape, SurfaceVariant, find_cell
 from abp_bridge.core.surface import Surface
-from abp_bridge.replay.fixture import reduce
-from abp_bridge.replay.match import match
-from abp_bridge.replay.user_drivers import free_port
-from abp_bridge.trace.format import TraceError, read
-from abp_bridge.trace.redactor import MAX_KNOWN
 
 Json = Any
 

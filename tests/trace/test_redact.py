@@ -18,17 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.traces import written
 
-from abp_bridge import hosts, proxies
-from abp_bridge.core.json_value import as_object
-from abp_bridge.settings import Settings
-from abp_bridge.trace.format import Entry
-from abp_bridge.trace.recorder import Recorder
-from abp_bridge.trace.redactor import (
+from abp_bridge import abp, acp, mcp
+from abp_bridge.conformance.format import Entry
+from abp_bridge.conformance.recorder import Recorder
+from abp_bridge.conformance.redactor import (
     MAX_KNOWN,
     Redactor,
     RedactorFullError,
     SecretAnswers,
 )
+from abp_bridge.core.json_value import as_object
+from abp_bridge.settings import Settings
 
 Json = Any
 Spell = Callable[[str], str]
@@ -96,9 +96,9 @@ def test_what_a_message_needs_to_be_one_stays() -> None:
 
 
 def dispatched() -> set[str]:
-    """The methods that hosts and proxies have a function for."""
+    """Return the methods that hosts and proxies dispatch."""
     found: set[str] = set()
-    for room in (hosts, proxies):
+    for room in (abp, acp, mcp):
         for each in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             for table in vars(importlib.import_module(each.name)).values():
                 if isinstance(table, dict) and table and all(map(callable, table.values())):

@@ -18,11 +18,11 @@ from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import count_of
+from abp_bridge.jsonrpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
+from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND, JsonRpcProtocol, Notification, Request
+from abp_bridge.jsonrpc.subprocess import Child, child_environment, spawn
 from abp_bridge.protocols.mcp import modern
 from abp_bridge.protocols.mcp.versions import V2026_07_28
-from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
-from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, JsonRpcProtocol, Notification, Request
-from abp_bridge.rpc.subprocess import Child, child_environment, spawn
 from abp_bridge.session.app import only_error
 from abp_bridge.setup.doctor.finding import Entry, Finding, HostFacts, Verdict
 from abp_bridge.setup.doctor.machine import environment, greeting, patience

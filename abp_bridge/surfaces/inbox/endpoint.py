@@ -19,8 +19,8 @@ import anyio
 from anyio.abc import SocketListener, SocketStream
 
 from abp_bridge.core.json_value import JsonObject, as_object, parse_json
-from abp_bridge.rpc.private_files import PlaceError
-from abp_bridge.rpc.streams import listen
+from abp_bridge.jsonrpc.private_files import PlaceError
+from abp_bridge.jsonrpc.streams import listen
 from abp_bridge.surfaces.inbox import unix_peer
 from abp_bridge.surfaces.inbox.open_question import dump
 from abp_bridge.surfaces.inbox.places import remove, runtime_folder, socket_path, sockets

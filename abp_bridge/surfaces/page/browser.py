@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.rpc.subprocess import child_environment
+from abp_bridge.jsonrpc.subprocess import child_environment
 
 COMMAND_LIMIT = 3.0  # seconds for a command that opens a browser; what runs longer is one
 

@@ -22,7 +22,7 @@ from support.harness import SERVE
 from support.paths import APPS
 from support.terminal import Tty
 
-from abp_bridge.hosts.abp.server import MAX_OPEN
+from abp_bridge.abp.server import MAX_OPEN
 
 Json = Any
 

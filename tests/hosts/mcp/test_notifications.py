@@ -13,7 +13,7 @@ import pytest
 from support.harness import RawHost
 from support.puppets import puppets, scripted
 
-from abp_bridge.rpc.connection import MAX_NOTIFICATIONS
+from abp_bridge.jsonrpc.connection import MAX_NOTIFICATIONS
 from abp_bridge.session.call import MAX_SUMMARY_LINES
 from abp_bridge.session.connection import MAX_STATE_FIELDS
 

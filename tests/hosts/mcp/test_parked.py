@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.hosts.mcp.parked_call import ParkedCall
-from abp_bridge.hosts.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout, encode_outcome
-from abp_bridge.hosts.mcp.tool_request import ToolRequest
+from abp_bridge.jsonrpc.errors import RpcError
+from abp_bridge.mcp.parked_call import ParkedCall
+from abp_bridge.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout, encode_outcome
+from abp_bridge.mcp.tool_request import ToolRequest
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
-from abp_bridge.rpc.errors import RpcError
 from abp_bridge.session.host import CallOutcome
 from abp_bridge.session.surface import HostTimeoutError, RouteChangedError
 

@@ -37,14 +37,14 @@ from support.acp_proxy import (
 )
 from support.harness import PATIENCE
 
-from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
-from abp_bridge.hosts.mcp.session import McpSession
-from abp_bridge.proxies.acp import mcp_endpoint, relay
-from abp_bridge.proxies.acp.client_session import ClientSession
-from abp_bridge.proxies.acp.mcp_endpoint import MAX_TOKEN, MAX_UNAUTHENTICATED
-from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
-from abp_bridge.rpc.protocol import JsonRpcProtocol
-from abp_bridge.rpc.streams import accept
+from abp_bridge.acp.client_surfaces import ClientSurfaces
+from abp_bridge.acp.proxy import mcp_endpoint, relay
+from abp_bridge.acp.proxy.client_session import ClientSession
+from abp_bridge.acp.proxy.mcp_endpoint import MAX_TOKEN, MAX_UNAUTHENTICATED
+from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
+from abp_bridge.jsonrpc.streams import accept
+from abp_bridge.mcp.session import McpSession
 from abp_bridge.session.host import SessionApi
 
 Json = Any

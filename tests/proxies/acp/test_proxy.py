@@ -31,9 +31,9 @@ from support.acp_proxy import (
 )
 from support.harness import PATIENCE, RawHost
 
-from abp_bridge.proxies.carrier import DRAIN
-from abp_bridge.rpc.stderr import LAST_WORDS
-from abp_bridge.rpc.subprocess import GRACE
+from abp_bridge.jsonrpc.carrier import DRAIN
+from abp_bridge.jsonrpc.stderr import LAST_WORDS
+from abp_bridge.jsonrpc.subprocess import GRACE
 from abp_bridge.session.bridge import CLOSE_LIMIT
 
 Json = Any

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from support.mcp_proxy import FORM, Proxied
 
-from abp_bridge.proxies.mcp.ambiguity import are_objects, is_escaped, may_respond, misleading_name
-from abp_bridge.proxies.splice import keep_lines
+from abp_bridge.jsonrpc.splice import keep_lines
+from abp_bridge.mcp.proxy.ambiguity import are_objects, is_escaped, may_respond, misleading_name
 
 Json = Any
 

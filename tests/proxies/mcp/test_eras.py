@@ -19,9 +19,9 @@ from support.era_host import ANSWERS, CAPABILITIES, CLIENT, PREFIX, Host
 from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
-from abp_bridge.proxies.mcp.era_connection import MAX_LINE
-from abp_bridge.proxies.mcp.eras import MAX_KEPT
-from abp_bridge.proxies.mcp.modern_server import REOPENS
+from abp_bridge.mcp.proxy.era_connection import MAX_LINE
+from abp_bridge.mcp.proxy.eras import MAX_KEPT
+from abp_bridge.mcp.proxy.modern_server import REOPENS
 
 Json = Any
 

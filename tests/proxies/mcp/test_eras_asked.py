@@ -107,8 +107,8 @@ def test_the_official_sdk_is_loaded_for_an_address_only(tmp_path: Path) -> None:
         host.end()
     lines = (tmp_path / "log.stderr").read_text().splitlines()
     loaded = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
-    assert "abp_bridge.proxies.mcp.eras" in loaded
-    assert not loaded & {"mcp", "mcp_types", "httpx2", "abp_bridge.proxies.mcp.modern_host"}
+    assert "abp_bridge.mcp.proxy.eras" in loaded
+    assert not loaded & {"mcp", "mcp_types", "httpx2", "abp_bridge.mcp.proxy.modern_host"}
 
 
 # --- over HTTP ---

@@ -17,11 +17,11 @@ from support.era_host import CLIENT, PREFIX
 
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.surface import Surface
-from abp_bridge.hosts.mcp import tool_calls
-from abp_bridge.hosts.mcp.surfaces import McpSurfaces
+from abp_bridge.jsonrpc.pipe import MemoryPipe, write_all
+from abp_bridge.mcp import tool_calls
+from abp_bridge.mcp.proxy.modern_host import ModernHost
+from abp_bridge.mcp.surfaces import McpSurfaces
 from abp_bridge.protocols.mcp.server_elicitation import decode_form
-from abp_bridge.proxies.mcp.modern_host import ModernHost
-from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.session.context import NO_CONTEXT
 from abp_bridge.session.surface import SurfaceResponse
 

@@ -17,7 +17,7 @@ from support.mcp_proxy import FORM, MCP, Proxied, proxied
 from support.paths import PYTHON
 
 from abp_bridge import VERSION
-from abp_bridge.proxies.byte_edit import MAX_LINE
+from abp_bridge.jsonrpc.byte_edit import MAX_LINE
 
 Json = Any
 

@@ -11,10 +11,10 @@ import pytest
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
-from abp_bridge.proxies.mcp.calls import Calls
-from abp_bridge.proxies.mcp.server_questions import ELICITATION, MAX_OPEN, ServerQuestions
-from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
-from abp_bridge.rpc.protocol import JsonRpcProtocol
+from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
+from abp_bridge.mcp.proxy.calls import Calls
+from abp_bridge.mcp.proxy.server_questions import ELICITATION, MAX_OPEN, ServerQuestions
 from abp_bridge.session.context import AskContext
 
 Json = Any

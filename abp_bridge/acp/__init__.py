@@ -1,0 +1,1 @@
+"""ACP: clients as hosts, agents behind us, and the proxy between both."""

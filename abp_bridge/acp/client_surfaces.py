@@ -1,0 +1,338 @@
+"""The surfaces of an ACP client: a question as its form, as a walk of permissions, or in the chat.
+
+The same for an agent's own session and for a proxied one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from abp_bridge.acp.chat import Chat
+from abp_bridge.acp.turns import Turns
+from abp_bridge.core.json_value import JsonObject, as_object, as_text
+from abp_bridge.core.matrix import SurfaceVariant
+from abp_bridge.core.menu import Menu, MenuResult, Step
+from abp_bridge.core.outcome import Action, AnsweredBy, Outcome
+from abp_bridge.core.question import Question
+from abp_bridge.core.sanitize import label
+from abp_bridge.core.surface import Advice, Surface
+from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.connection import (
+    ConnectionClosedError,
+    JsonRpcConnection,
+    RemoteError,
+    Reply,
+)
+from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
+from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.host_words import MAX_HOST_WORDS
+from abp_bridge.session.context import AskContext, ChoiceEvent, StepEvent
+from abp_bridge.session.elicited import decode_elicited, find_machine, make_page_id
+from abp_bridge.session.profiles import profile
+from abp_bridge.session.surface import (
+    HostDisconnectedError,
+    Page,
+    PageLink,
+    PageQuestion,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+    find_answerer,
+    median,
+)
+
+
+@dataclass(slots=True)
+class _Card:
+    """The tool call that shows one question.
+
+    `announcement` is what tells the client of it, until that has left with the first request;
+    `outcome` the question's, once there is one.
+    """
+
+    id: str
+    announcement: JsonObject | None = None
+    outcome: Outcome | None = None
+
+
+class ClientSurfaces:
+    """How one session of one client can be asked.
+
+    Args:
+        connection: Where the client is asked.
+        client: The parameters of its `initialize`.
+        session: The session's id; it may be set later, before the first question.
+        page: The bridge's own page, for what goes by a link.
+        cards: What the ids of our tool calls begin with.
+        on_chat: Is told when a question opens in the chat, and when none is open any more; None
+            where nothing can be asked there.
+
+    Attributes:
+        turns: When its prompts begin and end: it can be asked inside of them only.
+        chat: What is asked in the conversation itself.
+        has_come_back: Whether the client goes on with sessions: it has resumed one, or this is not
+            its first prompt.
+    """
+
+    def __init__(
+        self,
+        connection: JsonRpcConnection,
+        client: JsonObject,
+        session: str,
+        page: Page,
+        cards: str = "abp:ask-",
+        *,
+        on_chat: Callable[[], None] | None = None,
+    ) -> None:
+        self.session = session
+        self._page = page
+        self.capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
+        self._connection = connection
+        self._info = as_object(client.get("clientInfo"))
+        row = profile(self._info.get("name"), client.get("clientCapabilities"))
+        self._profile = row
+        self._off = () if on_chat is not None else (Surface.ACP_CHAT,)
+        self._permission_variant = SurfaceVariant(
+            Surface.ACP_PERMISSION, buttons=row.buttons, interactive=row.interactive
+        )
+        chats = on_chat is not None and row.interactive is not False
+        known = {
+            SurfaceVariant(Surface.ACP_FORM, interactive=row.interactive): self.capabilities.form,
+            SurfaceVariant(Surface.ACP_URL, interactive=row.interactive): self.capabilities.url,
+            self._permission_variant: True,
+            SurfaceVariant(Surface.ACP_CHAT, interactive=row.interactive): chats,
+        }
+        self._variants = [variant for variant, has in known.items() if has]
+        self._refused: set[Surface] = set()
+        self._cards = cards
+        self.turns = Turns()
+        self.chat = Chat(self.turns, self.say, on_chat or (lambda: None))
+        self.has_come_back = False
+        self._serial = 0
+
+    @property
+    def name(self) -> str:
+        """The client as it calls itself."""
+        return (
+            f"{as_text(self._info.get('name')) or 'an unnamed client'}"
+            f" {as_text(self._info.get('version'))} (ACP {acp.VERSION})"
+        )
+
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        """The surfaces this client has, best first, less those it turned out not to have, whatever
+        the calls. Every client can be asked for a permission; in the chat only one without forms,
+        and one that may leave only once it has come back.
+        """
+        there = [each for each in self._variants if each.surface not in self._refused]
+        forms = any(each.surface is Surface.ACP_FORM for each in there)
+        has_chat = not forms and (self.has_come_back or not self._profile.may_leave)
+        return [each for each in there if has_chat or each.surface is not Surface.ACP_CHAT]
+
+    def advise(self, question: Question, context: AskContext) -> Advice:
+        """What its person can do in this client to be asked (`Advising.advise`)."""
+        return self._profile.advise(question, self._off)
+
+    async def prompt(
+        self,
+        question: Question,
+        context: AskContext,
+        variant: SurfaceVariant,
+        problem: str = "",
+    ) -> SurfaceResponse:
+        """Ask on a card of the question's own (`InputProvider.prompt`)."""
+        return await self.show(question, context, variant, problem)
+
+    async def show(
+        self,
+        question: Question,
+        context: AskContext,
+        variant: SurfaceVariant,
+        problem: str = "",
+        *,
+        tool_call_id: str | None = None,
+    ) -> SurfaceResponse:
+        """Ask while a prompt runs: by a form, by a link to the bridge's own page, by a walk of
+        permissions, or in the chat.
+
+        Args:
+            question: What is asked.
+            context: What goes along with it; its observer hears of each step of a walk.
+            variant: The surface to ask on, one of `variants`.
+            problem: What was wrong with the answer before, or nothing.
+            tool_call_id: The tool call to show a form on, if the client knows one; else, and for
+                the other surfaces, the question has a card of its own.
+
+        Returns:
+            What the client answered, not validated.
+
+        Raises:
+            SurfaceUnsupportedError: No prompt runs, or the client refused; for good, it is no
+                longer in `variants`.
+            HostDisconnectedError: The turn or the connection ended first.
+            RemoteProtocolError: The answer is none that ACP has.
+        """
+        if variant.surface is Surface.ACP_CHAT:
+            return await self.chat.show(question, problem)
+        async with self.turns.asking():
+            on_call = tool_call_id if variant.surface is Surface.ACP_FORM else None
+            card = self._make_card(question) if on_call is None else _Card(on_call)
+            try:
+                if variant.surface is Surface.ACP_PERMISSION:
+                    response = await self._walk(question, context, variant, card)
+                elif variant.surface is Surface.ACP_URL:
+                    response = await self._ask_on_page(question, context, card)
+                else:
+                    form = acp.encode_form(
+                        question, self.session, card.id, problem, plain=variant.plain
+                    )
+                    response = await self._elicit(question, form, card)
+                card.outcome = response.outcome
+                return response
+            except (RemoteError, ConnectionClosedError) as error:
+                return self._without_outcome(variant, error)
+            finally:
+                if on_call is None:
+                    self._end_card(card)
+        raise AssertionError("a turn that ends raises")
+
+    async def send_link(
+        self, question: Question, context: AskContext, link: PageLink
+    ) -> SurfaceResponse:
+        """Ask the person to open `link` while a prompt runs, by a permission to say "Done" or
+        "Skip" on a card of its own.
+
+        Returns:
+            Accepted for "Done", declined for "Skip", else cancelled.
+
+        Raises:
+            SurfaceUnsupportedError: No prompt runs, or the client refused.
+            HostDisconnectedError: The turn or the connection ended first.
+            RemoteProtocolError: The answer is none that ACP has.
+        """
+        async with self.turns.asking():
+            card = self._make_card(question)
+            try:
+                step = acp.link_step(question, link.url)
+                chosen, seconds, by = await self._request_permission(question, step, card)
+                card.outcome = acp.decode_link_outcome(chosen)
+                return SurfaceResponse(
+                    card.outcome, seconds=seconds, variant=self._permission_variant, answered_by=by
+                )
+            except (RemoteError, ConnectionClosedError) as error:
+                return self._without_outcome(self._permission_variant, error)
+            finally:
+                self._end_card(card)
+        raise AssertionError("a turn that ends raises")
+
+    def _without_outcome(
+        self, variant: SurfaceVariant, error: RemoteError | ConnectionClosedError
+    ) -> SurfaceResponse:
+        """Return or raise what an error of the client means (`InputProvider.prompt`). That it took
+        the question down is not an error.
+        """
+        if isinstance(error, ConnectionClosedError):
+            raise HostDisconnectedError from None
+        if error.code == acp.REQUEST_CANCELLED:
+            words = label(error, MAX_HOST_WORDS)
+            return SurfaceResponse(Outcome.CANCELLED, seconds=error.seconds, host_words=words)
+        lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
+        if lasting and variant.surface is not Surface.ACP_PERMISSION:
+            self._refused.add(variant.surface)
+        words = f"the client answered: {label(error, 300)}"
+        raise SurfaceUnsupportedError(words, lasting=lasting) from None
+
+    def _make_card(self, question: Question) -> _Card:
+        """A tool call that is the question's own: clients have one permission at a time on each
+        (Zed drops the one before). It is told of with the first request.
+        """
+        self._serial += 1
+        id = f"{self._cards}{self._serial}"
+        return _Card(id, acp.encode_question_card(id, question))
+
+    def _end_card(self, card: _Card) -> None:
+        """Tell how the card's question ended, where the client knows the card."""
+        if card.announcement is None:
+            # The app waits for its answer, and nobody for this.
+            self._connection.postpone(partial(self._tell_ending, card))
+
+    def _tell_ending(self, card: _Card) -> None:
+        row = (card.outcome or Outcome.UNSUPPORTED).row
+        failed = row.action is Action.CANCEL
+        ended = acp.encode_ended(card.id, [row.card], [], failed=failed)
+        self._connection.notify(*self._encode_update(ended), deferred=True)
+
+    async def _elicit(self, question: Question, params: JsonObject, card: _Card) -> SurfaceResponse:
+        reply = await self._request("elicitation/create", params, card)
+        return decode_elicited(reply, question)
+
+    async def _ask_on_page(
+        self, question: Question, context: AskContext, card: _Card
+    ) -> SurfaceResponse:
+        elicitation = make_page_id(question)
+
+        async def send_link(page: PageQuestion) -> SurfaceResponse:
+            noted = question.with_note(page.directions)
+            params = acp.encode_url(noted, self.session, card.id, page.url, elicitation)
+            return await self._elicit(question, params, card)
+
+        try:
+            return await self._page.collect_answer(question, context, send_link)
+        finally:
+            self._connection.notify("elicitation/complete", {"elicitationId": elicitation})
+
+    async def _walk(
+        self, question: Question, context: AskContext, variant: SurfaceVariant, card: _Card
+    ) -> SurfaceResponse:
+        """A menu, step by step."""
+        menu, times = Menu(question, variant.buttons), list[float]()
+        machines, ended = list[AnsweredBy | None](), MenuResult(Outcome.CANCELLED)
+        for number in itertools.count(1):
+            step = menu.step
+            labels = tuple(option.label for option in step.options)
+            context.observe(StepEvent(now(), question.id, number, step.title, labels))
+            chosen, seconds, by = await self._request_permission(question, step, card)
+            times.append(seconds)
+            machines.append(by)
+            pressed = next((option.label for option in step.options if option.id == chosen), None)
+            context.observe(ChoiceEvent(now(), question.id, number, pressed, seconds))
+            if chosen is None:
+                break
+            if isinstance(after := menu.choose(chosen), MenuResult):
+                ended = after
+                break
+        by = find_answerer(machines)
+        return SurfaceResponse(ended.outcome, ended.content, median(times), answered_by=by)
+
+    async def _request_permission(
+        self, question: Question, step: Step, card: _Card
+    ) -> tuple[str | None, float, AnsweredBy | None]:
+        """The id of the option that was pressed, if one was, the client's own seconds, and who
+        pressed it, where the client says that it was no person.
+        """
+        params = acp.encode_permission(question, step, self.session, card.id)
+        reply = await self._request("session/request_permission", params, card)
+        return acp.decode_outcome(reply.result), reply.seconds, find_machine(reply)
+
+    async def _request(self, method: str, params: JsonObject, card: _Card) -> Reply:
+        announcement, card.announcement = card.announcement, None
+        return await self._connection.exchange(
+            method,
+            params,
+            reason="the question is no longer open",
+            after=None if announcement is None else self._encode_update(announcement),
+        )
+
+    def say(self, words: str) -> None:
+        """Say something as the agent."""
+        self.update(acp.encode_message(words))
+
+    def update(self, update: JsonObject, key: Hashable = None, topic: Hashable = None) -> None:
+        """Tell the client a `session/update`; `key` and `topic` as `JsonRpcConnection.notify` has
+        them.
+        """
+        self._connection.notify(*self._encode_update(update), key=key, topic=topic)
+
+    def _encode_update(self, update: JsonObject) -> tuple[str, JsonObject]:
+        return "session/update", {"sessionId": self.session, "update": update}

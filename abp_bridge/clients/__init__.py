@@ -1,1 +1,0 @@
-"""Clients of the official SDKs, with workarounds for their limits."""

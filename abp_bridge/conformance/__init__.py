@@ -1,0 +1,1 @@
+"""Traces of sessions, fixtures made of traces, and their replay against any bridge."""

@@ -1,0 +1,495 @@
+"""Whether a message is what a line of a fixture has for it, where it differs, and what the line's
+placeholders stand for in it.
+
+What the schemas of MCP and ACP let a bridge say otherwise, and mean the same, are tables (`Kind`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from abp_bridge.conformance.format import AGENT, HOST, TOOLS
+from abp_bridge.conformance.placeholders import (
+    ANY,
+    EITHER,
+    ID,
+    LOCAL,
+    NUMBER,
+    PLACES,
+    Known,
+    alone,
+    is_name,
+    parts,
+)
+from abp_bridge.conformance.placeholders import (
+    kind as kind_of_name,
+)
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_integer,
+    as_number,
+    as_object,
+    as_text,
+    json_equal,
+)
+from abp_bridge.core.words import count_of
+from abp_bridge.errors import AbpBridgeError
+
+MAX_SHOWN = 400  # characters of a message in a complaint
+
+
+class ReplayMismatchError(AbpBridgeError):
+    """The bridge does not do what the fixture shows, or the fixture cannot be played.
+
+    `line` is the fixture's, 0 where it is none of them; `expected` and `got` are what was held
+    against each other; `details` are differences, a line each: where none are given, what the
+    bridge said.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        line: int = 0,
+        details: Iterable[str] | None = None,
+        expected: JsonValue = None,
+        got: JsonValue = None,
+    ) -> None:
+        super().__init__(problem)
+        self.line = line
+        said = () if got is None else (excerpt(got, MAX_SHOWN),)
+        self.details = said if details is None else tuple(details)
+        self.expected = expected
+        self.got = got
+
+
+@contextmanager
+def as_mismatch(attempt: str, hint: str = "", line: int = 0) -> Iterator[None]:
+    """Turn what the system refuses, or somebody who cannot do it, into a mismatch that says what
+    was attempted.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as problem:
+        words = str(problem) or "it took too long"
+        raise ReplayMismatchError(f"{attempt}: {words}{hint}", line) from None
+
+
+# --- what means the same --------------------------------------------------------------------------
+
+REST = "*"  # the members that a table does not name
+Absence = Mapping[str, Sequence[JsonValue]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object in a protocol. A list is of the kind of its items.
+
+    Attributes:
+        members: the kinds of its members; what is not named there is compared as it is.
+        absence: by member, the values that say what its absence says, `[any]` where that is
+            nothing that a bridge is held to; none where absent and present are never the same.
+    """
+
+    members: Mapping[str, Kind] = field(default_factory=dict)
+    absence: Absence = field(default_factory=dict)
+
+    def member(self, name: str) -> Kind:
+        """What kind of object stands under `name`."""
+        return self.members.get(name, self.members.get(REST, EXACT))
+
+    def absent(self, name: str) -> Sequence[JsonValue]:
+        """The values that say what the absence of `name` says."""
+        return self.absence.get(name, self.absence.get(REST, ()))
+
+
+EXACT = Kind()
+
+
+def kind_of(party: str, host: str) -> Kind:
+    """What kind a message to `party` is; `host` is what the head says of the host's protocol."""
+    return _KINDS.get((host if party == HOST else party).partition(" ")[0], EXACT)
+
+
+def _open(absence: Absence, known: Mapping[str, Kind] = EXACT.members) -> Kind:
+    """A kind whose members are of the same kind, but for those that are known."""
+    members = dict(known)
+    members[REST] = Kind(members, absence)
+    return members[REST]
+
+
+_META = Kind({}, {REST: (ANY,), "io.modelcontextprotocol/subscriptionId": ()})
+_OFFERED = _open({REST: (ANY, False, None)})  # to the host, who need not use it
+_JSON_SCHEMA = {"required": ([],), "$schema": ("https://json-schema.org/draft/2020-12/schema",)}
+_PROPERTIES = Kind({REST: Kind({}, _JSON_SCHEMA)})
+_SCHEMA = Kind({"properties": _PROPERTIES}, _JSON_SCHEMA)
+
+# --- MCP ---
+
+
+def _noted(members: Mapping[str, Kind] = EXACT.members, absence: Absence = EXACT.absence) -> Kind:
+    """A kind of MCP's that may have notes."""
+    return Kind({"_meta": _META, **members}, {"_meta": ({},), **absence})
+
+
+_CONTENT = _noted({"resource": _noted()})
+_ASKED = Kind({"requestedSchema": _SCHEMA}, {"mode": ("form",)})
+_TOOL = {
+    "annotations": Kind(
+        {},
+        {
+            "readOnlyHint": (False,),
+            "destructiveHint": (True,),
+            "idempotentHint": (False,),
+            "openWorldHint": (True,),
+        },
+    ),
+    "execution": Kind({}, {"taskSupport": ("forbidden",)}),
+    "inputSchema": _SCHEMA,
+    "outputSchema": _SCHEMA,
+}
+_PARAMS = {"messages": _noted({"content": _CONTENT}), **_ASKED.members}
+_RESULT = {
+    "capabilities": _OFFERED,
+    "content": _CONTENT,
+    "contents": _noted(),
+    "inputRequests": Kind({REST: Kind({"params": _ASKED}, {"params": ({},)})}),
+    "resources": _noted(),
+    "resourceTemplates": _noted(),
+    "tools": _noted(_TOOL, {"annotations": ({},), "execution": ({},)}),
+}
+_UNSAID: Absence = {"isError": (False,), "structuredContent": (ANY,), "instructions": (ANY,)}
+_MCP = Kind(
+    {
+        "params": _noted(_PARAMS, {**_ASKED.absence, "includeContext": ("none",)}),
+        "result": _noted(_RESULT, _UNSAID),
+    },
+    {"params": ({},)},
+)
+
+# --- ACP: null is absent, and whatever is no answer and nothing of a tool's own has notes ---
+
+_NULL: Absence = {REST: (None,), "_meta": ({}, None)}
+_AS_IT_IS = {"_meta": _META, "rawInput": EXACT, "rawOutput": EXACT, "requestedSchema": _SCHEMA}
+_ITEM = _open(_NULL, _AS_IT_IS)
+_OFF: Absence = {"fs": ({},), "auth": ({},)}
+_CLIENT = _open({REST: (False, None), **_OFF, "_meta": ({}, None)}, {"_meta": _META})
+_OFFERS = ("auth", "mcpCapabilities", "promptCapabilities", "sessionCapabilities")
+_AGENT = Kind(_OFFERED.members, {**_OFFERED.absence, **dict.fromkeys(_OFFERS, (ANY, {}))})
+_INITIALIZED: Absence = {
+    **_NULL,
+    "agentInfo": (ANY, None),
+    "agentCapabilities": ({},),
+    "authMethods": ([],),
+}
+_TO_CLIENT = Kind(
+    {"params": _ITEM, "result": Kind({**_ITEM.members, "agentCapabilities": _AGENT}, _INITIALIZED)}
+)
+_TO_AGENT = Kind(
+    {
+        "params": Kind({**_ITEM.members, "clientCapabilities": _CLIENT}, _NULL),
+        "result": Kind({"_meta": _META}, {"_meta": ({}, None)}),
+    }
+)
+
+_KINDS = {
+    "mcp": _MCP,
+    TOOLS: _MCP,
+    "acp": _TO_CLIENT,
+    AGENT: _TO_AGENT,
+    "abp": _open({"_meta": (ANY,)}),
+}
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+Choice = tuple[str, str, JsonValue]  # the kind of a name, the party, what the name stands for
+
+MORE = "..."  # with [any]: an object may have more members
+_OPTIONS = ("oneOf", "anyOf", "enum", "options", "choices", "enumNames")
+MAX_DIFFERENCES = 8  # differences of one message that are shown
+MAX_EXCERPT = 160  # characters of a value in a complaint
+MAX_TRIALS = 2_000  # members of a message that are looked at to find those that the bridge named
+
+
+class Difference(NamedTuple):
+    """Where a message differs, as a path such as `params.message`, and how, in words."""
+
+    path: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.words}" if self.path else self.words
+
+
+@dataclass
+class Match:
+    """A message compared with a line: what its names stand for, and where it differs.
+
+    Without differences, it is the one.
+    """
+
+    party: str
+    names: ChainMap[str, JsonValue]
+    owners: ChainMap[Choice, str]
+    trials: Iterator[int] = field(default_factory=lambda: iter(range(MAX_TRIALS)))
+    differences: list[Difference] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return not self.differences
+
+    @property
+    def learned(self) -> Mapping[str, JsonValue]:
+        """What stands for the names that were not known before."""
+        return self.names.maps[0]
+
+    @property
+    def chosen(self) -> Mapping[Choice, str]:
+        """What must not be chosen again, and the name that stands for it."""
+        return {each: name for each, name in self.owners.maps[0].items() if each[0] not in LOCAL}
+
+    def choice(self, name: str, value: JsonValue) -> Choice:
+        """What a name must not have in common with another: ids of JSON-RPC differ for each party,
+        other names everywhere, options and inputs in one message.
+        """
+        return kind_of_name(name), self.party if kind_of_name(name) == ID else "", value
+
+    # Each of these yields the differences at a path.
+
+    def compare(
+        self, expected: JsonValue, got: JsonValue, path: str, kind: Kind
+    ) -> Iterator[Difference]:
+        """Compare two values of one kind, and learn the names."""
+        if isinstance(expected, str):
+            yield from self._compare_text(expected, got, path)
+        elif isinstance(expected, Mapping) and isinstance(got, Mapping):
+            yield from self._compare_objects(expected, got, path, kind)
+        elif isinstance(expected, list) and isinstance(got, list):
+            if len(expected) != len(got):
+                yield Difference(path, _describe_lists(expected, got, path))
+                return
+            for place, (one, other) in enumerate(zip(expected, got, strict=True)):
+                yield from self.compare(one, other, f"{path}[{place}]", kind)
+        elif not json_equal(expected, got):
+            yield Difference(path, _describe(expected, got))
+
+    def _compare_text(self, expected: str, got: JsonValue, path: str) -> Iterator[Difference]:
+        word = alone(expected)
+        if word == ANY or (word == NUMBER and as_number(got) is not None):
+            return
+        found: Mapping[str, JsonValue] | None = {word: got} if is_name(word) else None
+        if found is None and isinstance(got, str):
+            found = names_in_text(parts(expected), got, self.names)
+        if found is None:
+            yield Difference(path, _describe(expected, got))
+        for name, value in (found or {}).items():
+            if (words := self._learn(name, value)) is not None:
+                yield Difference(path, words)
+
+    def _learn(self, name: str, value: JsonValue) -> str | None:
+        """An id is a text or a whole number, any other name a text; and names tell things apart.
+
+        Returns what is wrong with this one; None when it may stand for `value`.
+        """
+        given = f"expected, {excerpt(value)} given"
+        if name in self.names:
+            same = json_equal(self.names[name], value)
+            return None if same else f"{excerpt(self.names[name])} (as before, for {name}) {given}"
+        is_id = kind_of_name(name) == ID and (as_integer(value) is not None or value == "")
+        if not is_id and not as_text(value):
+            return f"something that the bridge chooses {given}"
+        choice = self.choice(name, value)
+        other, self.owners[choice], self.names[name] = self.owners.get(choice), name, value
+        return f"one of its own {given}, which is {other} already" if other else None
+
+    def _compare_objects(
+        self, expected: JsonObject, got: JsonObject, path: str, kind: Kind
+    ) -> Iterator[Difference]:
+        has_more = expected.get(MORE) == ANY
+        wanted = {
+            name: value
+            for name, value in expected.items()
+            if not (has_more and name == MORE)
+            and (value is not None or None not in kind.absent(name))
+        }
+        plain = {letters[0] for letters in map(parts, wanted) if len(letters) == 1}
+        left = {name: value for name, value in got.items() if name not in plain}
+        for name, value in wanted.items():
+            letters, place = parts(name), _join(path, name)
+            if len(letters) > 1 and left:
+                yield from self._compare_member(name, value, left, place, kind)
+            elif len(letters) == 1 and letters[0] in got:
+                yield from self.compare(value, got[letters[0]], place, kind.member(letters[0]))
+            elif all(self._differs(value, each, name, kind) for each in kind.absent(name)):
+                yield Difference(place, f"{excerpt(value)} expected, nothing given")
+        for name, value in {} if has_more else left.items():
+            if all(self._differs(each, value, name, kind) for each in kind.absent(name)):
+                yield Difference(_join(path, name), f"nothing expected, {excerpt(value)} given")
+
+    def _differs(self, expected: JsonValue, got: JsonValue, name: str, kind: Kind) -> bool:
+        return any(self.compare(expected, got, name, kind.member(name)))
+
+    def _compare_member(
+        self, name: str, value: JsonValue, left: dict[str, JsonValue], path: str, kind: Kind
+    ) -> Iterator[Difference]:
+        """Take out of `left` what stands under a name that the bridge chose: what differs least."""
+        tried: list[tuple[list[Difference], str, Match]] = []
+        for each, other in left.items():
+            trial = replace(self, names=self.names.new_child(), owners=self.owners.new_child())
+            found = [
+                *trial._compare_text(name, each, path),
+                *trial.compare(value, other, path, kind.member(each)),
+            ]
+            tried.append((found, each, trial))
+            if not found or next(self.trials, None) is None:
+                break
+        found, each, trial = min(tried, key=lambda one: len(one[0]))
+        self.names.update(trial.learned)
+        self.owners.update(trial.owners.maps[0])
+        del left[each]
+        yield from found
+
+
+def match(
+    expected: JsonValue,
+    got: JsonValue,
+    known: Known,
+    chosen: Mapping[Choice, str] = MappingProxyType({}),
+    *,
+    party: str = "",
+    kind: Kind = EXACT,
+) -> Match:
+    """Compare `got` with `expected`.
+
+    Args:
+        expected: what a line of a fixture has, with words in brackets.
+        got: what a bridge said.
+        known: what it chose before, by name.
+        chosen: what must not be chosen any more, and the name that stands for it. Names of one kind
+            must differ within `got`, too.
+        party: whom it was said to.
+        kind: what kind of object it is, which says what may be said otherwise.
+    """
+    found = Match(party, ChainMap({}, dict(known)), ChainMap({}, dict(chosen)))
+    found.differences += found.compare(expected, got, "", kind)
+    return found
+
+
+def excerpt(value: JsonValue, longest: int = MAX_EXCERPT) -> str:
+    """A value as JSON in one line of at most `longest` characters, and how many more there are."""
+    words = json.dumps(value, ensure_ascii=False, default=str)
+    more = len(words) - longest
+    return words if more <= 0 else f"{words[:longest]} … [{count_of(more, 'more character')}]"
+
+
+# --- texts ---
+
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NAME = re.compile(r'[^\s"\\]+')
+
+
+def names_in_text(pattern: Sequence[str], text: str, known: Known) -> dict[str, str] | None:
+    """What `text` has for the names of `pattern` that are not known yet.
+
+    A placeholder ends where the letters after it begin, and the last one where the letters at the
+    end do; nothing is tried and taken back, so the time grows with the length of the text alone.
+
+    Args:
+        pattern: letters, word, letters, ..., letters, as `placeholders.parts` has it.
+        text: what the bridge said.
+        known: what the bridge chose before, by name.
+
+    Returns:
+        The values by name; None when the text does not fit.
+    """
+    learned: dict[str, str] = {}
+    words, letters = _unknown_words(pattern, known)
+    if not text.startswith(letters[0]):
+        return None
+    end = len(letters[0])
+    for place, word in enumerate(words, 1):
+        start, after = end, letters[place]
+        end = _word_end(word, after, text, start, learned, is_last=place == len(words))
+        if end < start or not text.startswith(after, end):
+            return None
+        if is_name(word):
+            learned[word] = text[start:end]
+        end += len(after)
+    return learned if end == len(text) else None
+
+
+def _unknown_words(pattern: Sequence[str], known: Known) -> tuple[list[str], list[str]]:
+    """The words that are to be read, and the letters before, between and after them."""
+    words, letters = [], [pattern[0]]
+    for word, after in zip(pattern[1::2], pattern[2::2], strict=True):
+        if word in PLACES or word in known:
+            letters[-1] += (word if word in PLACES else str(known[word])) + after
+        else:
+            words.append(word)
+            letters.append(after)
+    return words, letters
+
+
+def _word_end(
+    word: str, after: str, text: str, start: int, learned: Mapping[str, str], *, is_last: bool
+) -> int:
+    """Where the word that begins at `start` ends, before `after`; -1 when it is not there."""
+    if word == NUMBER:
+        number = _NUMBER.match(text, start)
+        return number.end() if number else -1
+    if word in learned or word.startswith(EITHER):
+        texts = [learned[word]] if word in learned else word[len(EITHER) : -1].split("|")
+        longest = (len(each) for each in texts if text.startswith(each + after, start))
+        return start + max(longest, default=-1 - start)
+    least = start + is_name(word)
+    end = len(text) - len(after) if is_last else text.find(after, least)
+    return end if not is_name(word) or _NAME.fullmatch(text, start, end) else -1
+
+
+# --- words for what differs ---
+
+
+def _describe(expected: JsonValue, got: JsonValue) -> str:
+    """Long texts are shown from where they part."""
+    if isinstance(expected, str) and isinstance(got, str) and len(expected) > MAX_EXCERPT:
+        pairs = zip(f"{expected}\0", got, strict=False)
+        same = (place for place, (one, other) in enumerate(pairs) if one != other)
+        start = max(0, next(same, len(got)) - 20)
+        parted = f"{excerpt(expected[start:])} expected, {excerpt(got[start:])} given"
+        return f"from character {start + 1} on {parted}"
+    return f"{excerpt(expected)} expected, {excerpt(got)} given"
+
+
+def _describe_lists(expected: Sequence[JsonValue], got: Sequence[JsonValue], path: str) -> str:
+    """How many items each has, and which only one has, but for what the bridge chose in them."""
+    word = "options" if path.rpartition(".")[2] in _OPTIONS else "items"
+    members = (member for each in expected for member in as_object(each).items())
+    chosen = {name for name, value in members if len(parts(as_text(value))) > 1}
+
+    def key(value: JsonValue) -> str:
+        rest = {name: each for name, each in as_object(value).items() if name not in chosen}
+        return json.dumps(rest or value, sort_keys=True)
+
+    known, given = set(map(key, expected)), set(map(key, got))
+    missing = _list("missing", [each for each in expected if key(each) not in given])
+    extra = _list("not expected", [each for each in got if key(each) not in known])
+    return f"{len(expected)} {word} expected, {len(got)} given{missing}{extra}"
+
+
+def _list(what: str, values: Sequence[JsonValue]) -> str:
+    more = f" and {len(values) - 3} more" if len(values) > 3 else ""
+    return (
+        f"; {what}: {', '.join(excerpt(each, 60) for each in values[:3])}{more}" if values else ""
+    )
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,1 +1,0 @@
-"""ACP clients: this process as their agent, over stdio."""

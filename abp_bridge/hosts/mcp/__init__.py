@@ -1,1 +1,0 @@
-"""MCP hosts: this process as their server, over stdio."""

@@ -1,0 +1,1 @@
+"""MCP: hosts, servers behind us, and the proxy between both."""

@@ -1,0 +1,160 @@
+"""A person's approval before a call reaches the server: the call waits here, and the server hears
+of it when somebody has allowed it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.errors import describe_bug
+from abp_bridge.jsonrpc.protocol import Id
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.core.capability import Capability
+    from abp_bridge.mcp.proxy.calls import Tool
+    from abp_bridge.session.proxy_elicitor import ElicitorApi
+
+logger = logging.getLogger(__name__)
+
+_NOT_LISTED = (
+    "This server's tools have not been listed yet, so nobody knows whether --confirm names one of"
+    " them: until then you are asked before every tool."
+)
+
+
+class Approval:
+    """Asks before the calls that the person chose.
+
+    Args:
+        elicitor: Who asks.
+        chosen: For which tools: `Settings.confirm`.
+        origin: Makes what the server is called in front of a person.
+        tasks: Where calls wait.
+    """
+
+    def __init__(
+        self,
+        elicitor: ElicitorApi,
+        chosen: Collection[str],
+        origin: Callable[[], str],
+        tasks: TaskGroup,
+    ) -> None:
+        self._elicitor = elicitor
+        self._chosen = chosen
+        self._origin = origin
+        self._tasks = tasks
+        self._waiting: dict[Id, anyio.CancelScope] = {}
+        self._serial = 0
+        self._doubt: str | None = None  # why every tool needs approval; None: not known yet
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a person comes before any call at all."""
+        return bool(self._chosen)
+
+    def is_waiting(self, id: Id) -> bool:
+        """Whether a call with this id waits for approval."""
+        return id in self._waiting
+
+    def asks_for(self, tool: Tool) -> bool:
+        """Whether a person comes before a call of `tool`."""
+        if not self._chosen:
+            return False
+        from abp_bridge.session import approval  # loaded where it is needed only
+
+        if self._doubt is None:
+            self._doubt = _NOT_LISTED if approval.strange_names(self._chosen, ()) else ""
+        return bool(self._doubt) or approval.needs_approval(_capability(tool), self._chosen)
+
+    def check_names(self, tools: Sequence[Tool]) -> None:
+        """See which of the chosen names none of all these tools has: nobody knows which tool was
+        meant, so a person comes before each from then on, and is told why.
+        """
+        if not self._chosen:
+            return
+        from abp_bridge.session import approval
+
+        capabilities = [_capability(tool) for tool in tools]
+        before, self._doubt = (
+            self._doubt,
+            " ".join(
+                f"--confirm {name}: this server has no tool of that name{hint or '.'} Until that is"
+                " mended you are asked before every tool."
+                for name, hint in approval.strange_names(self._chosen, capabilities)
+            ),
+        )
+        if self._doubt not in ("", before):
+            logger.warning("%s", self._doubt)
+
+    def request_approval(
+        self,
+        id: Id,
+        tool: Tool,
+        params: JsonObject,
+        on_allowed: Callable[[], object],
+        on_refused: Callable[[str], object],
+    ) -> None:
+        """Ask for approval to make the call `id`, and tell one of both how that went, unless it is
+        withdrawn.
+
+        Args:
+            id: The host's id of the call.
+            tool: What it calls.
+            params: Its parameters.
+            on_allowed: Makes the call.
+            on_refused: Is told why it is not made, in words for the model.
+        """
+        from abp_bridge.session import approval
+        from abp_bridge.session.context import AskContext
+
+        self._serial += 1
+        question = approval.make_question(
+            f"approval-{self._serial}",
+            self._origin(),
+            _capability(tool),
+            as_object(params.get("arguments")),
+        ).with_note(self._doubt or "")
+        context = AskContext(calls=(str(id),), tools=(tool.name,))
+        scope = self._waiting[id] = anyio.CancelScope()
+
+        async def wait() -> None:
+            with scope:
+                try:
+                    refused = approval.refusal(
+                        tool.name, await self._elicitor.resolve(question, context)
+                    )
+                    words = "" if refused is None else str(refused.failure)
+                except Exception as problem:
+                    logger.exception("a call is refused: asking for approval failed")
+                    words = f"{describe_bug(problem)} The tool was not called."
+                if self._waiting.get(id) is not scope:
+                    return  # it was taken back in the turn that answered it
+                del self._waiting[id]
+                if words:
+                    on_refused(" ".join(filter(None, (words, question.note))))
+                else:
+                    on_allowed()
+
+        self._tasks.start_soon(wait)
+
+    def withdraw(self, id: Id) -> bool:
+        """The host takes the call back: whether it was waiting here."""
+        scope = self._waiting.pop(id, None)
+        if scope is not None:
+            scope.cancel()
+        return scope is not None
+
+
+def _capability(tool: Tool) -> Capability:
+    from abp_bridge.core import sanitize
+    from abp_bridge.core.capability import Capability
+
+    description = sanitize.message(tool.description)
+    return Capability(tool.name, description, destructive=not tool.harmless, presumed=True)

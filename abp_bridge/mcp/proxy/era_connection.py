@@ -1,0 +1,148 @@
+"""What both translators between MCP's eras stand on: the connection to the side that speaks
+another era, the one to the proxy that sees legacy messages only, and the requests that are on
+their way between them.
+
+It translates nothing: `modern_host.py` and `modern_server.py` do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.jsonrpc.connection import (
+    ByteReader,
+    ByteWriter,
+    ConnectionClosedError,
+    JsonRpcConnection,
+    RemoteError,
+)
+from abp_bridge.jsonrpc.errors import RpcError, respond_internal_error
+from abp_bridge.jsonrpc.protocol import Id, JsonRpcProtocol, Notification, Request, is_id
+from abp_bridge.mcp.errors import encode_cancel
+from abp_bridge.protocols.mcp.modern import InvalidParamsError
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+logger = logging.getLogger(__name__)
+
+MAX_LINE = 64 * 2**20  # bytes of a line: as long as those that a proxy looks at
+
+
+class Translator(Protocol):
+    """Who takes the messages of both sides. Neither method may wait."""
+
+    def on_outer(self, message: Request | Notification) -> None:
+        """Take a message of the side that speaks another era."""
+        ...
+
+    def on_inner(self, message: Request | Notification) -> None:
+        """Take a message of the proxy's."""
+        ...
+
+
+@dataclass(slots=True)
+class EraConnection:
+    """Both connections of a translator.
+
+    Attributes:
+        outer: To the side that speaks another era.
+        inner: To the proxy.
+        tasks: Where requests are on their way.
+        running: What ends those that are, by the id that their side gave them.
+    """
+
+    outer: JsonRpcConnection
+    inner: JsonRpcConnection
+    tasks: TaskGroup
+    running: dict[tuple[JsonRpcConnection, Id], anyio.CancelScope] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Carry messages until either side ends; the other is closed then."""
+        async with anyio.create_task_group() as tasks:
+            for each, other in ((self.outer, self.inner), (self.inner, self.outer)):
+                tasks.start_soon(_run_one, each, other)
+        for each in (self.outer, self.inner):
+            if lost := each.lost_notifications():
+                logger.warning("notifications between the eras were lost: %s", lost)
+
+    def answer(
+        self,
+        side: JsonRpcConnection,
+        request: Request,
+        make: Callable[[], Awaitable[JsonValue]],
+        to_error: Callable[[str, JsonObject], JsonObject],
+    ) -> None:
+        """Answer a request of `side` with what `make` comes to, in a task.
+
+        Args:
+            side: Who asks.
+            request: What it asks.
+            make: Makes the result. A RemoteError of the other side is passed on.
+            to_error: (method, error of the other side) -> the same in the era of `side`.
+        """
+        self.running[side, request.id] = scope = anyio.CancelScope()
+        self.tasks.start_soon(self._answer, side, request, make, to_error, scope)
+
+    async def _answer(
+        self,
+        side: JsonRpcConnection,
+        request: Request,
+        make: Callable[[], Awaitable[JsonValue]],
+        to_error: Callable[[str, JsonObject], JsonObject],
+        scope: anyio.CancelScope,
+    ) -> None:
+        id, method = request.id, request.method
+        with scope:
+            try:
+                result = await make()
+                if side.is_open(id):
+                    side.respond(id, result)
+            except RemoteError as problem:
+                side.forward_error(id, to_error(method, problem.error))
+            except (RpcError, InvalidParamsError) as problem:
+                side.respond_error(id, problem.code, str(problem), problem.data)
+            except ConnectionClosedError:
+                pass  # the other side is closed with it
+            except Exception:
+                respond_internal_error(side, id, method)
+        del self.running[side, id]
+        if side.is_open(id):
+            side.discard_request(id)  # it was taken back, or nobody is left to ask
+
+    def cancel(self, side: JsonRpcConnection, id: JsonValue) -> None:
+        """`side` takes a request back, which gets no answer."""
+        scope = self.running.get((side, id)) if is_id(id) else None
+        if scope is not None:
+            scope.cancel()
+
+
+async def _run_one(each: JsonRpcConnection, other: JsonRpcConnection) -> None:
+    await each.run()
+    other.close()
+
+
+def connect_eras(
+    translator: Translator,
+    outer: tuple[ByteReader, ByteWriter],
+    inner: tuple[ByteReader, ByteWriter],
+    tasks: TaskGroup,
+    prefix: str,
+) -> EraConnection:
+    """The two connections of a translator; `prefix` starts the ids of its own requests."""
+
+    def connect(
+        streams: tuple[ByteReader, ByteWriter], take: Callable[[Request | Notification], None]
+    ) -> JsonRpcConnection:
+        protocol = JsonRpcProtocol(prefix, max_line=MAX_LINE)
+        return JsonRpcConnection(protocol, *streams, on_message=take, cancel_request=encode_cancel)
+
+    return EraConnection(
+        connect(outer, translator.on_outer), connect(inner, translator.on_inner), tasks
+    )

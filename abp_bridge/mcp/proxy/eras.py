@@ -1,0 +1,436 @@
+"""Which era each side of a proxy speaks, found out by its first line; and the streams on which it
+speaks legacy to the proxy in any case.
+
+A side that speaks legacy keeps its own bytes. Before one that does not, a translator stands:
+`modern_host.py`, `modern_server.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, parse_json
+from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, WrappedReader
+from abp_bridge.jsonrpc.pipe import MemoryPipe, write_all
+from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR, dump, is_id
+from abp_bridge.mcp.proxy.era_connection import MAX_LINE
+from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.modern import is_enveloped
+from abp_bridge.protocols.mcp.translation import MODERN_REQUESTS, add_envelope
+from abp_bridge.protocols.mcp.versions import ERAS, V2026_07_28, Era
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.mcp.parked_call import FindParked, ParkedCall
+    from abp_bridge.mcp.proxy.modern_host import ModernHost
+
+logger = logging.getLogger(__name__)
+
+FAREWELL = 0.3  # seconds for what was said last to be translated
+MAX_KEPT = 1_000  # lines for a server that has not said what it speaks: no host has more to say
+_TOO_MANY = "the server has not answered initialize yet, and too much waits for it"
+_DISCOVER = "abp-discover"  # the id of our own question what the server is
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """A host and a server that speak legacy.
+
+    Attributes:
+        host: What the host says, and what it reads.
+        server: The same of the server.
+        find_parked: A call of a modern host's that takes a question along, measured by that host's
+            own clock; none of any other.
+    """
+
+    host: tuple[ByteReader, ByteWriter]
+    server: tuple[ByteReader, ByteWriter]
+    find_parked: FindParked
+
+
+@asynccontextmanager
+async def translated(
+    host: tuple[ByteReader, ByteWriter],
+    server: tuple[ByteReader, ByteWriter],
+    *,
+    park: float,
+    origin: Callable[[], str],
+    era: Era | None = None,
+    discover_first: bool = False,
+) -> AsyncIterator[Sides]:
+    """The streams of both sides, on which they speak legacy, for as long as the block lasts.
+
+    The host's era is seen in the first line that it says. The server's is found out with the first
+    that is written to it, which should be `initialize`: legacy is tried with that, and modern where
+    the server refuses it (servers that speak both often ask only in legacy). What was said last is
+    still translated: for `FAREWELL` seconds at most.
+
+    Args:
+        host: What the host says, and what it reads.
+        server: The same of the server.
+        park: How long a call is kept that a modern host has not come back for, in seconds.
+        origin: Makes what the server is called in front of a person.
+        era: The only one to be tried with the server.
+        discover_first: Whether modern is tried first: a server over HTTP asks only in that.
+    """
+    async with anyio.create_task_group() as tasks:
+        hosts, servers = _Side(*host), _Side(*server)
+        order = (era,) if era is not None else ERAS[::-1] if discover_first else ERAS
+        negotiation = _Negotiation(servers, hosts, tasks, order)
+        reader = _HostReader(hosts, tasks, park, origin)
+        yield Sides(
+            (reader, _SideWriter(hosts)),
+            (_ServerReader(negotiation), _ServerWriter(negotiation)),
+            reader.find_parked,
+        )
+        for side in (hosts, servers):
+            if side.is_translated:
+                side.writer.close()
+        tasks.cancel_scope.deadline = anyio.current_time() + FAREWELL
+
+
+class _Side:
+    """What a side is read from and written to now: the side itself, or what translates it."""
+
+    def __init__(self, reader: ByteReader, writer: ByteWriter) -> None:
+        self.original = reader
+        self.reader = reader
+        self.writer = writer
+        self.is_translated = False
+        self.modern: ModernHost | None = None  # what stands before it, where that is one
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it is a host that speaks modern, and stays with it."""
+        return self.modern is not None and not self.modern.falls_back
+
+    def stand_before(self) -> tuple[ByteReader, ByteWriter]:
+        """Put a translator before it: what that reads and writes on the proxy's side."""
+        said, heard = MemoryPipe(MAX_LINE), MemoryPipe(MAX_LINE)
+        self.reader, self.writer, self.is_translated = said, heard, True
+        return heard, said
+
+
+class _Replayed(WrappedReader):
+    """What was read already, and then the rest."""
+
+    def __init__(self, data: bytes, reader: ByteReader) -> None:
+        super().__init__(reader)
+        self._data = data
+
+    async def receive(self) -> bytes:
+        data, self._data = self._data, b""
+        return data or await self._reader.receive()
+
+    async def deliver(self, take: Callable[[bytes], bool]) -> bool:
+        data, self._data = self._data, b""
+        if data:
+            take(data)
+            return True
+        return await self._reader.deliver(take)
+
+
+class _SideReader(ByteReader):
+    """Reads a side, whatever stands before it by now."""
+
+    def __init__(self, side: _Side) -> None:
+        self._side = side
+
+    async def receive(self) -> bytes:
+        return await self._side.reader.receive()
+
+    def peer_time(self) -> float:
+        return self._side.reader.peer_time()
+
+    def arrived(self) -> float:
+        return self._side.reader.arrived()
+
+    async def wait_closed(self) -> None:
+        await self._side.original.wait_closed()
+
+    def close(self) -> None:
+        self._side.reader.close()
+
+
+class _HostReader(_SideReader):
+    def __init__(
+        self, side: _Side, tasks: TaskGroup, park: float, origin: Callable[[], str]
+    ) -> None:
+        super().__init__(side)
+        self._tasks = tasks
+        self._park = park
+        self._origin = origin
+        self._decided = False
+
+    def find_parked(self, calls: Sequence[str]) -> ParkedCall | None:
+        """Which of its calls takes a question to a modern host (`FindParked`)."""
+        modern = self._side.modern
+        return None if modern is None else modern.find_parked(calls)
+
+    async def receive(self) -> bytes:
+        if not self._decided:
+            self._decided = True
+            await self._decide()
+        return await self._side.reader.receive()
+
+    async def _decide(self) -> None:
+        side = self._side
+        data = await _first_line(side.original)
+        side.reader = _Replayed(data, side.original)
+        if _is_modern(data):
+            from abp_bridge.mcp.proxy.modern_host import ModernHost  # for who is one only
+
+            outer = (side.reader, side.writer)
+            inner = side.stand_before()
+            side.modern = ModernHost(
+                outer, inner, self._tasks, park=self._park, origin=self._origin
+            )
+            self._tasks.start_soon(side.modern.run)
+
+
+class _SideWriter(ByteWriter):
+    """Writes to a side, whatever stands before it by now."""
+
+    def __init__(self, side: _Side) -> None:
+        self._side = side
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        return self._side.writer.write_nowait(data)
+
+    async def writable(self) -> None:
+        await self._side.writer.writable()
+
+    def close(self) -> None:
+        self._side.writer.close()
+
+
+class _Negotiation:
+    """Finds out what a server speaks, by the first line that it is to be told. The lines after that
+    are kept until it is known who gets them.
+    """
+
+    def __init__(self, side: _Side, host: _Side, tasks: TaskGroup, order: tuple[Era, ...]) -> None:
+        self.side = side
+        self._host = host
+        self.decided = anyio.Event()
+        self.refused = bytearray()  # errors for the host, in the server's place
+        self._changed = anyio.Event()  # either of both
+        self._tasks = tasks
+        self._order = order
+        self._first = b""  # line for the server
+        self._kept: list[bytes] = []  # the lines after it
+        self._size = 0  # bytes of those
+        self._is_closing = False  # when all of them are written
+        self._refusal = b""  # what the server said to the era that was tried first
+        self._read = b""  # of the server, which is not for us
+        self._rest = b""  # of the server, which nobody has looked at
+
+    async def wait(self) -> None:
+        """Returns when it is decided, or there are errors for the host."""
+        while not (self.decided.is_set() or self.refused):
+            await self._changed.wait()
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Take lines for the server: the first is what it is tried with."""
+        for line in bytes(data).splitlines(keepends=True):
+            if not self._first:
+                self._first = line
+                self._tasks.start_soon(self._run)
+            elif len(self._kept) < MAX_KEPT and self._size + len(line) <= MAX_LINE:
+                self._kept.append(line)
+                self._size += len(line)
+            else:
+                self._refuse(as_object(_parse(line)))
+        return len(data)
+
+    def _refuse(self, message: JsonObject) -> None:
+        if "method" in message and is_id(message.get("id")):
+            error: JsonObject = {"code": INTERNAL_ERROR, "message": _TOO_MANY}
+            self.refused += dump({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            self._change()
+        else:
+            logger.error("a message of the host's is dropped: %s", _TOO_MANY)
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        self._is_closing = True
+        if not self._first:
+            self._decide()
+        if self.decided.is_set():
+            self.side.writer.close()
+
+    async def _run(self) -> None:
+        hello = as_object(_parse(self._first))
+        with suppress(OSError):  # nobody reads: whoever writes next meets the same
+            if await self._find_translator(hello):
+                self._kept.insert(0, self._first)
+            else:
+                self.side.reader = _Replayed(self._read + self._rest, self.side.original)
+            while self._kept:  # more may come while it reads
+                kept, self._kept, self._size = b"".join(self._kept), [], 0
+                await write_all(self.side.writer, kept)
+        self._decide()
+        if self._is_closing:
+            self.side.writer.close()
+
+    def _decide(self) -> None:
+        """From now on what stands before the server by now is spoken to."""
+        self.decided.set()
+        self._change()
+
+    async def _find_translator(self, hello: JsonObject) -> bool:
+        """Try one era after the other. Whether a translator stands before the server then; else it
+        speaks for itself, and `_read` is what it has said.
+        """
+        order = self._order if hello.get("method") == "initialize" else ("legacy",)
+        for era in order:
+            if era == "modern" and await self._try_modern(hello):
+                return True
+            if era == "legacy" and await self._try_legacy(hello, is_last=era == order[-1]):
+                return False
+        self._read += self._refusal
+        return False
+
+    async def _try_legacy(self, hello: JsonObject, *, is_last: bool) -> bool:
+        """Say the host's own `initialize`: whether the server speaks that era. Where no other is
+        left it does, whatever it answers; so does one that asks something first.
+        """
+        id = hello.get("id")
+        if is_last:
+            await write_all(self.side.writer, self._first)
+            return True
+        answer, line = await self._exchange(
+            self._first, lambda message: message.get("id") == id or _is_request(message)
+        )
+        if "error" in answer and not _is_request(answer):
+            self._refusal = line
+            return False
+        self._read += line
+        return True
+
+    async def _try_modern(self, hello: JsonObject) -> bool:
+        """Say `server/discover`: whether the server speaks that era, and a translator stands before
+        it now.
+        """
+        client = _client(as_object(hello.get("params")))
+        params = add_envelope({}, client)
+        asked: JsonObject = {"id": _DISCOVER, "method": "server/discover", "params": params}
+        answer, _ = await self._exchange(
+            dump({"jsonrpc": "2.0", **asked}),
+            lambda message: message.get("id") == _DISCOVER and "method" not in message,
+        )
+        if "result" in answer:
+            self._translate(client, as_object(answer["result"]))
+            return True
+        if answer:
+            self._refusal = self._refusal or dump({**answer, "id": hello.get("id")})
+        return False
+
+    async def _exchange(
+        self, line: bytes, answers: Callable[[JsonObject], bool]
+    ) -> tuple[JsonObject, bytes]:
+        """Say a line and wait for what `answers` it: (what it says, its line).
+
+        What the server says before goes to `_read`, what it has said after to `_rest`; at its end,
+        and where it says more than `MAX_LINE` bytes, nothing is answered.
+        """
+        await write_all(self.side.writer, line)
+        while len(self._read) + len(self._rest) <= MAX_LINE:
+            while b"\n" in self._rest:
+                each, _, self._rest = self._rest.partition(b"\n")
+                said = _parse(each)
+                for message in map(as_object, said if isinstance(said, list) else [said]):
+                    if answers(message):
+                        return message, each + b"\n"
+                self._read += each + b"\n"
+            data = await self.side.original.receive()
+            if not data:
+                break
+            self._rest += data
+        return {}, b""
+
+    def _translate(self, client: McpClientInfo, discovered: JsonObject) -> None:
+        from abp_bridge.mcp.proxy.modern_server import ModernServer
+
+        outer = (_Replayed(self._read + self._rest, self.side.original), self.side.writer)
+        server = ModernServer(
+            outer,
+            self.side.stand_before(),
+            self._tasks,
+            client,
+            discovered,
+            is_verbatim=lambda: self._host.is_modern,
+        )
+        self._tasks.start_soon(server.run)
+
+
+class _ServerReader(_SideReader):
+    def __init__(self, server: _Negotiation) -> None:
+        super().__init__(server.side)
+        self._server = server
+
+    async def receive(self) -> bytes:
+        await self._server.wait()
+        if self._server.refused:
+            refused = bytes(self._server.refused)
+            self._server.refused.clear()
+            return refused
+        return await self._side.reader.receive()
+
+
+class _ServerWriter(_SideWriter):
+    def __init__(self, server: _Negotiation) -> None:
+        super().__init__(server.side)
+        self._server = server
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        decided = self._server.decided.is_set()
+        return super().write_nowait(data) if decided else self._server.write(data)
+
+    async def writable(self) -> None:
+        await self._server.decided.wait()
+        await super().writable()
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def _client(hello: JsonObject) -> McpClientInfo:
+    """A client as the parameters of its `initialize` show it, to a modern server."""
+    info, capabilities = as_object(hello.get("clientInfo")), hello.get("capabilities")
+    return McpClientInfo(V2026_07_28, info, capabilities, modern=True)
+
+
+async def _first_line(reader: ByteReader) -> bytes:
+    data = b""
+    while b"\n" not in data and len(data) <= MAX_LINE and (more := await reader.receive()):
+        data += more
+    return data
+
+
+def _is_modern(data: bytes) -> bool:
+    message = as_object(_parse(data.partition(b"\n")[0]))
+    return is_enveloped(message.get("params")) or message.get("method") in MODERN_REQUESTS
+
+
+def _is_request(message: JsonObject) -> bool:
+    return "method" in message and "id" in message
+
+
+def _parse(line: bytes) -> JsonValue:
+    try:
+        return parse_json(line)
+    except ValueError:
+        return None

@@ -1,0 +1,82 @@
+"""What a server is told of its host at the beginning: what can be asked here, not what the host can
+show; and what the host is told where nobody can be asked at all.
+
+Capabilities are read once, in the first frame: they cannot be added later.
+"""
+
+from __future__ import annotations
+
+from abp_bridge import VERSION
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.jsonrpc import byte_edit
+from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
+
+ELICITATION: JsonObject = {"form": {}, "url": {}}  # half of the servers look for any, half for each
+
+_CAPABILITIES = ("params", "capabilities")
+
+
+def announce(line: bytes, params: JsonObject, *, has_roots: bool, can_sample: bool) -> bytes:
+    """The host's `initialize` as the server gets it: with our elicitation, with roots and sampling
+    where these are ours and the host has none, and no elicitation as a task. Nothing else changes
+    but the client's name.
+
+    Args:
+        line: The line.
+        params: What it says.
+        has_roots: Whether the person named folders for who asks.
+        can_sample: Whether the person named a model for who asks.
+    """
+    if not isinstance(params.get("capabilities"), dict):  # `[]` of an empty one, from PHP
+        line = byte_edit.put(line, _CAPABILITIES, {})
+    line = byte_edit.put(line, (*_CAPABILITIES, "elicitation"), ELICITATION)
+    tasks = as_object(as_object(as_object(params.get("capabilities")).get("tasks")).get("requests"))
+    if "elicitation" in tasks:  # what is asked here is answered, never a task to come back to
+        rest = {kind: each for kind, each in tasks.items() if kind != "elicitation"}
+        line = byte_edit.put(line, (*_CAPABILITIES, "tasks", "requests"), rest)
+    if has_roots and not declares_roots(params):
+        line = byte_edit.put(line, (*_CAPABILITIES, "roots"), {})
+    if can_sample and not declares_sampling(params):
+        line = byte_edit.put(line, (*_CAPABILITIES, "sampling"), {})
+    name = as_text(as_object(params.get("clientInfo")).get("name"))
+    return byte_edit.put(line, ("params", "clientInfo", "name"), name_of(name)) if name else line
+
+
+def name_of(host: str) -> str:
+    """What the server is told of who its client is: servers look for the host's name in it."""
+    return f"{host} (via abp-bridge {VERSION})"
+
+
+def declares_roots(params: JsonObject) -> bool:
+    """Whether the host itself has roots."""
+    return isinstance(as_object(params.get("capabilities")).get("roots"), dict)
+
+
+def declares_sampling(params: JsonObject) -> bool:
+    """Whether the host itself has a model for its servers."""
+    return isinstance(as_object(params.get("capabilities")).get("sampling"), dict)
+
+
+def can_be_asked(host: McpClientInfo) -> bool:
+    """Whether the host says that it shows questions; `McpSurfaces` knows which."""
+    shows = decode_capabilities(host.capabilities, host.version)
+    return shows.form or shows.url
+
+
+def refusal(why: JsonValue) -> str:
+    """What the host is told in place of the server's answer where nobody can be asked."""
+    return (
+        f"this server's questions reach nobody who could answer them: {why}. Without a person it"
+        " would do what it should ask for. Mend that, or start abp-bridge mcp with --tty DEVICE or"
+        " --questions-api PORT; or with --without-person to run it all the same, every question"
+        " answered 'cancel'."
+    )
+
+
+def ending(how: str) -> str:
+    """What the host is told for a request that its server left open."""
+    return (
+        f"abp-bridge mcp: {how}. Nothing more comes of this request. What the server said last is"
+        " in this host's log of it (its stderr); mend its command in the host's configuration, the"
+        " words after --, or start it again."
+    )

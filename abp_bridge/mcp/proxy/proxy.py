@@ -1,0 +1,174 @@
+"""One host and one server, joined.
+
+The lines go through a `Carrier`, what becomes of them is the `Router`'s. Our own requests to the
+host have ids with a prefix that is a secret of this process: what answers them goes no further,
+however late it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.jsonrpc import byte_edit
+from abp_bridge.jsonrpc.carrier import DRAIN, Carrier, Direction, Side
+from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
+from abp_bridge.mcp.connection import McpConnection
+from abp_bridge.mcp.errors import encode_cancel
+from abp_bridge.mcp.proxy import handshake
+from abp_bridge.mcp.proxy.approval import Approval
+from abp_bridge.mcp.proxy.calls import Calls
+from abp_bridge.mcp.proxy.keepalive import KeepaliveElicitor
+from abp_bridge.mcp.proxy.router import Router
+from abp_bridge.mcp.proxy.server_questions import ServerQuestions
+from abp_bridge.mcp.proxy.url_elicitations import UrlElicitations
+from abp_bridge.session.proxy_elicitor import LazyElicitor
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+    from abp_bridge.mcp.proxy.policy import Policy
+    from abp_bridge.session.proxy_elicitor import ElicitorApi
+
+
+OnProgress = Callable[[Sequence[str], str], None]
+MakeElicitor = Callable[["McpConnection", OnProgress], "ElicitorApi"]
+
+
+async def run_proxy(
+    host: tuple[ByteReader, ByteWriter],
+    server: tuple[ByteReader, ByteWriter],
+    *,
+    prefix: str,
+    policy: Policy,
+    make_elicitor: MakeElicitor,
+) -> Side:
+    """Carry lines between a host and its server until one of them ends.
+
+    What the server still says after the host has ended is passed on, for at most `carrier.DRAIN`
+    seconds; what it still asks is cancelled first. Where the server ends first, each request of the
+    host's that is open is answered by an error that says so.
+
+    Args:
+        host: What the host says, and what it reads.
+        server: The same of the server.
+        prefix: What the ids of our own requests begin with; nobody else may know it.
+        policy: What the person has set.
+        make_elicitor: Makes who asks, when there is something to ask, and tells how far a model is
+            that answers.
+
+    Returns:
+        Which side ended first.
+    """
+    to_host, to_server = SharedWriter(host[1]), SharedWriter(server[1])
+    host_rpc, server_rpc = _inject(prefix, host[0], to_host, to_server)
+    ended: Side = "program"
+    errors = b""
+    async with anyio.create_task_group() as tasks:
+        router, questions = _make_router(
+            host_rpc, server_rpc, to_server, tasks, policy=policy, make_elicitor=make_elicitor
+        )
+        ended = await _carry(
+            Direction(host[0], to_server, router.from_host),
+            Direction(server[0], to_host, router.from_server),
+            questions,
+            (host_rpc, server_rpc),
+            tasks,
+        )
+        if ended == "program":
+            errors = router.end(handshake.ending(await policy.ending()))
+        tasks.cancel_scope.cancel()  # at once: nothing else answers what these do
+    if errors:
+        with suppress(OSError), anyio.move_on_after(DRAIN):
+            await to_host.forward_apart(errors)
+    return ended
+
+
+def _make_router(
+    host_rpc: InjectedConnection,
+    server_rpc: InjectedConnection,
+    to_server: SharedWriter,
+    tasks: TaskGroup,
+    *,
+    policy: Policy,
+    make_elicitor: MakeElicitor,
+) -> tuple[Router, ServerQuestions]:
+    """Who reads the lines of both sides, and who asks what the server asks among them."""
+    connection = McpConnection(host_rpc.connection, tasks)
+
+    def make_asker() -> ElicitorApi:
+        """Who asks, made with the first question; what it says of a model goes to the host."""
+        return make_elicitor(connection, elicitor.on_model_progress)
+
+    elicitor = KeepaliveElicitor(LazyElicitor(make_asker), connection, tasks)
+    calls, origin = Calls(), cache(policy.origin)
+    questions = ServerQuestions(
+        server_rpc.connection, to_server, elicitor=elicitor, calls=calls, tasks=tasks, origin=origin
+    )
+    router = Router(
+        connection,
+        host_rpc,
+        server_rpc.connection,
+        calls=calls,
+        questions=questions,
+        approval=Approval(elicitor, policy.confirm, origin, tasks),
+        keepalive=elicitor,
+        url_elicitations=UrlElicitations(elicitor, tasks, origin),
+        policy=policy,
+    )
+    return router, questions
+
+
+async def _carry(
+    to_program: Direction,
+    from_program: Direction,
+    questions: ServerQuestions,
+    ours: tuple[InjectedConnection, InjectedConnection],
+    tasks: TaskGroup,
+) -> Side:
+    """Carry lines, and what `ours` (to the host, to the server) say among them, until one side
+    ends: which. What is still asked is cancelled before the server hears of the end.
+    """
+
+    def on_host_end() -> None:
+        questions.end()
+        ours[0].close()
+
+    async def on_server_end() -> None:
+        questions.end()
+
+    carrier = Carrier(
+        to_program, from_program, on_host_end=on_host_end, on_program_end=on_server_end
+    )
+    for each in ours:
+        tasks.start_soon(each.connection.run)
+    try:
+        return await carrier.run(tasks)
+    finally:
+        questions.end()
+
+
+def _inject(
+    prefix: str, host: ByteReader, to_host: SharedWriter, to_server: SharedWriter
+) -> tuple[InjectedConnection, InjectedConnection]:
+    """Our own connections to the host and to the server, inside their streams."""
+    # What is fed to these was in memory already: no line is too long here.
+    of_host, of_server = (
+        JsonRpcProtocol(prefix, max_line=4 * byte_edit.MAX_LINE, revealed=revealed)
+        for revealed in (True, False)
+    )
+    injected = InjectedConnection(
+        of_host,
+        to_host,
+        prefix=prefix,
+        on_message=lambda message: None,
+        cancel_request=encode_cancel,
+        source=host,
+    )
+    return injected, InjectedConnection(of_server, to_server, on_message=lambda message: None)

@@ -1,0 +1,198 @@
+"""An MCP host as the bridge sees it: the surfaces it can ask on, what it is told, and the tools and
+resources it uses.
+
+Which notifications a host wants is kept in `subscriptions.py`, how a call waits for its host in
+`tool_calls.py`, how the host is asked in `surfaces.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from abp_bridge.core.event import Notice, NoticeKind, Progress, next_progress
+from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.matrix import find_ways
+from abp_bridge.core.question import Question
+from abp_bridge.core.surface import WAYS, Advice, Surface
+from abp_bridge.jsonrpc.errors import RpcError
+from abp_bridge.jsonrpc.protocol import INVALID_PARAMS
+from abp_bridge.mcp.connection import McpConnection
+from abp_bridge.mcp.surfaces import McpSurfaces
+from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout
+from abp_bridge.mcp.tool_definitions import WAIT
+from abp_bridge.mcp.tool_request import ToolRequest
+from abp_bridge.mcp.tools import McpTools, UnknownToolError, profile_of
+from abp_bridge.protocols.mcp.modern import RESOURCE_NOT_FOUND, decode_retry
+from abp_bridge.protocols.mcp.results import encode_log, encode_progress, separate_texts
+from abp_bridge.protocols.mcp.versions import V2025_03_26
+from abp_bridge.session.context import AskContext
+from abp_bridge.session.host import Host, SessionApi, SessionError, state_uri
+from abp_bridge.session.surface import Page
+
+MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
+
+
+class McpSession(McpSurfaces):
+    """One session of one host: a `Host` for the bridge, and tools and resources for the host.
+
+    Args:
+        connection: Where the host is spoken to.
+        begin: Makes the session of the bridge that the tools call.
+        page: Where the person is sent.
+        park: How long a call is kept for a host to come back to, in seconds.
+        patience: How long the host waits for a tool, in seconds, where its user has changed that.
+        ask_via_model: Whether the host's model may be asked to ask its user.
+    """
+
+    def __init__(
+        self,
+        connection: McpConnection,
+        begin: Callable[[Host], SessionApi],
+        page: Page,
+        *,
+        park: float,
+        patience: float | None = None,
+        ask_via_model: bool = False,
+    ) -> None:
+        self._patience = patience
+        self._calls = ToolCalls(
+            connection.tasks, limit=park, timeout_of=self._timeout_of, on_progress=self._on_progress
+        )
+        super().__init__(connection, page, self._calls.find_parked, ask_via_model=ask_via_model)
+        self._api = begin(self)
+        self._toolbox = McpTools(self._api, self._calls, connection.tools)
+
+    def advise(self, question: Question, context: AskContext) -> Advice:
+        """Its model too can bring an answer (`Advising.advise`)."""
+        advice = super().advise(question, context)
+        if not self._find_host(context.calls).profile.has_model:
+            return advice
+        there = {variant.surface for variant in self.variants(context.calls)}
+        relay = find_ways(question, there, {Surface.MODEL_RELAY: WAYS[Surface.MODEL_RELAY]})
+        return replace(advice, ways=(*advice.ways, *map(str, relay.values())))
+
+    def on_notice(self, app: str, origin: str, notice: Notice) -> None:
+        """Log a notice for the host, and tell those who subscribed to the state that it changes
+        (`Host.on_notice`).
+        """
+        field = notice.data.get("field") if notice.kind is NoticeKind.STATE_CHANGED else None
+        self._connection.subscriptions.log(
+            encode_log(notice, origin),
+            key=None if field is None else ("state", app, str(field)),
+        )
+        if field is not None:
+            self._tell_updated(state_uri(app, field))
+
+    def _tell_updated(self, uri: str) -> None:
+        """Tell those who subscribed to it, unless it is a field too many to be a resource."""
+        subscriptions = self._connection.subscriptions
+        if subscriptions.wants_updates(uri) and any(
+            each.uri == uri for each in self._api.resources()
+        ):
+            subscriptions.updated(uri)
+
+    def on_capabilities_changed(self) -> None:
+        """Tell those who listen that the tools are others (`Host.on_capabilities_changed`), unless
+        they are those that were expected.
+        """
+        if not self._toolbox.is_as_shown():
+            self._connection.subscriptions.tools_changed()
+
+    def on_resources_changed(self) -> None:
+        """Tell those who listen that there are other resources (`Host.on_resources_changed`)."""
+        self._connection.subscriptions.resources_changed()
+
+    def lost_notifications(self) -> Mapping[str, int]:
+        """What its connection lost, and the progress that gave way to newer while nobody waited for
+        a call (`Host.lost_notifications`).
+        """
+        return self._connection.rpc.lost_notifications(replaced=self._calls.replaced_progress)
+
+    # --- what the host asks of the bridge ---
+
+    def identify_call(self, request: ToolRequest, params: JsonObject) -> None:
+        """Note on `request` which call it comes back to, if it does."""
+        if request.client.modern:
+            self._calls.identify_retry(request, params.get("requestState"))
+        if params.get("name") == WAIT["name"]:
+            self._calls.identify_wait(request, as_object(params.get("arguments")).get("call"))
+
+    def list_tools(self, version: str) -> list[JsonObject]:
+        """The tools there are now, as `tools/list` of this `version` has them."""
+        return self._toolbox.list(version)
+
+    async def call_tool(self, params: JsonObject, request: ToolRequest) -> JsonObject:
+        """Answer `tools/call`: a CallToolResult, or what a modern host is asked first.
+
+        Cancelling it cancels the app's call.
+
+        Raises:
+            RpcError: It names no tool, no tool of ours, or a `requestState` of no call.
+            InvalidParamsError: What a modern host brings back is not what it was sent.
+        """
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str):
+            raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool")
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise RpcError(INVALID_PARAMS, "the arguments of a tool must be an object")
+        request.tool, request.arguments = name, arguments or {}
+        request.token = as_object(params.get("_meta")).get("progressToken")
+        request.output_schema = self._connection.tools.promise_of(name, request.client.version)
+        state, answers = decode_retry(params) if request.client.modern else (None, {})
+        try:
+            if state is not None:
+                result = await self._calls.resume(request, state, answers)
+            else:
+                result = await self._toolbox.call(request)
+        except UnknownToolError as problem:
+            raise RpcError(INVALID_PARAMS, str(problem)) from None
+        return separate_texts(result) if profile_of(request).joins_texts else result
+
+    def _timeout_of(self, request: ToolRequest) -> ToolTimeout:
+        row = profile_of(request)
+        return ToolTimeout((self._patience or row.tool_timeout) * MARGIN, row.paused_while_asking)
+
+    def _on_progress(self, request: ToolRequest, progress: Progress) -> None:
+        token = request.token
+        if isinstance(token, (str, int)) and not isinstance(token, bool):
+            request.progress = progress = next_progress(request.progress, progress)
+            self._connection.rpc.notify(
+                "notifications/progress",
+                encode_progress(token, progress, request.client.version),
+                key=("progress", token),
+            )
+            if request.client.version < V2025_03_26 and progress.message:  # it has no words there
+                words: JsonObject = {"level": "info", "data": progress.message}
+                self._connection.subscriptions.log(words, key=("progress in words", token))
+
+    def list_resources(self) -> list[JsonObject]:
+        """The resources there are now, as `resources/list` has them."""
+        return [
+            {
+                "uri": each.uri,
+                "name": each.name,
+                "description": each.description,
+                "mimeType": each.mime_type,
+            }
+            | ({} if each.size is None else {"size": each.size})
+            for each in self._api.resources()
+        ]
+
+    def read_resource(self, uri: str) -> JsonObject:
+        """The content of one resource, as `resources/read` has it.
+
+        Raises:
+            RpcError: There is no such resource.
+        """
+        try:
+            mime_type, content = self._api.read(uri)
+        except SessionError as problem:
+            raise RpcError(RESOURCE_NOT_FOUND, str(problem), {"uri": uri}) from None
+        shown = (
+            {"text": content}
+            if isinstance(content, str)
+            else {"blob": base64.b64encode(content).decode()}
+        )
+        return {"uri": uri, "mimeType": mime_type, **shown}

@@ -1,0 +1,120 @@
+"""Who wants to hear what: a legacy host that was initialized, the streams that a modern one listens
+on, and its requests that asked for logs.
+
+Nothing is sent that nobody asked for; what speaks of the same thing and still waits is replaced by
+the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.jsonrpc.protocol import Id
+from abp_bridge.protocols.mcp.modern import MAX_UPDATES, UPDATES, listens, tag
+from abp_bridge.protocols.mcp.versions import LOG_LEVELS
+
+if TYPE_CHECKING:
+    from abp_bridge.jsonrpc.connection import JsonRpcConnection
+
+MAX_LISTENS = 100  # streams of one host at once; each is told of every change
+
+
+class Subscriptions:
+    """What the host of one connection wants to hear of.
+
+    Attributes:
+        initialized: Whether the legacy host is ready to hear anything.
+        level: The least level of logs it wants, as an index of `LOG_LEVELS`.
+        subscribed: The uris of the resources whose updates it wants.
+    """
+
+    def __init__(self, rpc: JsonRpcConnection) -> None:
+        self._rpc = rpc
+        self.initialized = False
+        self.level = LOG_LEVELS.index("info")
+        self.subscribed: set[str] = set()
+        self._listens: dict[Id, JsonObject] = {}
+        self._logged: dict[Id, int] = {}
+
+    def listen(self, id: Id, wanted: JsonObject) -> bool:
+        """Begin a stream and acknowledge it.
+
+        Args:
+            id: Of the request, which names the stream.
+            wanted: A filter that `decode_filter` let pass.
+
+        Returns:
+            False when there are too many streams, or too many resources in them.
+        """
+        watched = sum(len(as_list(each.get(UPDATES))) for each in self._listens.values())
+        if (
+            len(self._listens) >= MAX_LISTENS
+            or watched + len(as_list(wanted.get(UPDATES))) > MAX_UPDATES
+        ):
+            return False
+        acknowledged = tag({"notifications": wanted}, id)
+        self._rpc.notify("notifications/subscriptions/acknowledged", acknowledged)
+        self._listens[id] = wanted
+        return True
+
+    def unlisten(self, id: Id) -> bool:
+        """End a stream; False when there is none with this id."""
+        return self._listens.pop(id, None) is not None
+
+    def watches(self, uri: JsonValue) -> bool:
+        """Whether a stream wants to hear of this resource."""
+        return any(uri in as_list(each.get(UPDATES)) for each in self._listens.values())
+
+    def wants_updates(self, uri: str) -> bool:
+        """Whether anybody hears of it when this resource changes."""
+        return (self.initialized and uri in self.subscribed) or self.watches(uri)
+
+    def start_logging(self, id: Id, level: str) -> None:
+        """A request that runs wants to hear of logs, until `stop_logging`."""
+        if level in LOG_LEVELS:
+            self._logged[id] = LOG_LEVELS.index(level)
+
+    def stop_logging(self, id: Id) -> None:
+        """The request has ended: it wants to hear no more."""
+        self._logged.pop(id, None)
+
+    def log(self, params: JsonObject, key: Hashable = None) -> None:
+        """Send `notifications/message` if anybody wants its level.
+
+        A newer one with the same `key` replaces one that still waits.
+        """
+        level = LOG_LEVELS.index(params["level"])
+        if (self.initialized and level >= self.level) or any(
+            level >= least for least in self._logged.values()
+        ):
+            topic = as_text(as_object(params["data"]).get("event"))
+            self._rpc.notify("notifications/message", params, key=key, topic=topic)
+
+    def updated(self, uri: str) -> None:
+        """Tell those who watch this resource that it has changed."""
+        method, params = "notifications/resources/updated", {"uri": uri}
+        if self.initialized and uri in self.subscribed:
+            self._rpc.notify(method, params, key=("updated", uri))
+        self.notify(method, params, key=("updated", uri))
+
+    def tools_changed(self) -> None:
+        """Tell those who listen that there are other tools."""
+        self._list_changed("tools")
+
+    def resources_changed(self) -> None:
+        """Tell those who listen that there are other resources."""
+        self._list_changed("resources")
+
+    def _list_changed(self, what: str) -> None:
+        method = f"notifications/{what}/list_changed"
+        if self.initialized:
+            self._rpc.notify(method, key=what)
+        self.notify(method, {}, key=what)
+
+    def notify(self, method: str, params: JsonValue, key: Hashable = None) -> None:
+        """Send a notification on each stream that wants it, as the stream's."""
+        for id, wanted in self._listens.items():
+            if listens(wanted, method, params):
+                self._rpc.notify(method, tag(params, id), key=None if key is None else (key, id))

@@ -1,0 +1,172 @@
+"""The tools that one MCP host is shown: the bridge's own, and one per capability of each app, be it
+connected yet or not.
+
+Owns the names of tools. Made before the session, and light: what encodes an app's tools is loaded
+when there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from abp_bridge.core.json_value import JsonObject
+from abp_bridge.mcp.tool_definitions import ANSWER, CONNECT, OWN_TOOLS, RENDER
+
+if TYPE_CHECKING:
+    from abp_bridge.protocols.mcp.structured import Promise
+    from abp_bridge.session.host import AppCapability, ExpectedApps
+
+Key = tuple[str, str]  # the target of an app, and the name of a capability
+OWN = {str(tool["name"]): tool for tool in (*OWN_TOOLS, ANSWER, RENDER)}
+
+
+class ToolList:
+    """The tools of one connection.
+
+    A name is made once per (app, capability) and stays while both do; that of a capability which
+    was expected stays for good, for a host may list its tools only once.
+
+    Args:
+        expect: What the apps named at the start are expected to offer; loaded when first listed.
+        asks_via_model: Whether there is a tool for what a model was to ask its user.
+    """
+
+    def __init__(
+        self, expect: Callable[[], ExpectedApps] | None = None, *, asks_via_model: bool = False
+    ) -> None:
+        self.asks_via_model = asks_via_model
+        self._expect = expect
+        self._ranks: dict[str, int] = {}  # of apps, in the order in which they were first seen
+        self._names: dict[Key, str] = {}
+        self._tools: dict[str, Key] = {}
+        self._kept: set[Key] = set()
+        self._shown: list[JsonObject] | None = None  # the last list, if apps were expected in it
+        self._version = ""
+        self._outputs: dict[str, JsonObject] = {}  # of tools, as they are offered
+        self._listed: dict[str, JsonObject] = {}  # the same, as the host was told last
+
+    def show_first(self, version: str) -> list[JsonObject]:
+        """`tools/list` before there is a session: no app is connected."""
+        return self.show(version, (), None if self._expect is None else self._expect())
+
+    def show(
+        self,
+        version: str,
+        offers: Sequence[AppCapability],
+        expected: ExpectedApps | None,
+        *,
+        renders: bool = False,
+    ) -> list[JsonObject]:
+        """`tools/list`: the bridge's own first, then one per capability in the app's order.
+
+        Args:
+            version: The revision of MCP that the host speaks.
+            offers: What the connected apps offer.
+            expected: What others will.
+            renders: Whether a connected app has a page that can be rendered.
+        """
+        found = self.update(offers, expected)
+        tools = self._encode(version, found, expected, renders=renders)
+        is_expected = expected is not None and bool(expected.capabilities)
+        self._shown, self._version = tools if is_expected else None, version
+        self._listed = dict(self._outputs)
+        return tools
+
+    def is_as_shown(
+        self, offers: Sequence[AppCapability], expected: ExpectedApps | None, *, renders: bool
+    ) -> bool:
+        """Whether the host has been shown these tools, when they were only expected."""
+        if self._shown is None:
+            return False
+        found = self.update(offers, expected)
+        return self._encode(self._version, found, expected, renders=renders) == self._shown
+
+    def update(
+        self, offers: Sequence[AppCapability], expected: ExpectedApps | None
+    ) -> list[AppCapability]:
+        """Give each capability its name, and no other that one.
+
+        Returns:
+            All of them, app by app.
+        """
+        coming = () if expected is None else expected.capabilities
+        found = [*offers, *coming]
+        for each in (*coming, *offers):
+            self._ranks.setdefault(each.target, len(self._ranks))
+        found.sort(key=lambda each: self._ranks[each.target])
+        self._kept |= {_key(each) for each in coming}
+        live = {_key(each) for each in found} | self._kept
+        self._names = {key: name for key, name in self._names.items() if key in live}
+        if found:
+            self._add_names(found)
+        self._tools = {name: key for key, name in self._names.items()}
+        self._outputs = {self.name_of(each): each.capability.output_schema for each in found}
+        return found
+
+    def _add_names(self, found: Sequence[AppCapability]) -> None:
+        from abp_bridge.protocols.mcp.tools import tool_name
+
+        taken = {*OWN, *self._names.values()}
+        for each in found:
+            if _key(each) not in self._names:
+                name = self._names[_key(each)] = tool_name(each.capability.name, taken)
+                taken.add(name)
+
+    def find(self, tool: str) -> Key | None:
+        """Which capability of which app a tool is."""
+        return self._tools.get(tool)
+
+    def name_of(self, offer: AppCapability) -> str:
+        """The tool of a capability that was given to `update`."""
+        return self._names[_key(offer)]
+
+    def has_listed(self, tool: str) -> bool:
+        """Whether the host was told of an app's tool when it listed them last."""
+        return tool in self._listed
+
+    def promise_of(self, tool: str, version: str) -> Promise | None:
+        """What the host was promised of the results of this tool, as it was listed last."""
+        if not (schema := self._listed.get(tool) or self._outputs.get(tool)):
+            return None
+        from abp_bridge.protocols.mcp.tools import find_promise
+
+        return find_promise(schema, version)
+
+    def _encode(
+        self,
+        version: str,
+        offers: Sequence[AppCapability],
+        expected: ExpectedApps | None,
+        *,
+        renders: bool,
+    ) -> list[JsonObject]:
+        has_page = renders or (expected is not None and expected.renders)
+        unknown = () if expected is None else expected.unknown
+        own = [_say_unknown(each, unknown) if each is CONNECT else each for each in OWN_TOOLS]
+        own += [*([ANSWER] if self.asks_via_model else []), *([RENDER] if has_page else [])]
+        if not offers:
+            return own
+        from abp_bridge.protocols.mcp.tools import encode_tool
+
+        tools = (
+            encode_tool(self.name_of(each), each.capability, each.origin, version)
+            for each in offers
+        )
+        return [*own, *tools]
+
+
+def _key(offer: AppCapability) -> Key:
+    return offer.target, offer.capability.name
+
+
+def _say_unknown(tool: JsonObject, unknown: Sequence[str]) -> JsonObject:
+    """`abp_connect`, which says what is not in this list yet."""
+    if not unknown:
+        return tool
+    words = (
+        f" The tools of {', '.join(unknown)} are not listed yet: connect it, and its capabilities"
+        " are named with their parameters; call them by abp_call. From the next session on they are"
+        " listed at once."
+    )
+    return {**tool, "description": f"{tool['description']}{words}"}

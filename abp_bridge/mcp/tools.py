@@ -1,0 +1,280 @@
+"""What the MCP tools do: the bridge's own, and one per capability of each connected app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+
+from abp_bridge.core.capability import CallResult
+from abp_bridge.core.event import Progress
+from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_text, as_texts
+from abp_bridge.core.question import Kind
+from abp_bridge.core.sanitize import label
+from abp_bridge.core.words import nearest_first
+from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
+from abp_bridge.mcp.tool_calls import ToolCalls, encode_outcome
+from abp_bridge.mcp.tool_definitions import ANSWER, KINDS
+from abp_bridge.mcp.tool_list import OWN, ToolList
+from abp_bridge.mcp.tool_request import ToolRequest
+from abp_bridge.protocols.mcp.model_messages import decode_answered
+from abp_bridge.protocols.mcp.results import encode_result, encode_text
+from abp_bridge.protocols.mcp.tools import ROOM, describe_capabilities, describe_capability
+from abp_bridge.session.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
+from abp_bridge.session.profiles import Profile, profile
+
+_EACH_A_TOOL = "Its capabilities, each also a tool of its own:"
+_BY_CALL = "Its capabilities, to be called by abp_call (this host does not list tools again):"
+MAX_CALL = 86_400  # seconds, a day, that a host may give an app for one call
+
+
+class UnknownToolError(AbpBridgeError):
+    """A tool that this session does not have."""
+
+
+class McpTools:
+    """The tools of one session.
+
+    Args:
+        api: The session that the tools work at.
+        calls: Where calls are begun, waited for and answered.
+        tools: What the host is shown of them.
+    """
+
+    def __init__(self, api: SessionApi, calls: ToolCalls, tools: ToolList) -> None:
+        self._api = api
+        self._calls = calls
+        self._tools = tools
+
+    def list(self, version: str) -> list[JsonObject]:
+        """`tools/list`, as this `version` of MCP has it."""
+        offers, expected = self._api.capabilities(), self._api.expected()
+        return self._tools.show(version, offers, expected, renders=self._api.renders)
+
+    def is_as_shown(self) -> bool:
+        """Whether the host was shown these tools when no app was connected yet."""
+        offers, expected = self._api.capabilities(), self._api.expected()
+        return self._tools.is_as_shown(offers, expected, renders=self._api.renders)
+
+    def _update(self) -> Sequence[AppCapability]:
+        return self._tools.update(self._api.capabilities(), self._api.expected())
+
+    async def call(self, request: ToolRequest) -> JsonObject:
+        """Answer `tools/call`: a CallToolResult, or what a modern host is asked first.
+
+        What goes wrong inside a tool is a result that says so.
+
+        Raises:
+            UnknownToolError: There is no tool of this name.
+            RpcError: A modern client did not declare what the call needs.
+        """
+        name = request.tool
+        try:
+            is_there = name != ANSWER["name"] or self._tools.asks_via_model
+            if (own := _OWN.get(name)) is not None and is_there:
+                _check_arguments(request)
+                return await own(self, request)
+            if self._tools.find(name) is None:
+                self._update()
+            if (key := self._tools.find(name)) is not None:
+                start = partial(self._start, *key, request.arguments)
+                return await self._calls.begin(request, start, encode_outcome)
+        except SessionError as problem:
+            words = f"{problem.code}: {problem}"
+            about = self._describe(request, problem.about)
+            return encode_text("\n".join([words, *about]), error=True)
+        raise UnknownToolError(
+            f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is."
+        )
+
+    async def _start(
+        self,
+        target: str,
+        capability: str,
+        params: JsonObject,
+        *,
+        on_progress: Callable[[Progress], None],
+        on_end: Callable[[CallOutcome], None],
+    ) -> Call:
+        """Begin a call of a capability, whose app is connected first if it is not there."""
+        app = self._api.find_app(target) or next(iter(await self._api.connect(target)))
+        return await self._api.start(
+            capability, params, app=app, on_progress=on_progress, on_end=on_end
+        )
+
+    def _tool_of(self, request: ToolRequest, offer: AppCapability) -> str:
+        """The tool of a capability; empty where the host will never have it."""
+        tool = self._tools.name_of(offer)
+        is_late = profile_of(request).lists_once and not self._tools.has_listed(tool)
+        return "" if is_late else tool
+
+    def _describe(self, request: ToolRequest, about: Sequence[AppCapability]) -> Sequence[str]:
+        """The parameters of capabilities, for a host that was never told them."""
+        if not about:
+            return ()
+        self._update()
+        described = describe_capabilities(
+            (self._tool_of(request, offer), offer.capability) for offer in about
+        )
+        return (f"What there is to call, with its parameters:\n{described}",)
+
+    async def _connect(self, request: ToolRequest) -> JsonObject:
+        target = _text(request, "target")
+        apps = await self._api.connect(target)
+        return self._describe_apps(request, apps, alone=target is not None)
+
+    async def _disconnect(self, request: ToolRequest) -> JsonObject:
+        apps = await self._api.disconnect(_text(request, "app"))
+        return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
+
+    async def _status(self, request: ToolRequest) -> JsonObject:
+        if wanted := _text(request, "capability"):
+            return self._describe_one(request, wanted)
+        return encode_text(json.dumps(self._api.status(), ensure_ascii=False, indent=1))
+
+    def _describe_one(self, request: ToolRequest, wanted: str) -> JsonObject:
+        """All that is known of one capability, whatever its length; of several apps' each."""
+        offers = self._update()
+        found = [
+            {
+                **({"app": offer.app} if offer.app else {"notConnected": offer.origin}),
+                **describe_capability(self._tool_of(request, offer), offer.capability),
+            }
+            for offer in offers
+            if wanted in (offer.capability.name, self._tools.name_of(offer))
+        ]
+        if not found:
+            names = [offer.capability.name for offer in offers]
+            raise SessionError(
+                "UNKNOWN_CAPABILITY",
+                f"There is no capability {label(wanted)!r}. There are:"
+                f" {', '.join(nearest_first(wanted, names)) or 'none, before abp_connect'}.",
+            )
+        return encode_text("\n".join(json.dumps(each, ensure_ascii=False) for each in found))
+
+    async def _call(self, request: ToolRequest) -> JsonObject:
+        capability = _required(
+            request, "capability", "the name of a capability; abp_connect lists them"
+        )
+        params, timeout = request.arguments.get("params"), request.arguments.get("timeout")
+        if params is not None and not isinstance(params, Mapping):
+            raise SessionError("INVALID_TYPE", "params must be an object.")
+        seconds = as_number(timeout)
+        if timeout is not None and (seconds is None or not 0 < seconds <= MAX_CALL):
+            raise SessionError(
+                "INVALID_PARAMS", "timeout must be a number of seconds, at most a day."
+            )
+        app = _text(request, "app")
+        start = partial(self._api.start, capability, params or {}, app=app, timeout=seconds)
+        return await self._calls.begin(request, start, encode_outcome)
+
+    async def _ask(self, request: ToolRequest) -> JsonObject:
+        method = KINDS.get(_required(request, "kind", f"a kind: {', '.join(KINDS)}"))
+        if method is None:
+            raise SessionError("INVALID_PARAMS", f"kind must be one of {', '.join(KINDS)}.")
+        kind = Kind(method)
+        message = _required(request, "message", "the message that your user reads")
+        more = {
+            name: value
+            for name, value in request.arguments.items()
+            if name not in ("kind", "message")
+        }
+        said = "task" if kind is Kind.SAMPLING else "prompt"
+        start = partial(self._api.start_question, kind, {said: message, **more})
+        return await self._calls.begin(request, start, encode_outcome)
+
+    async def _wait(self, request: ToolRequest) -> JsonObject:
+        call = _required(
+            request, "call", "the call to come back to; the result that asked for it names it"
+        )
+        return await self._calls.wait(request, call)
+
+    async def _answer(self, request: ToolRequest) -> JsonObject:
+        question = _required(
+            request, "question", "the question that is answered; the result that asked it names it"
+        )
+        try:
+            decode_answered(request.arguments)
+        except RemoteProtocolError as problem:
+            raise SessionError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
+        return await self._calls.answer(request, question)
+
+    async def _render(self, request: ToolRequest) -> JsonObject:
+        if not self._api.renders and self._api.expected().renders:
+            await self._api.connect(None)
+        file = await self._api.render_pdf(_text(request, "app"))
+        printed = CallResult(f"The page was printed to {file.path} ({file.size} bytes).")
+        return encode_result(printed, files=[file], version=request.client.version)
+
+    def _describe_apps(
+        self, request: ToolRequest, apps: Sequence[str], *, alone: bool
+    ) -> JsonObject:
+        self._update()
+        status = self._api.status()
+        known = as_object(status["apps"])
+        lines = []
+        for app in apps:
+            details = as_object(known[app])
+            lines.append(f"Connected {app}: {details['name']} ({details['origin']}).")
+            lines.extend(f"Warning: {warning}." for warning in as_texts(details["warnings"]))
+            if instructions := as_text(details.get("instructions")):
+                lines.append(f"It says of itself: {json.dumps(instructions, ensure_ascii=False)}")
+            offers = [offer for offer in self._api.capabilities() if offer.app == app]
+            tools = [(self._tool_of(request, offer), offer.capability) for offer in offers]
+            if tools:
+                lines.append(_EACH_A_TOOL if all(tool for tool, _ in tools) else _BY_CALL)
+                lines.append(describe_capabilities(tools, ROOM // len(apps)))
+            else:
+                lines.append("It names no capabilities.")
+        lines.extend(f"Warning: {warning}" for warning in as_texts(status.get("warnings")))
+        missing = map(as_object, as_list(status["notConnected"]) if not alone else ())
+        lines.extend(f"Could not connect {each['app']}: {each['problem']}" for each in missing)
+        return encode_text("\n".join(lines))
+
+
+def profile_of(request: ToolRequest) -> Profile:
+    """What is known of the host that asks."""
+    return profile(request.client.info.get("name"), request.client.capabilities)
+
+
+_OWN: dict[str, Callable[[McpTools, ToolRequest], Awaitable[JsonObject]]] = {
+    "abp_connect": McpTools._connect,
+    "abp_disconnect": McpTools._disconnect,
+    "abp_status": McpTools._status,
+    "abp_call": McpTools._call,
+    "abp_wait": McpTools._wait,
+    "abp_ask": McpTools._ask,
+    "abp_answer": McpTools._answer,
+    "abp_render_to_pdf": McpTools._render,
+}
+
+
+_ARGUMENTS = {
+    name: list(as_object(as_object(tool["inputSchema"])["properties"]))
+    for name, tool in OWN.items()
+}
+
+
+def _check_arguments(request: ToolRequest) -> None:
+    """An argument that a tool does not have is a mistake to be reported, not to be dropped."""
+    known = _ARGUMENTS[request.tool]
+    for argument in request.arguments:
+        if argument not in known:
+            raise SessionError(
+                "INVALID_PARAMS",
+                f"{request.tool} has no argument {argument[:80]!r};"
+                f" it takes {', '.join(known) or 'none'}.",
+            )
+
+
+def _text(request: ToolRequest, name: str) -> str | None:
+    value = request.arguments.get(name)
+    if value is not None and not isinstance(value, str):
+        raise SessionError("INVALID_TYPE", f"{name} must be a string.")
+    return value
+
+
+def _required(request: ToolRequest, name: str, what: str) -> str:
+    if not (value := _text(request, name)):
+        raise SessionError("MISSING_PARAM", f"{request.tool} needs {what}.")
+    return value

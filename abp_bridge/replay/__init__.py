@@ -1,3 +1,0 @@
-"""Conformance: fixtures made of traces, and played against any bridge. The product never
-needs it.
-"""

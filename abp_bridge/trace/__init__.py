@@ -1,1 +1,0 @@
-"""Traces: what a bridge said and heard, written down without secrets, and drawn."""

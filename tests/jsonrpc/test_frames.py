@@ -1,0 +1,50 @@
+"""Messages as lines, and lines as messages."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from abp_bridge.jsonrpc.frames import FrameReader, send_lines
+from abp_bridge.jsonrpc.pipe import MemoryPipe, write_all
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_message_is_one_line_whatever_is_in_it() -> None:
+    messages = iter([b'{"a":\n1}\n', b"", None])
+
+    async def receive() -> bytes | None:
+        return next(messages)
+
+    reader = FrameReader(receive, lambda: 7.0)
+    assert [await reader.receive() for _ in range(3)] == [b'{"a":\r1}\r\n', b"\n", b""]
+    assert reader.arrived() == 7.0
+
+
+async def test_who_closes_it_while_somebody_receives_ends_that() -> None:
+    reader = FrameReader(anyio.sleep_forever)
+    async with anyio.create_task_group() as tasks:
+        heard: list[bytes] = []
+
+        async def receive() -> None:
+            heard.append(await reader.receive())
+
+        tasks.start_soon(receive)
+        await anyio.wait_all_tasks_blocked()
+        reader.close()
+    assert heard == [b""]
+    assert await reader.receive() == b""
+
+
+async def test_each_line_is_a_message_however_it_was_written() -> None:
+    pipe, sent = MemoryPipe(4), []
+
+    async def send(message: str) -> None:
+        sent.append(message)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(send_lines, pipe, send)
+        await write_all(pipe, '{"long":"äöü"}\nb\nrest'.encode())
+        pipe.close()
+    assert sent == ['{"long":"äöü"}', "b"]

@@ -1,0 +1,191 @@
+"""Tasks that take one job after another, as who begins the jobs or ends the group sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from abp_bridge.jsonrpc.workers import MAX_IDLE, Workers
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 10.0
+
+
+async def test_jobs_run_with_what_they_are_given() -> None:
+    ran: list[int] = []
+
+    async def job(number: int) -> None:
+        ran.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        workers = Workers(tasks)
+        for number in range(3):
+            workers.start_soon(job, number)
+        workers.close()
+    assert ran == [0, 1, 2]
+
+
+async def test_a_job_does_not_begin_before_its_starter_waits() -> None:
+    ran: list[str] = []
+
+    async def job(word: str) -> None:
+        ran.append(word)
+
+    async with anyio.create_task_group() as tasks:
+        workers = Workers(tasks)
+        for word in ("a task's first", "a task's second"):
+            workers.start_soon(job, word)
+            assert word not in ran
+            await anyio.wait_all_tasks_blocked()
+            assert word in ran
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_task_is_used_again() -> None:
+    seen: set[object] = set()
+
+    async def job() -> None:
+        seen.add(asyncio.current_task())
+
+    async with anyio.create_task_group() as tasks:
+        workers = Workers(tasks)
+        for _ in range(3):
+            workers.start_soon(job)
+            await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert len(seen) == 1
+
+
+async def test_jobs_run_side_by_side() -> None:
+    there, go = [0], anyio.Event()
+
+    async def job() -> None:
+        there[0] += 1
+        await go.wait()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            workers = Workers(tasks)
+            for _ in range(2 * MAX_IDLE):
+                workers.start_soon(job)
+            await anyio.wait_all_tasks_blocked()
+            assert there[0] == 2 * MAX_IDLE
+            go.set()
+            await anyio.wait_all_tasks_blocked()
+            assert len(asyncio.all_tasks()) < 2 * MAX_IDLE, "those that nothing needs have ended"
+            workers.close()
+
+
+async def test_who_closes_waits_for_what_runs() -> None:
+    ended: list[str] = []
+    go = anyio.Event()
+
+    async def job() -> None:
+        await go.wait()
+        ended.append("job")
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            workers = Workers(tasks)
+            workers.start_soon(job)
+            await anyio.wait_all_tasks_blocked()
+            workers.close()
+            go.set()
+    assert ended == ["job"]
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["a new task", "one used again"])
+async def test_a_job_begins_though_the_group_is_cancelled_at_once(used: bool) -> None:
+    went: list[str] = []
+
+    async def job() -> None:
+        went.append("began")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            went.append("was cancelled")
+
+    async with anyio.create_task_group() as tasks:
+        workers = Workers(tasks)
+        if used:
+            workers.start_soon(anyio.lowlevel.checkpoint)
+            await anyio.wait_all_tasks_blocked()
+        workers.start_soon(job)
+        tasks.cancel_scope.cancel()
+    assert went == ["began", "was cancelled"]
+
+
+@pytest.mark.parametrize("then", [Workers.close, lambda workers: None], ids=["closed", "open"])
+async def test_a_job_that_comes_when_idle_tasks_are_cancelled_begins_too(
+    then: Callable[[Workers], None],
+) -> None:
+    began: list[bool] = []
+
+    async def job() -> None:
+        began.append(True)
+
+    async with anyio.create_task_group() as tasks:
+        workers = Workers(tasks)
+        workers.start_soon(job)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+        await anyio.lowlevel.cancel_shielded_checkpoint()  # by now the idle one is cancelled
+        then(workers)
+        workers.start_soon(job)
+    assert began == [True, True]
+
+
+async def test_a_task_that_waits_keeps_nothing_of_its_last_job() -> None:
+    class Given:
+        """What a job is given."""
+
+    async def job(given: Given) -> None: ...
+
+    async with anyio.create_task_group() as tasks:
+        workers = Workers(tasks)
+        workers.start_soon(job, given := Given())
+        seen = weakref.ref(given)
+        del given
+        await anyio.wait_all_tasks_blocked()
+        gc.collect()
+        assert seen() is None
+        workers.close()
+
+
+async def test_a_job_that_fails_ends_the_group() -> None:
+    async def job() -> None:
+        raise ValueError("a bug")
+
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            Workers(tasks).start_soon(job)
+            await anyio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as failed:
+        await run()
+    assert failed.group_contains(ValueError)
+
+
+async def test_a_job_sees_nothing_of_who_started_it() -> None:
+    mood: ContextVar[str] = ContextVar("mood", default="none")
+    seen: list[str] = []
+
+    async def job() -> None:
+        seen.append(mood.get())
+
+    async with anyio.create_task_group() as tasks:
+        workers = Workers(tasks)
+        mood.set("the starter's")
+        for _ in range(2):
+            workers.start_soon(job)
+            await anyio.wait_all_tasks_blocked()
+        workers.close()
+    assert seen == ["none", "none"]
