@@ -349,7 +349,7 @@ COMMANDS = {
     "cli": ("abp_bridge.cli.matrix:run_matrix", "matrix"),
     "settings": ("abp_bridge.settings:read_settings", "serve"),
     "replay": ("abp_bridge.conformance.runner:play", "replay", FIXTURE),
-    "trace": ("abp_bridge.trace.sequence_diagram:draw", "trace", FIXTURE),
+    "trace": ("abp_bridge.conformance.sequence_diagram:draw", "trace", FIXTURE),
     "setup": ("abp_bridge.setup.change:install", "install", "codex", "--print"),
     "setup/formats": ("abp_bridge.setup.formats.toml:Toml.insert", "install", "codex", "--print"),
     "setup/doctor": ("abp_bridge.setup.doctor.gather:find_hosts", "doctor"),
