@@ -4,7 +4,8 @@ injected.
 
 import os
 
-import abp_bridge.jsonrpc.subprocess  # noqa: F401  # notes the environment first, for other children
+# Imported first: it notes the environment for other children.
+import abp_bridge.jsonrpc.subprocess  # noqa: F401
 
 # With these, Playwright and its driver write all that goes to a page, answers among it, on our
 # stderr. It looks for them as soon as it is imported.
