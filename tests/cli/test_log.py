@@ -306,8 +306,8 @@ def test_a_bug_where_agents_come_in_is_logged_and_said() -> None:
         assert httpx2.get(running.page).text == "The bridge failed at this."
 
 
-# Rooms without a line that could fail, or whose own process the app is.
-NOT_PROVOKED = {"surfaces.page.words", "apps.demo"}
+# Rooms whose own process the app is.
+NOT_PROVOKED = {"apps.demo"}
 # Rooms of pure functions, or of a command's options: what calls them is provoked.
 CALLED = {"core.redact", "protocols.abp", "protocols.acp", "protocols.webmcp"}
 

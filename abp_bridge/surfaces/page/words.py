@@ -13,9 +13,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parent / "languages"
 FALLBACK = "en"
-RIGHT_TO_LEFT = {"he"}
 LANGUAGES = tuple(sorted(each.stem for each in _HERE.glob("*.json")))
 _FOR_SCRIPTS = ("script.", "time.", "title.closed")
 _ISOLATED = Markup("<bdi>{}</bdi>")
@@ -27,12 +26,10 @@ class Words:
 
     Attributes:
         language: Its tag, as HTML's `lang` has it.
-        direction: `ltr` or `rtl`.
     """
 
     def __init__(self, language: str, sentences: Mapping[str, str]) -> None:
         self.language = language
-        self.direction = "rtl" if language in RIGHT_TO_LEFT else "ltr"
         self.sentences = sentences
 
     def __call__(self, key: str, **values: object) -> str:
