@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.capability import Failure
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.jsonrpc.errors import respond_internal_error
+from abp_bridge.jsonrpc.connection import respond_internal_error
 from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND, Id, Notification, Request
 from abp_bridge.protocols.abp.agent import AgentInfo, decode_agent, encode_failure
 from abp_bridge.session.host import SessionError

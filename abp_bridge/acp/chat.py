@@ -16,7 +16,7 @@ from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Field, Question
-from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.loop import now
 from abp_bridge.protocols.acp.chat import ChatReply, Meaning, encode_question, find_ambiguity
 from abp_bridge.session.surface import SurfaceResponse, median
 

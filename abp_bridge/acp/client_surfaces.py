@@ -19,13 +19,13 @@ from abp_bridge.core.outcome import Action, AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Advice, Surface
-from abp_bridge.jsonrpc.arrival import now
 from abp_bridge.jsonrpc.connection import (
     ConnectionClosedError,
     JsonRpcConnection,
     RemoteError,
     Reply,
 )
+from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.host_words import MAX_HOST_WORDS

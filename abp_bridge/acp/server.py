@@ -14,7 +14,7 @@ import anyio
 
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
-from abp_bridge.jsonrpc.errors import RpcError, respond_internal_error
+from abp_bridge.jsonrpc.connection import respond_internal_error
 from abp_bridge.jsonrpc.protocol import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -22,6 +22,7 @@ from abp_bridge.jsonrpc.protocol import (
     Id,
     Notification,
     Request,
+    RpcError,
     is_id,
 )
 from abp_bridge.protocols.acp import v1 as acp

@@ -22,6 +22,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
+from abp_bridge.jsonrpc.loop import Workers
 from abp_bridge.jsonrpc.protocol import (
     METHOD_NOT_FOUND,
     Id,
@@ -33,7 +34,6 @@ from abp_bridge.jsonrpc.protocol import (
     is_id,
 )
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
-from abp_bridge.jsonrpc.workers import Workers
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
 from abp_bridge.session.app import AppListener

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.jsonrpc.private_files import (
+from abp_bridge.jsonrpc.files import (
     PlaceError,
     find_problem,
     private_folder,

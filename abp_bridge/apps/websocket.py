@@ -20,8 +20,7 @@ from websockets.uri import WebSocketURI, parse_uri
 from abp_bridge.apps.abp import MAX_LINE
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc.frames import ROOM, FrameReader, send_lines
-from abp_bridge.jsonrpc.pipe import MemoryPipe
+from abp_bridge.jsonrpc.memory_pipe import FrameReader, MemoryPipe, send_lines
 from abp_bridge.session.app import AppError
 
 OPEN_LIMIT = 10.0  # seconds to be connected and let in
@@ -40,7 +39,7 @@ class AppSocket:
     """
 
     def __init__(self, socket: ClientConnection) -> None:
-        self.stdin = MemoryPipe(ROOM)
+        self.stdin = MemoryPipe()
         self.stdout = FrameReader(self._receive)
         self.ending = "its WebSocket was closed"
         self._socket = socket

@@ -16,7 +16,7 @@ from abp_bridge.cli.options import load_session_settings
 from abp_bridge.cli.program import run_program
 from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc.arrival import OPTIONS
+from abp_bridge.jsonrpc.loop import OPTIONS
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.log import warn_if_interactive
 

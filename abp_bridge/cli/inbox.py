@@ -12,7 +12,7 @@ import anyio
 
 from abp_bridge.cli.options import argument_type
 from abp_bridge.cli.runtime import complain, print_json, signals_interrupt
-from abp_bridge.jsonrpc.private_files import PlaceError
+from abp_bridge.jsonrpc.files import PlaceError
 from abp_bridge.log import print_message
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from abp_bridge import VERSION
-from abp_bridge.jsonrpc.arrival import earliest_arrival
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
-from abp_bridge.jsonrpc.frames import ROOM, FrameReader, send_lines
-from abp_bridge.jsonrpc.pipe import MemoryPipe
+from abp_bridge.jsonrpc.loop import earliest_arrival
+from abp_bridge.jsonrpc.memory_pipe import FrameReader, MemoryPipe, send_lines
 from abp_bridge.protocols.abp import calls
 from abp_bridge.surfaces import http
 
@@ -117,7 +116,7 @@ class Listener:
 
     async def _carry(self, socket: WebSocket) -> None:
         assert self._attend is not None, "it is served"
-        lines = MemoryPipe(ROOM)
+        lines = MemoryPipe()
 
         async def receive() -> bytes | None:
             message = await socket.receive()

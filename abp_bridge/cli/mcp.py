@@ -21,8 +21,8 @@ from abp_bridge.cli.program import run_program, wait_for_end
 from abp_bridge.cli.refusal import FIRST_WORDS
 from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.sanitize import command_name, label
-from abp_bridge.jsonrpc.arrival import OPTIONS
-from abp_bridge.jsonrpc.pipe import MemoryPipe
+from abp_bridge.jsonrpc.loop import OPTIONS
+from abp_bridge.jsonrpc.memory_pipe import MemoryPipe
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.versions import ERAS

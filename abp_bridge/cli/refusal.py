@@ -61,7 +61,7 @@ async def refuse(source: ByteReader, sink: ByteWriter, words: str) -> None:
 
 def refuse_host(words: str) -> None:
     """`refuse` whoever launched this process, on its own stdin and stdout."""
-    from abp_bridge.jsonrpc.arrival import OPTIONS
+    from abp_bridge.jsonrpc.loop import OPTIONS
     from abp_bridge.jsonrpc.streams import take_over_stdio
 
     anyio.run(refuse, *take_over_stdio(), words, backend_options=OPTIONS)

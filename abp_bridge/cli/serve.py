@@ -17,8 +17,8 @@ from abp_bridge.cli.refusal import translate_first
 from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc.arrival import OPTIONS
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, JsonRpcConnection
+from abp_bridge.jsonrpc.loop import OPTIONS
 from abp_bridge.jsonrpc.protocol import Id, JsonRpcProtocol, Notification, Request
 from abp_bridge.jsonrpc.streams import take_over_stdio
 from abp_bridge.log import print_message, warn_if_interactive

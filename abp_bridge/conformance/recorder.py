@@ -48,7 +48,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deep
 from abp_bridge.core.redact.command import find_target_secrets, show_model, show_target
 from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.redact.texts import SECRET
-from abp_bridge.jsonrpc.file_lock import lock
+from abp_bridge.jsonrpc.files import lock
 from abp_bridge.jsonrpc.tap import Tap, observe_stream
 from abp_bridge.session.context import (
     AttemptEvent,

@@ -1,19 +1,20 @@
 """Lines as bytes: cut out of a stream, and changed in one place without touching the rest.
 
-Nothing here knows a protocol.
-
 A line that is read as JSON and written again is another line: duplicate members go, long numbers
 change, escapes move. So a member is put into the text where it belongs, and every other byte stays
-what it was.
+what it was. The id of a response is read from its first or last bytes, so that a long result need
+not be read for it.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Container, Iterator, Sequence
 
 from abp_bridge.core.json_value import JsonValue
+from abp_bridge.jsonrpc.protocol import Id, is_id
 
 MAX_DIGITS = 4_000  # of a whole number that is read; Python refuses some more
 MAX_LINE = 64 * 2**20  # bytes: of a longer line nothing is looked at
@@ -62,20 +63,20 @@ class Cutter:
         return rest
 
 
-def read(line: bytes) -> JsonValue:
+def parse_line(line: bytes) -> JsonValue:
     """What a line says, read generously: None for what is no JSON, and for a number in it that JSON
     or Python cannot hold (NaN, Infinity, 1e999, 5,000 digits).
     """
-    return _read(line, _CODE[1])
+    return _parse(line, _CODE[1])
 
 
-def read_broken(line: bytes) -> JsonValue:
-    """`read`, also of what is no UTF-8: as the most forgiving of readers would."""
-    found = read(line)
-    return _read(line, "replace") if found is None else found
+def parse_broken_line(line: bytes) -> JsonValue:
+    """`parse_line`, also of what is no UTF-8: as the most forgiving of readers would."""
+    found = parse_line(line)
+    return _parse(line, "replace") if found is None else found
 
 
-def _read(line: bytes, errors: str) -> JsonValue:
+def _parse(line: bytes, errors: str) -> JsonValue:
     try:
         value: JsonValue = _READER.decode(line.decode(json.detect_encoding(line), errors))
     except (ValueError, RecursionError):
@@ -96,7 +97,7 @@ def _finite(word: str) -> float | None:
 _READER = json.JSONDecoder(parse_constant=lambda word: None, parse_float=_finite, parse_int=_whole)
 
 
-def put(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
+def put_member(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
     """`line`, which is a JSON object, with `value` at `path`, and nothing else changed.
 
     Objects that are missing on the way are made, also where there is a `null`. Something else on
@@ -110,7 +111,7 @@ def put(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
 def put_in_items(
     line: bytes, path: Sequence[str], which: Container[int], inner: Sequence[str], value: JsonValue
 ) -> bytes:
-    """`line` with `value` at `inner` of some items of the list at `path`, each as in `put`.
+    """`line` with `value` at `inner` of some items of the list at `path`, each as in `put_member`.
 
     The line is read once, however many they are.
 
@@ -134,15 +135,15 @@ def put_in_items(
     return "".join((*parts, text[done:])).encode(*_CODE)
 
 
-def add(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
-    """`line` with `value` as the last item of the list at `path`, which is made as in `put`.
+def append_item(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
+    """`line` with `value` as the last item of the list at `path`, which is made as in `put_member`.
 
     Something else there stays as it is.
     """
     text = _text(line)
     start = _find(text, path)
     if start is None or text.startswith("null", start):
-        return put(line, path, [value])
+        return put_member(line, path, [value])
     if not text.startswith("[", start):
         return line
     _, end = _DECODER.raw_decode(text, start)
@@ -152,7 +153,7 @@ def add(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
     )
 
 
-def cut(line: bytes, path: Sequence[str]) -> tuple[bytes, str]:
+def cut_member(line: bytes, path: Sequence[str]) -> tuple[bytes, str]:
     """`line` without the member at `path`, and what stood there, as it stood; empty if none did.
 
     Of several with one name the last is what stood there: all of them go.
@@ -241,3 +242,40 @@ def _skip(text: str, at: int) -> int:
 
 def _dump(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+_ID = rb'"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*'
+# Behind the brace of the whole message, and before it: no string holds these quotes unescaped.
+_FIRST = re.compile(rb'\s*\{\s*%b,\s*"(?:result|error)"\s*:' % _ID)
+_LAST = re.compile(rb",\s*%b\}\s*\Z" % _ID)
+_RESULT_FIRST = re.compile(rb'\s*\{\s*"(?:result|error)"\s*:')
+_BEGIN = 1_000  # bytes in which the first members of a request stand
+_MEMBER = re.compile(rb'"([^"\\]*)"\s*:\s*("[^"\\]*"|[^\s,{}\[\]"]+)\s*,')
+_SCALARS = re.compile(rb"\s*\{(?:\s*%b)*" % re.sub(rb"\((?!\?)", b"(?:", _MEMBER.pattern))
+_END = 300  # bytes in which such an end stands
+
+
+def find_response_id(line: bytes) -> Id | None:
+    """The id of the request that `line` answers, which is a message; None where that is not
+    certain, or it is no response.
+    """
+    found = _FIRST.match(line)
+    if found is None and _RESULT_FIRST.match(line):
+        found = _LAST.search(line, max(0, len(line) - _END))
+    if found is None:
+        return None
+    return _decode_id(found[1])
+
+
+def find_request_id(begin: bytes) -> Id | None:
+    """The id of the request that a line begins with; None where its first members do not say."""
+    named = dict(_MEMBER.findall(found[0])) if (found := _SCALARS.match(begin[:_BEGIN])) else {}
+    return _decode_id(named[b"id"]) if {b"id", b"method"} <= named.keys() else None
+
+
+def _decode_id(written: bytes) -> Id | None:
+    try:
+        id = json.loads(written)
+    except ValueError:  # such as 007, or a string that is no UTF-8
+        return None
+    return id if is_id(id) else None

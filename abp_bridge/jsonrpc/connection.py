@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -18,9 +20,10 @@ from typing import NamedTuple, Protocol
 import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.errors import AbpBridgeError
-from abp_bridge.jsonrpc.arrival import earliest_arrival
+from abp_bridge.errors import AbpBridgeError, describe_bug
+from abp_bridge.jsonrpc.loop import earliest_arrival
 from abp_bridge.jsonrpc.protocol import (
+    INTERNAL_ERROR,
     Id,
     IncomingMessage,
     InvalidMessage,
@@ -30,6 +33,8 @@ from abp_bridge.jsonrpc.protocol import (
     Response,
     UnmatchedResponse,
 )
+
+logger = logging.getLogger(__name__)
 
 MAX_OUTBOX = 64 * 2**20  # bytes that wait to be written, before nothing more is read
 MAX_NOTIFICATIONS = 1_000  # that wait: of those with a key, and of those without
@@ -555,6 +560,19 @@ class JsonRpcConnection:
             self._broken = True
             await anyio.sleep(FAREWELL)
             scope.cancel()
+
+
+def respond_internal_error(connection: JsonRpcConnection, id: Id | None, where: str) -> None:
+    """Log the current exception and answer the request with an internal error.
+
+    Args:
+        id: The request's id; None if no response is expected.
+        where: The request's method.
+    """
+    problem = sys.exception()
+    logger.error("request %.100r (%.100r) failed", id, where, exc_info=problem)
+    if problem is not None and id is not None and connection.is_open(id):
+        connection.respond_error(id, INTERNAL_ERROR, describe_bug(problem))
 
 
 class _Waiter:

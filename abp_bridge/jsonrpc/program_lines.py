@@ -15,7 +15,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from abp_bridge.core.json_value import JsonObject, JsonValue, is_deeper, parse_json
 from abp_bridge.core.sanitize import label
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
-from abp_bridge.jsonrpc.pipe import write_all
+from abp_bridge.jsonrpc.memory_pipe import write_all
 from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR, MAX_DEPTH, dump, is_id
 
 logger = logging.getLogger(__name__)

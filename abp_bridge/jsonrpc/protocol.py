@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deeper, parse_json
 from abp_bridge.core.sanitize import Revealed
-from abp_bridge.errors import LocalProtocolError
+from abp_bridge.errors import AbpBridgeError, LocalProtocolError
 
 Id = str | int | float
 
@@ -30,6 +30,15 @@ MAX_LINE = 16 * 2**20  # bytes; a file of 10 MiB in base64 fits, an endless line
 MAX_BATCH = 1_000  # messages; each may be answered by an error that is longer than itself
 MAX_DEPTH = 128  # levels; Python's own reader and writer recurse, and fail near 1,000
 END = 4096  # bytes that are looked at, at each end, of a line that cannot be read
+
+
+class RpcError(AbpBridgeError):
+    """A request is answered with this JSON-RPC error; `data` is left out if None."""
+
+    def __init__(self, code: int, message: str, data: JsonValue = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
 
 
 @dataclass(frozen=True, slots=True)

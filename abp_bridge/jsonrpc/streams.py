@@ -16,8 +16,8 @@ from collections.abc import Callable
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.jsonrpc.arrival import earliest_arrival
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.loop import earliest_arrival
 
 # Bytes: what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read.
 CHUNK = 64 * 1024

@@ -18,16 +18,17 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.jsonrpc.errors import RpcError, respond_internal_error
+from abp_bridge.jsonrpc.connection import respond_internal_error
+from abp_bridge.jsonrpc.loop import Workers
 from abp_bridge.jsonrpc.protocol import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Id,
     Notification,
     Request,
+    RpcError,
     is_id,
 )
-from abp_bridge.jsonrpc.workers import Workers
 from abp_bridge.mcp.connection import McpConnection
 from abp_bridge.mcp.subscriptions import MAX_LISTENS
 from abp_bridge.mcp.tool_request import ToolRequest

@@ -16,8 +16,7 @@ from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import find_ways
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import WAYS, Advice, Surface
-from abp_bridge.jsonrpc.errors import RpcError
-from abp_bridge.jsonrpc.protocol import INVALID_PARAMS
+from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, RpcError
 from abp_bridge.mcp.connection import McpConnection
 from abp_bridge.mcp.surfaces import McpSurfaces
 from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout

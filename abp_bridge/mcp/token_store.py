@@ -29,7 +29,7 @@ from mcp.shared.auth import (
 from pydantic import BaseModel, ValidationError
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_number, as_object, parse_json
-from abp_bridge.jsonrpc.file_lock import lock, wait_for_lock
+from abp_bridge.jsonrpc.files import lock, wait_for_lock
 
 logger = logging.getLogger(__name__)
 

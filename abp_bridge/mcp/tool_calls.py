@@ -23,8 +23,8 @@ from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Kind
 from abp_bridge.core.surface import describe_unasked
-from abp_bridge.jsonrpc.arrival import now
-from abp_bridge.jsonrpc.errors import RpcError
+from abp_bridge.jsonrpc.loop import now
+from abp_bridge.jsonrpc.protocol import RpcError
 from abp_bridge.mcp.parked_call import ParkableCall, ParkedCall, Pending
 from abp_bridge.mcp.request_state import (
     InvalidRequestStateError,

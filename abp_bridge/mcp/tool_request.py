@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import Id
 from abp_bridge.protocols.mcp.client import McpClientInfo
 

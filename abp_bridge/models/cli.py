@@ -12,7 +12,7 @@ import anyio
 
 from abp_bridge.core.sanitize import label
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
-from abp_bridge.jsonrpc.pipe import write_all
+from abp_bridge.jsonrpc.memory_pipe import write_all
 from abp_bridge.jsonrpc.subprocess import Child, child_environment, spawn
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.agent import Availability, OnChunk, StartOptions

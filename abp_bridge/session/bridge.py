@@ -30,7 +30,7 @@ from abp_bridge.core.redact.command import HIDDEN, show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import nearest_first
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.jsonrpc.workers import Workers
+from abp_bridge.jsonrpc.loop import Workers
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.offer import Offer
 from abp_bridge.session import approval

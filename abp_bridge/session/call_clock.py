@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.loop import now
 
 # A call that goes on telling how far it is may take so many times its limit: an app that reports
 # in a loop must end some time too.

@@ -24,7 +24,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import describe_bug
-from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.loop import now
 from abp_bridge.protocols import abp
 from abp_bridge.session.app import App
 from abp_bridge.session.call import Call

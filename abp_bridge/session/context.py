@@ -17,7 +17,7 @@ from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.ledger import Ledger, LedgerEvent
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
-from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.loop import now
 
 MAX_TIME = 3_600.0  # seconds that an app may give the user
 MAX_EXTENSION = 86_400.0  # seconds that a user may add who says that they are there

@@ -16,7 +16,7 @@ from abp_bridge.core.ledger import Ledger, LedgerEvent
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.loop import now
 from abp_bridge.session.context import (
     NO_CONTEXT,
     AskContext,

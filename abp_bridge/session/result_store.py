@@ -22,7 +22,7 @@ from abp_bridge.core.capability import AppFile, CallResult, SavedFile
 from abp_bridge.core.file import sniff
 from abp_bridge.core.json_value import JsonObject, JsonValue, to_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc.temporary import make_folder, remove_folder
+from abp_bridge.jsonrpc.files import make_folder, remove_folder
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.data import UNKNOWN
 from abp_bridge.session.app import AppError

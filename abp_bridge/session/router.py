@@ -42,7 +42,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_outcome
 from abp_bridge.core.question import MAX_MESSAGE, MISSING, UNASKED, Kind, Permission, Question
 from abp_bridge.core.surface import HOST, ORDER, TRAITS, Advice, Options, Surface
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.loop import now
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import (
     Advising,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.jsonrpc.file_lock import lock
+from abp_bridge.jsonrpc.files import lock
 
 
 class SetupError(AbpBridgeError):

@@ -149,13 +149,13 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.mcp.session:McpSession.call_tool",
         SERVE,
         ask_by_mcp,
-        "ERROR abp_bridge.jsonrpc.errors: request 2 ('tools/call') failed",
+        "ERROR abp_bridge.jsonrpc.connection: request 2 ('tools/call') failed",
     ),
     "hosts/acp": (
         "abp_bridge.acp.session:AcpSession.run_turn",
         SERVE,
         prompt_by_acp,
-        "ERROR abp_bridge.jsonrpc.errors: request 3 ('session/prompt') failed",
+        "ERROR abp_bridge.jsonrpc.connection: request 3 ('session/prompt') failed",
     ),
     "apps": (
         "abp_bridge.apps.abp:AbpApp.call",
@@ -180,7 +180,7 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.abp.session:AbpSession.call",
         SERVE,
         call_by_abp,
-        "ERROR abp_bridge.jsonrpc.errors: request 2 ('capabilities/call') failed",
+        "ERROR abp_bridge.jsonrpc.connection: request 2 ('capabilities/call') failed",
     ),
     "apps, a server": (
         "abp_bridge.apps.mcp:McpApp.call",
@@ -198,7 +198,7 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.mcp.client_session:open_session",
         ["serve", "--app", SDK_SERVER],
         call_by_mcp("order", dish="soup"),
-        "ERROR abp_bridge.jsonrpc.errors: request 2 ('tools/call') failed",
+        "ERROR abp_bridge.jsonrpc.connection: request 2 ('tools/call') failed",
     ),
     "surfaces/answers_file": (
         "abp_bridge.surfaces.answers_file:AnswersFile.prompt",
@@ -234,7 +234,7 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.jsonrpc.connection:JsonRpcConnection.respond",
         SERVE,
         look_by_mcp,
-        "ERROR abp_bridge.jsonrpc.errors: request 1 ('initialize') failed",
+        "ERROR abp_bridge.jsonrpc.connection: request 1 ('initialize') failed",
     ),
     "surfaces/page": (
         "abp_bridge.surfaces.page.site:PageSite.open_form",
@@ -246,7 +246,8 @@ ROOMS: dict[str, Room] = {
         "abp_bridge.conformance.redactor:Redactor.clean_message",
         [*SERVE, "--record", "TRACE"],
         look_by_mcp,
-        "ERROR abp_bridge.conformance.recorder: a recording met something that it cannot",
+        "ERROR abp_bridge.conformance.recorder: "
+        "a recording met something that it cannot write down",
     ),
     "proxies/acp": (
         "abp_bridge.acp.proxy.agent_questions:AgentQuestions._resolve",

@@ -25,7 +25,7 @@ from support.harness import ENVELOPE, MODERN, PATIENCE, SERVE, RawHost, hosted
 
 from abp_bridge.cli import refusal
 from abp_bridge.cli.main import main
-from abp_bridge.jsonrpc.pipe import MemoryPipe
+from abp_bridge.jsonrpc.memory_pipe import MemoryPipe
 from abp_bridge.settings import TABLE, SettingsError, read_settings
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ import pytest
 from support.http_server import Reply
 from support.sql_server import BIG, SERVER, TOKEN, TOOL, SqlServer, sql_server
 
-from abp_bridge.jsonrpc.pipe import write_all
+from abp_bridge.jsonrpc.memory_pipe import write_all
 from abp_bridge.mcp import client as mcp
 from abp_bridge.mcp.client import HttpServer, connect
 

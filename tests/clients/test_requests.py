@@ -16,7 +16,7 @@ import pytest
 
 from abp_bridge.acp import agent_session as acp_session
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.jsonrpc.pipe import MemoryPipe
+from abp_bridge.jsonrpc.memory_pipe import MemoryPipe
 from abp_bridge.jsonrpc.program_lines import DUPLICATE_ID
 from abp_bridge.mcp import client_session as mcp_session
 

@@ -16,7 +16,7 @@ from abp_bridge.core.menu import Menu
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import FieldType, Question
 from abp_bridge.errors import LocalProtocolError, RemoteProtocolError
-from abp_bridge.jsonrpc import byte_edit, response_id
+from abp_bridge.jsonrpc import byte_edit
 from abp_bridge.jsonrpc.protocol import InvalidMessage, JsonRpcProtocol, Request
 from abp_bridge.jsonrpc.splice import keep_lines
 from abp_bridge.mcp.proxy import handshake
@@ -244,20 +244,20 @@ def edits(data: bytes) -> None:
     for line in keep_lines(data).split(b"\n"):
         is_escaped(line)
         may_respond(line)
-        message = byte_edit.read_broken(line)
+        message = byte_edit.parse_broken_line(line)
         if isinstance(message, dict):
             edit(line, message)
 
 
 def edit(line: bytes, message: JsonObject) -> None:
     misleading_name(message)
-    id = response_id.find(line)
+    id = byte_edit.find_response_id(line)
     assert id is None or message.get("id") == id
     with contextlib.suppress(UnicodeError):  # only who reads it as UTF-8 is told more
         has_room = as_object(message.get("params")) == (message.get("params") or {})
-        found = as_object(byte_edit.read(byte_edit.put(line, ("params", "x"), 1)))
+        found = as_object(byte_edit.parse_line(byte_edit.put_member(line, ("params", "x"), 1)))
         assert as_object(found["params"])["x"] == 1 if has_room else found == message
-        byte_edit.add(line, ("result", "content"), {})
+        byte_edit.append_item(line, ("result", "content"), {})
         handshake.announce(line, as_object(message.get("params")), has_roots=True, can_sample=True)
 
 

@@ -29,6 +29,7 @@ from abp_bridge.jsonrpc.protocol import (
     Notification,
     Request,
     Response,
+    RpcError,
     UnmatchedResponse,
     dump,
 )
@@ -588,6 +589,11 @@ def test_a_batch_of_nothing_or_of_too_much_is_one_error(size: int) -> None:
     [event] = peer.receive(json.dumps([7] * size).encode() + b"\n")
     assert isinstance(event, InvalidMessage)
     assert written(event.reply)["error"]["message"] == f"A batch has 1 to {MAX_BATCH} messages"
+
+
+def test_rpc_error_has_code_message_and_data() -> None:
+    problem = RpcError(INVALID_PARAMS, "no such tool", {"name": "x"})
+    assert (problem.code, str(problem), problem.data) == (-32602, "no such tool", {"name": "x"})
 
 
 class TwoPeers(RuleBasedStateMachine):

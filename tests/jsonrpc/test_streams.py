@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from abp_bridge.jsonrpc.arrival import OPTIONS
+from abp_bridge.jsonrpc.loop import OPTIONS
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, accept, listen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support.json_strategies import json_values as values
 
-from abp_bridge.jsonrpc import response_id
+from abp_bridge.jsonrpc import byte_edit
 
 Json = Any
 
@@ -24,9 +24,9 @@ def test_what_is_found_is_what_the_line_says(
     stamp = {"jsonrpc": "2.0", "id": id}
     message = {**stamp, word: value} if first else {word: value, **stamp}
     line = json.dumps(message, ensure_ascii=ascii).encode(errors="surrogatepass") + b"\n"
-    assert response_id.find(line) in (id, None)
+    assert byte_edit.find_response_id(line) in (id, None)
     if isinstance(id, int):
-        assert response_id.find(line) == id
+        assert byte_edit.find_response_id(line) == id
 
 
 @given(ids, values, some.booleans())
@@ -34,7 +34,7 @@ def test_what_is_no_response_has_none(id: Json, value: Json, first: bool) -> Non
     stamp = {"jsonrpc": "2.0", "id": id}
     message = {"method": "x", "params": value}
     message = {**stamp, **message} if first else {**message, **stamp}
-    assert response_id.find(json.dumps(message).encode()) is None
+    assert byte_edit.find_response_id(json.dumps(message).encode()) is None
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_is_no_response_has_none(id: Json, value: Json, first: bool) -> Non
     ],
 )
 def test_what_is_not_certain_is_not_found(line: bytes) -> None:
-    assert response_id.find(line) is None
+    assert byte_edit.find_response_id(line) is None
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_what_is_not_certain_is_not_found(line: bytes) -> None:
     ],
 )
 def test_a_requests_id_is_seen_in_its_first_members(begin: bytes, id: object) -> None:
-    assert response_id.find_request(begin) == id
+    assert byte_edit.find_request_id(begin) == id

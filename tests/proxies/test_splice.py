@@ -272,13 +272,13 @@ GRAFTS = [
 
 @pytest.mark.parametrize(("line", "grafted"), GRAFTS)
 def test_a_member_is_put_where_it_belongs_and_nothing_else_changes(line: str, grafted: str) -> None:
-    assert byte_edit.put(line.encode(), ("params", "c", "e", "f"), {}) == grafted.encode()
+    assert byte_edit.put_member(line.encode(), ("params", "c", "e", "f"), {}) == grafted.encode()
 
 
 @given(json_objects, st.lists(st.sampled_from("abc"), min_size=1, max_size=3))
 def test_a_member_is_put_anywhere(value: Json, path: list[str]) -> None:
     line = json.dumps({"a": {}, **value}, indent=1).encode()
-    grafted = json.loads(byte_edit.put(line, path, "new"))
+    grafted = json.loads(byte_edit.put_member(line, path, "new"))
     inner = grafted
     for name in path:
         inner = inner[name] if isinstance(inner, dict) else "nowhere"
@@ -297,7 +297,7 @@ ADDITIONS = [
 
 @pytest.mark.parametrize(("line", "added"), ADDITIONS)
 def test_an_item_is_added_at_the_end_of_a_list(line: str, added: str) -> None:
-    assert byte_edit.add(line.encode(), ("params", "s"), "new") == added.encode()
+    assert byte_edit.append_item(line.encode(), ("params", "s"), "new") == added.encode()
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_an_item_is_added_at_the_end_of_a_list(line: str, added: str) -> None:
     ],
 )
 def test_a_member_is_cut_out_and_every_other_byte_stays(line: str, left: str, stood: str) -> None:
-    assert byte_edit.cut(line.encode(), ("r", "s")) == (left.encode(), stood)
+    assert byte_edit.cut_member(line.encode(), ("r", "s")) == (left.encode(), stood)
 
 
 def test_a_member_is_put_into_items_of_a_list() -> None:

@@ -13,7 +13,7 @@ from simulation.virtual_loop import VirtualLoop
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.event import Progress
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.loop import now
 from abp_bridge.session.call import Call
 from abp_bridge.session.result_store import KeptResult
 

@@ -23,7 +23,7 @@ from abp_bridge.cli import listen as listener
 from abp_bridge.cli.serve import Hosts
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.surface import Surface
-from abp_bridge.jsonrpc.arrival import earliest_arrival
+from abp_bridge.jsonrpc.loop import earliest_arrival
 from abp_bridge.session.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.terminal import surface as terminal

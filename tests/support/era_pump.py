@@ -9,9 +9,9 @@ import sys
 
 import anyio
 
-from abp_bridge.jsonrpc.arrival import OPTIONS
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
-from abp_bridge.jsonrpc.pipe import write_all
+from abp_bridge.jsonrpc.loop import OPTIONS
+from abp_bridge.jsonrpc.memory_pipe import write_all
 from abp_bridge.jsonrpc.streams import take_over_stdio
 from abp_bridge.jsonrpc.subprocess import spawn
 from abp_bridge.mcp.proxy.eras import translated

@@ -41,7 +41,7 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.ledger import Ledger
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.jsonrpc.private_files import PlaceError, private_folder
+from abp_bridge.jsonrpc.files import PlaceError, private_folder
 from abp_bridge.session.context import (
     NO_CONTEXT,
     AskContext,

@@ -20,10 +20,10 @@ import anyio
 from abp_bridge.acp.proxy import relay
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.jsonrpc.connection import JsonRpcConnection
+from abp_bridge.jsonrpc.files import make_folder, remove_folder
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, accept, listen
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
-from abp_bridge.jsonrpc.temporary import make_folder, remove_folder
 from abp_bridge.mcp.connection import McpConnection
 from abp_bridge.mcp.errors import encode_cancel
 from abp_bridge.mcp.server import McpServer

@@ -82,7 +82,7 @@ class Router:
         return any(mark in data for mark in self._needles)
 
     async def _rewrite_from_client(self, line: bytes) -> bytes:
-        message = byte_edit.read(line)
+        message = byte_edit.parse_line(line)
         if await self._injected.take_response(line, message):
             return b""
         if not isinstance(message, dict):
@@ -108,7 +108,7 @@ class Router:
             b"cancel_request",
             self._injected.mark,
         )
-        return byte_edit.put(line, FORMS, {}) if downgrades else line
+        return byte_edit.put_member(line, FORMS, {}) if downgrades else line
 
     async def _on_initialize_result(self, response: JsonObject) -> None:
         result = as_object(response.get("result"))
@@ -149,7 +149,7 @@ class Router:
         if self._endpoints is None:
             return line
         taken = [as_object(server).get("name") for server in as_list(params.get("mcpServers"))]
-        return byte_edit.add(line, SERVERS, self._endpoints.server_entry(session, taken))
+        return byte_edit.append_item(line, SERVERS, self._endpoints.server_entry(session, taken))
 
     def _prompt(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         session = self._sessions.find_or_make(params.get("sessionId"))
@@ -216,7 +216,7 @@ class Router:
         )
 
     async def _rewrite_from_agent(self, line: bytes) -> bytes:
-        message = byte_edit.read(line)
+        message = byte_edit.parse_line(line)
         if not isinstance(message, dict):
             return line
         method, id = message.get("method"), message.get("id")

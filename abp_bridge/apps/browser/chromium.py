@@ -23,7 +23,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc.temporary import make_folder, remove_folder
+from abp_bridge.jsonrpc.files import make_folder, remove_folder
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings, SettingsError, read_settings
 

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from abp_bridge.core.json_value import JsonObject, as_object, parse_json
-from abp_bridge.jsonrpc.file_lock import lock
-from abp_bridge.jsonrpc.private_files import PlaceError, private_folder, write_private
+from abp_bridge.jsonrpc.files import PlaceError, lock, private_folder, write_private
 from abp_bridge.session.app import AppError
 
 MARK = "abp-bridge.lock"  # in each folder of ours; locked, and with who uses it, while one does

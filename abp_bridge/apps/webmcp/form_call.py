@@ -31,7 +31,7 @@ from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.jsonrpc.temporary import make_folder, remove_folder
+from abp_bridge.jsonrpc.files import make_folder, remove_folder
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.webmcp.form import Entry, Form, withheld_controls
 from abp_bridge.protocols.webmcp.form_answer import (

@@ -21,9 +21,9 @@ from abp_bridge.jsonrpc.connection import (
     ConnectionClosedError,
     JsonRpcConnection,
     RemoteError,
+    respond_internal_error,
 )
-from abp_bridge.jsonrpc.errors import RpcError, respond_internal_error
-from abp_bridge.jsonrpc.protocol import Id, JsonRpcProtocol, Notification, Request, is_id
+from abp_bridge.jsonrpc.protocol import Id, JsonRpcProtocol, Notification, Request, RpcError, is_id
 from abp_bridge.mcp.errors import encode_cancel
 from abp_bridge.protocols.mcp.modern import InvalidParamsError
 

@@ -16,7 +16,7 @@ import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, parse_json
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, WrappedReader
-from abp_bridge.jsonrpc.pipe import MemoryPipe, write_all
+from abp_bridge.jsonrpc.memory_pipe import MemoryPipe, write_all
 from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR, dump, is_id
 from abp_bridge.mcp.proxy.era_connection import MAX_LINE
 from abp_bridge.protocols.mcp.client import McpClientInfo

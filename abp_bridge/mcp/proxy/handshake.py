@@ -28,18 +28,19 @@ def announce(line: bytes, params: JsonObject, *, has_roots: bool, can_sample: bo
         can_sample: Whether the person named a model for who asks.
     """
     if not isinstance(params.get("capabilities"), dict):  # `[]` of an empty one, from PHP
-        line = byte_edit.put(line, _CAPABILITIES, {})
-    line = byte_edit.put(line, (*_CAPABILITIES, "elicitation"), ELICITATION)
+        line = byte_edit.put_member(line, _CAPABILITIES, {})
+    line = byte_edit.put_member(line, (*_CAPABILITIES, "elicitation"), ELICITATION)
     tasks = as_object(as_object(as_object(params.get("capabilities")).get("tasks")).get("requests"))
     if "elicitation" in tasks:  # what is asked here is answered, never a task to come back to
         rest = {kind: each for kind, each in tasks.items() if kind != "elicitation"}
-        line = byte_edit.put(line, (*_CAPABILITIES, "tasks", "requests"), rest)
+        line = byte_edit.put_member(line, (*_CAPABILITIES, "tasks", "requests"), rest)
     if has_roots and not declares_roots(params):
-        line = byte_edit.put(line, (*_CAPABILITIES, "roots"), {})
+        line = byte_edit.put_member(line, (*_CAPABILITIES, "roots"), {})
     if can_sample and not declares_sampling(params):
-        line = byte_edit.put(line, (*_CAPABILITIES, "sampling"), {})
+        line = byte_edit.put_member(line, (*_CAPABILITIES, "sampling"), {})
     name = as_text(as_object(params.get("clientInfo")).get("name"))
-    return byte_edit.put(line, ("params", "clientInfo", "name"), name_of(name)) if name else line
+    path = ("params", "clientInfo", "name")
+    return byte_edit.put_member(line, path, name_of(name)) if name else line
 
 
 def name_of(host: str) -> str:

@@ -21,7 +21,6 @@ from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
-from abp_bridge.jsonrpc.errors import RpcError
 from abp_bridge.jsonrpc.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -30,6 +29,7 @@ from abp_bridge.jsonrpc.protocol import (
     Id,
     Notification,
     Request,
+    RpcError,
 )
 from abp_bridge.mcp.parked_call import ParkedCall
 from abp_bridge.mcp.proxy.era_connection import connect_eras

@@ -18,7 +18,6 @@ import anyio
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
-from abp_bridge.jsonrpc.errors import RpcError
 from abp_bridge.jsonrpc.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -26,6 +25,7 @@ from abp_bridge.jsonrpc.protocol import (
     Id,
     Notification,
     Request,
+    RpcError,
 )
 from abp_bridge.mcp.proxy.era_connection import connect_eras
 from abp_bridge.protocols.mcp import translation

@@ -49,13 +49,13 @@ def add_notes(
     """
     if "result" not in response:
         words = " ".join([as_text(as_object(response.get("error")).get("message")), *notes])
-        return byte_edit.put(line, ("error", "message"), words)
+        return byte_edit.put_member(line, ("error", "message"), words)
     result = as_object(response["result"])
     if host.reads_structured and result.get("structuredContent") is not None:
         line, notes = _note_structured(line, result, notes, schema)
     for words in notes:
         text = f"\n{words}" if host.joins_texts else words
-        line = byte_edit.add(line, ("result", "content"), {"type": "text", "text": text})
+        line = byte_edit.append_item(line, ("result", "content"), {"type": "text", "text": text})
     return line
 
 
@@ -68,10 +68,10 @@ def _note_structured(
     structured = result.get("structuredContent")
     if has_room(structured, schema):
         note: JsonObject = {"message": "\n".join(notes)}
-        return byte_edit.put(line, (*_STRUCTURED, MEMBER), note), notes
+        return byte_edit.put_member(line, (*_STRUCTURED, MEMBER), note), notes
     if schema:
         return line, notes
-    line, words = byte_edit.cut(line, _STRUCTURED)
+    line, words = byte_edit.cut_member(line, _STRUCTURED)
     said = _is_said(structured, as_list(result.get("content")))
     return line, notes if said else [words, *notes]
 
@@ -79,5 +79,5 @@ def _note_structured(
 def _is_said(structured: JsonValue, content: Sequence[JsonValue]) -> bool:
     """Whether a text of the content is the structured one as JSON, as it should be."""
     texts = (as_object(each).get("text") for each in content)
-    read = (byte_edit.read(text.encode()) for text in texts if isinstance(text, str))
+    read = (byte_edit.parse_line(text.encode()) for text in texts if isinstance(text, str))
     return any(json_equal(each, structured) for each in read)

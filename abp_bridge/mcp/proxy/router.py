@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, is_deeper
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc import byte_edit, response_id
+from abp_bridge.jsonrpc import byte_edit
 from abp_bridge.jsonrpc.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -149,7 +149,7 @@ class Router:
         if not self._needs_parsing(line):
             self._open_all(line)
             return line
-        message = byte_edit.read_broken(line)
+        message = byte_edit.parse_broken_line(line)
         if await self._injected.take_response(line, message):
             return b""
         if isinstance(message, list):
@@ -203,7 +203,7 @@ class Router:
         return b""
 
     def _refuse_too_long(self, begin: bytes) -> None:
-        if (id := response_id.find_request(begin)) is not None:
+        if (id := byte_edit.find_request_id(begin)) is not None:
             self._respond_error(id, INVALID_REQUEST, _TOO_LONG)
         logger.error("a line of the host's is dropped: %s", _TOO_LONG)
 
@@ -289,7 +289,7 @@ class Router:
             from abp_bridge.mcp.proxy.notes import make_room  # once needed
 
             line = make_room(line, as_object(response.get("result")))
-            response = as_object(byte_edit.read_broken(line))
+            response = as_object(byte_edit.parse_broken_line(line))
         if self._calls.learn(as_object(response.get("result"))):
             self._approval.check_names(list(self._calls.tools.values()))
         return line
@@ -383,10 +383,10 @@ class Router:
 
     def _open_all(self, line: bytes) -> None:
         """`_open` the requests in a line that is not looked at otherwise."""
-        if (id := response_id.find_request(line)) is not None:
+        if (id := byte_edit.find_request_id(line)) is not None:
             self._open(id)
             return
-        message = byte_edit.read_broken(line)
+        message = byte_edit.parse_broken_line(line)
         for each in message if isinstance(message, list) else [message]:
             request = as_object(each)
             self._open(request.get("id") if "method" in request else None)
@@ -422,7 +422,7 @@ class Router:
     async def _rewrite_from_server(self, line: bytes) -> bytes:
         if not _may_contain_question(line) and self._end_call_unread(line):
             return line
-        message = byte_edit.read_broken(line)
+        message = byte_edit.parse_broken_line(line)
         if not isinstance(message, (dict, list)) and not line.lstrip(_WHITE).startswith(b"{"):
             self._policy.overhear(line)
             return b""
@@ -456,7 +456,7 @@ class Router:
             return each
         line = dump(message)
         changed = on_response(line, message)
-        return each if changed == line else byte_edit.read(changed)
+        return each if changed == line else byte_edit.parse_line(changed)
 
     def _answer(self, id: JsonValue) -> Callable[[bytes, JsonObject], bytes] | None:
         """The server answers a request: who looks at that before it passes."""
@@ -467,7 +467,7 @@ class Router:
 
     def _end_call_unread(self, line: bytes) -> bool:
         """Whether nothing in this line matters but which request it answers: then its call ends."""
-        if (id := response_id.find(line)) is None:
+        if (id := byte_edit.find_response_id(line)) is None:
             return False
         call = self._calls.open.get(id)
         if self._on_response.get(id) is not None and (call is None or call.notes):

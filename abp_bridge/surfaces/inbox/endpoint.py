@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import SocketListener, SocketStream
 
 from abp_bridge.core.json_value import JsonObject, as_object, parse_json
-from abp_bridge.jsonrpc.private_files import PlaceError
+from abp_bridge.jsonrpc.files import PlaceError
 from abp_bridge.jsonrpc.streams import listen
 from abp_bridge.surfaces.inbox import unix_peer
 from abp_bridge.surfaces.inbox.open_question import dump

@@ -19,8 +19,7 @@ from abp_bridge.core.answer import answer_digest
 from abp_bridge.core.json_value import as_object, as_text, parse_json
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc.file_lock import lock
-from abp_bridge.jsonrpc.private_files import PlaceError
+from abp_bridge.jsonrpc.files import PlaceError, lock
 from abp_bridge.surfaces.inbox import pairing
 from abp_bridge.surfaces.inbox.places import state_folder
 

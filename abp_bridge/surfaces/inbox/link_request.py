@@ -8,7 +8,7 @@ import re
 import time
 
 from abp_bridge.core.json_value import JsonObject, as_integer, as_text
-from abp_bridge.jsonrpc.private_files import PlaceError
+from abp_bridge.jsonrpc.files import PlaceError
 from abp_bridge.surfaces.inbox import pairing
 
 _INBOX = re.compile(r"http://127\.0\.0\.1:\d{1,5}/[\w-]{1,64}/")

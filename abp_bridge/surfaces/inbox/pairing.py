@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.core.answer import DIGEST_KEY_LENGTH
 from abp_bridge.core.json_value import as_number, as_object, as_text, parse_json
-from abp_bridge.jsonrpc.private_files import PlaceError, private_folder
+from abp_bridge.jsonrpc.files import PlaceError, private_folder
 from abp_bridge.surfaces.inbox.places import state_folder
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from abp_bridge.jsonrpc.private_files import PlaceError, find_problem, private_folder
+from abp_bridge.jsonrpc.files import PlaceError, find_problem, private_folder
 
 MAX_PATH = 103  # bytes of a Unix socket's address: 104 with its end on a Mac, 108 on Linux
 _NAME = re.compile(r"(\d{1,10})-(\d{1,10})\.sock")

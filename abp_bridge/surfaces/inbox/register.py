@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.json_value import JsonObject, as_text
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc.arrival import now
+from abp_bridge.jsonrpc.loop import now
 from abp_bridge.session.context import (
     AttemptEvent,
     InputRequestEvent,

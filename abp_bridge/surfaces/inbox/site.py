@@ -21,7 +21,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from abp_bridge.jsonrpc.private_files import PlaceError
+from abp_bridge.jsonrpc.files import PlaceError
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.inbox import bridges, history, html, pairing
 from abp_bridge.surfaces.inbox.bridges import Bridge, BridgeError, Overview

@@ -29,7 +29,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, parse_json
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.jsonrpc.arrival import earliest_arrival
+from abp_bridge.jsonrpc.loop import earliest_arrival
 from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
 from abp_bridge.session.surface import (
     Ending,

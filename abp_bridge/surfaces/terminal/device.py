@@ -22,7 +22,7 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.jsonrpc.file_lock import find_holder, lock, wait_for_lock
+from abp_bridge.jsonrpc.files import find_holder, lock, wait_for_lock
 from abp_bridge.session.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.rendering import can_move, width
 

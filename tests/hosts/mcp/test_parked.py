@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.jsonrpc.errors import RpcError
+from abp_bridge.jsonrpc.protocol import RpcError
 from abp_bridge.mcp.parked_call import ParkedCall
 from abp_bridge.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout, encode_outcome
 from abp_bridge.mcp.tool_request import ToolRequest

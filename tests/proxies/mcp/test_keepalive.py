@@ -15,7 +15,7 @@ from support.harness import PATIENCE
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.jsonrpc.pipe import MemoryPipe, write_all
+from abp_bridge.jsonrpc.memory_pipe import MemoryPipe, write_all
 from abp_bridge.mcp.proxy import proxy
 from abp_bridge.mcp.proxy.keepalive import KeepaliveElicitor
 from abp_bridge.mcp.proxy.policy import Policy

@@ -17,7 +17,7 @@ from support.era_host import CLIENT, PREFIX
 
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.surface import Surface
-from abp_bridge.jsonrpc.pipe import MemoryPipe, write_all
+from abp_bridge.jsonrpc.memory_pipe import MemoryPipe, write_all
 from abp_bridge.mcp import tool_calls
 from abp_bridge.mcp.proxy.modern_host import ModernHost
 from abp_bridge.mcp.surfaces import McpSurfaces

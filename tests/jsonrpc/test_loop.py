@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from abp_bridge.jsonrpc.workers import MAX_IDLE, Workers
+from abp_bridge.jsonrpc.loop import MAX_IDLE, Workers
 
 pytestmark = pytest.mark.anyio
 

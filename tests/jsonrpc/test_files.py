@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from abp_bridge.jsonrpc.file_lock import lock
+from abp_bridge.jsonrpc.files import lock
 
 HOLDER = """
 import fcntl, sys

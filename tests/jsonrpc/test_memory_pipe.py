@@ -5,8 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from abp_bridge.jsonrpc.frames import FrameReader, send_lines
-from abp_bridge.jsonrpc.pipe import MemoryPipe, write_all
+from abp_bridge.jsonrpc.memory_pipe import FrameReader, MemoryPipe, send_lines, write_all
 
 pytestmark = pytest.mark.anyio
 
