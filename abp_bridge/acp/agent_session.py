@@ -1,8 +1,7 @@
 """A session with an ACP agent through the official SDK's connection.
 
-The SDK numbers requests and matches responses. Incoming messages bypass its types, which drop newer
-updates and members and lose a turn for an unknown stop reason. Importing this loads the SDK (0.5
-s).
+The SDK numbers requests and matches responses. Incoming messages bypass its types, which drop
+newer updates and members and lose a turn for an unknown stop reason. Its import takes 0.5 s.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ NOBODY = ClientCapabilities(fs=NO_FILES, terminal=False)
 
 
 class AgentListener(ProgramListener, Protocol):
-    """Who takes what an agent asks and tells."""
+    """Receives the agent's requests and notifications."""
 
     async def on_request(self, method: str, params: JsonObject) -> JsonObject:
         """Answer a request of the agent; RemoteError is sent as its error."""
@@ -105,13 +104,9 @@ class AgentSession:
         return result
 
     async def start(self, cwd: str, directories: Sequence[str] = ()) -> JsonObject:
-        """Start the conversation and return the result with its modes and options.
+        """Start the conversation in folder `cwd`, an absolute path; return the agent's result.
 
-        Args:
-            cwd: The agent's folder, an absolute path.
-            directories: Additional folders, for agents that declare them.
-
-        Raises RemoteError (code -32000: the user must sign in), ConnectionClosedError,
+        Raises RemoteError (-32000: the user must sign in), ConnectionClosedError,
         RemoteProtocolError.
         """
         request = NewSessionRequest(
@@ -124,9 +119,7 @@ class AgentSession:
         return result
 
     async def load(self, id: str, cwd: str) -> JsonObject:
-        """Load conversation `id`; its updates are sent again. Raises RemoteError,
-        ConnectionClosedError.
-        """
+        """Load conversation `id`; its updates are sent again."""
         self.id = id
         request = LoadSessionRequest(cwd=cwd, session_id=id, mcp_servers=[])
         return await self._request("session_load", request)
@@ -138,10 +131,7 @@ class AgentSession:
         return await self._request("session_resume", request)
 
     async def set_mode(self, mode: str, option: str = "") -> None:
-        """Set the mode, or the value `mode` of the config option `option`.
-
-        Raises RemoteError, ConnectionClosedError.
-        """
+        """Set the mode, or the value `mode` of the config option `option`."""
         if option:
             chosen = SetSessionConfigOptionSelectRequest(
                 session_id=self.id, config_id=option, value=mode
@@ -153,13 +143,7 @@ class AgentSession:
             )
 
     async def prompt(self, words: str, images: Sequence[tuple[str, str]] = ()) -> JsonObject:
-        """Prompt the agent and return its result when the turn ends.
-
-        Args:
-            images: Base64 data and MIME type of each, for agents that declare them.
-
-        Raises RemoteError, ConnectionClosedError.
-        """
+        """Prompt the agent, with images as (base64, MIME type); return the result of the turn."""
         text = TextContentBlock(type="text", text=words)
         shown = [
             ImageContentBlock(type="image", data=data, mime_type=kind) for data, kind in images
@@ -169,7 +153,7 @@ class AgentSession:
         )
 
     async def cancel(self) -> None:
-        """Tell the agent to end its turn. What it asks meanwhile is the listener's to cancel."""
+        """Cancel the turn. The listener cancels the agent's own requests."""
         try:
             params = _dump(CancelNotification(session_id=self.id))
             await self._connection.send_notification(AGENT_METHODS["session_cancel"], params)
@@ -195,9 +179,7 @@ def _dump(params: BaseModel) -> dict[str, Any]:
 async def open_session(
     source: ByteReader, sink: ByteWriter, listener: AgentListener
 ) -> AsyncIterator[AgentSession]:
-    """Open a session with the agent behind these streams. Pending answers leave when the block
-    ends.
-    """
+    """Open a session with the agent behind these streams; pending answers are sent at the end."""
     outward, outward_receive = anyio.create_memory_object_stream[dict[str, Any]](MAX_WAITING)
     writer = MessageWriter(sink)
     messages = _Messages(MessageReader(source, listener.on_malformed), outward, listener)
@@ -224,7 +206,7 @@ async def open_session(
 
 
 def _without_nothing(message: dict[str, Any]) -> JsonObject:
-    """The SDK's error without the `data` that it has not."""
+    """Remove a null `data` from the SDK's error."""
     error = as_object(message.get("error"))
     if "data" not in error or error["data"] is not None:
         return message
@@ -232,7 +214,7 @@ def _without_nothing(message: dict[str, Any]) -> JsonObject:
 
 
 class _Messages:
-    """The SDK's transport: gives it requests and answers, and the listener everything else."""
+    """The SDK's transport: gives it requests and responses, and the rest to the listener."""
 
     def __init__(
         self,
@@ -254,7 +236,7 @@ class _Messages:
             raise ConnectionError("the agent reads no more") from None
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next request or answer; None when there will be no more."""
+        """Return the next request or response; None at the end."""
         try:
             while (message := await self._reader.receive()) is not None:
                 if (given := self._take(message)) is not None:
@@ -265,7 +247,6 @@ class _Messages:
         return None
 
     async def close(self) -> None:
-        """Nothing more is sent."""
         self._outward.close()
 
     def _take(self, message: dict[str, JsonValue]) -> dict[str, Any] | None:
@@ -307,7 +288,7 @@ class _Messages:
         raise RequestError(REQUEST_CANCELLED, "the request was taken back")
 
     async def settled(self) -> None:
-        """Returns when no request of the agent's is being answered."""
+        """Wait until no request of the agent is pending."""
         while self._open:
             await self._idle.wait()
 

@@ -1,6 +1,4 @@
-"""`abp-bridge agents`: which agents can be had on this machine, and why others cannot; with a
-model, one turn of that one, to try it.
-"""
+"""`abp-bridge agents`: list the agents and models that can be used here, or try one for a turn."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ WIDTH = 15  # of the longest word in the list
 
 
 def add_agents_options(parser: argparse.ArgumentParser) -> None:
-    """Add which agent is tried, with what, and how it is told."""
+    """Add the command's options."""
     option = parser.add_argument
     option("model", nargs="?", metavar="MODEL", help=MODELS)
     option("--ask", metavar="WORDS", default="", help="what it is sent; '-' reads them from stdin")
@@ -70,16 +68,12 @@ def add_agents_options(parser: argparse.ArgumentParser) -> None:
 
 
 def describe_more(words: Sequence[str]) -> str:
-    """What may be meant by words after the model."""
+    """Suggest what words after the model may mean."""
     return f"is --ask {shlex.quote(' '.join(words))} meant?"
 
 
 def run_agents(options: argparse.Namespace) -> int:
-    """List the agents, or have one answer.
-
-    Returns:
-        The exit code.
-    """
+    """List the agents, or run one turn; return the exit code."""
     if options.model is None:
         return anyio.run(_list, options.json)
     try:
@@ -99,7 +93,7 @@ def run_agents(options: argparse.Namespace) -> int:
 
 
 def _read_words(given: str) -> str:
-    """What it is sent, in letters that any agent takes. Raises UnicodeError where it is no text."""
+    """Return the prompt. Raises UnicodeError."""
     words = sys.stdin.read() if given == STDIN else given
     words.encode()  # Python lets bytes through that are no letters
     return words
@@ -129,7 +123,7 @@ async def _list(as_json: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A row of the list: what is written for such a model, and one of them."""
+    """A row of the list."""
 
     name: str
     model: str
@@ -203,7 +197,7 @@ def _show_json(chunk: Chunk) -> None:
 
 
 def _show(chunk: Chunk) -> None:
-    """What it does on the way goes to stderr: stdout is for its answer."""
+    """Write what the agent does to stderr: stdout is for its answer."""
     if chunk.kind in (ChunkKind.TOOL_START, ChunkKind.NOTICE):
         what = "uses" if chunk.kind == ChunkKind.TOOL_START else "says"
         sys.stderr.write(f"{what} {label(chunk.text, 200)}\n")

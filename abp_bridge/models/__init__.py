@@ -1,1 +1,1 @@
-"""Who answers what is asked of a model: agents on this machine, each an `AgentProtocol`."""
+"""The user's own models and agents, which answer sampling: each is an `AgentProtocol`."""

@@ -1,12 +1,9 @@
-"""Agents behind the Agent Client Protocol, each any command that speaks it on its stdio, as models.
+"""Agents behind the Agent Client Protocol, as models.
 
-A process a turn, as with command lines: one that hangs or dies takes no other session with it, each
-session has its own environment and folder, and nothing has to be ended between turns. That costs
-the agent's start each time (0.3 to 3 seconds), and a session is gone on with as the agent itself
-kept it: by `session/resume`, else by `session/load`.
-
-Files, terminals, forms and MCP servers are not offered, and each permission is refused: nobody is
-there to be asked. An agent that may use its tools does so by its own permissions.
+Each turn has its own process, environment and folder, which costs the agent's start (0.3 to 3
+seconds). A session continues as the agent kept it: by `session/resume`, else by `session/load`.
+The bridge offers no files, terminals, forms or MCP servers and refuses every permission. An agent
+that may use its tools does so by its own permissions.
 """
 
 from __future__ import annotations
@@ -60,12 +57,12 @@ END_LIMIT = 2.0  # seconds for a process that says no more to be gone
 
 
 class AcpAgent(LocalAgent):
-    """One command that speaks ACP.
+    """A command that speaks ACP on its stdio.
 
     Args:
         command: The program and its arguments.
-        folder: Where sessions without a workspace have theirs; who made it removes it.
-        tap: Overhears what is said on its pipes.
+        folder: Parent of the folders of sessions without a workspace; the caller removes it.
+        tap: Observes its pipes.
     """
 
     def __init__(self, command: Sequence[str], folder: str, tap: Tap = unobserved_stream) -> None:
@@ -77,7 +74,7 @@ class AcpAgent(LocalAgent):
         self._tap = tap
 
     async def available(self) -> Availability:
-        """Whether it can be started and greeted (`AgentProtocol.available`)."""
+        """Start and initialize it."""
         exchange = _Exchange(ModelTurn(tools=False), ignore_chunk)
         try:
             async with self._connect(exchange, {}, self.folder):
@@ -137,11 +134,7 @@ class AcpAgent(LocalAgent):
     async def _connect(
         self, exchange: _Exchange, environment: Mapping[str, str], cwd: str
     ) -> AsyncIterator[AgentSession]:
-        """The agent, started and greeted, for as long as the block lasts.
-
-        Raises:
-            AgentError: It cannot be started, does not answer, refuses, or ends meanwhile.
-        """
+        """Run the agent, initialized, during the block. Raises AgentError."""
         env = {**child_environment(), **environment}
         try:
             async with (
@@ -158,7 +151,7 @@ class AcpAgent(LocalAgent):
 
     @asynccontextmanager
     async def _open(self, child: Child, exchange: _Exchange) -> AsyncIterator[AgentSession]:
-        """The session on its pipes, which hear of its end as they heard of it all."""
+        """Open a session on its pipes; the tap sees them close."""
         from abp_bridge.acp.agent_session import open_session
 
         source, sink = self._tap(child.stdout, child.stdin)
@@ -176,7 +169,7 @@ class AcpAgent(LocalAgent):
 
     @asynccontextmanager
     async def _only_agent_errors(self, child: Child, exchange: _Exchange) -> AsyncIterator[None]:
-        """What goes wrong on the connection, as what it means for the turn."""
+        """Turn errors of the connection into AgentError."""
         try:
             yield
         except RemoteError as problem:
@@ -192,7 +185,7 @@ class AcpAgent(LocalAgent):
             raise await self._end(child, exchange.malformed) from None
 
     async def _end(self, child: Child, malformed: str) -> AgentError:
-        """Why it says no more."""
+        """Explain why it stopped."""
         with anyio.move_on_after(END_LIMIT):
             await child.process.wait()
             await child.heard.wait()
@@ -204,17 +197,17 @@ class AcpAgent(LocalAgent):
 
 
 def _find_file(word: str) -> str:
-    """An argument that names something here by its path, or a script, by its whole path."""
+    """Make an argument absolute that is the path of an existing file or script."""
     is_path = os.sep in word or word.endswith(SCRIPTS)
     return os.path.abspath(word) if is_path and os.path.exists(word) else word
 
 
 class _Exchange:
-    """One prompt, and who hears what the agent tells and asks meanwhile (`AgentListener`).
+    """One prompt, and the listener to the agent meanwhile (`AgentListener`).
 
     Attributes:
         about: The agent's result of `initialize`.
-        malformed: Why the last of its lines that is no message is none.
+        malformed: What was wrong with its last invalid line.
     """
 
     def __init__(self, turn: ModelTurn, on_chunk: OnChunk) -> None:
@@ -228,12 +221,10 @@ class _Exchange:
         self._problem: Exception | None = None
 
     async def prompt(self, agent: AgentSession, words: str, images: Sequence[Image]) -> JsonObject:
-        """Prompt the agent: the result, empty where the turn has failed before. A turn that is
-        given up, by whoever waits or by a failure, is cancelled first, and waited for.
+        """Prompt the agent and return its result, empty if the turn failed before.
 
-        Raises:
-            RemoteError: It answered with an error.
-            ConnectionClosedError: It is gone.
+        An abandoned or failed turn is cancelled first and awaited. Raises RemoteError,
+        ConnectionClosedError.
         """
         self._session = agent.id
         answered = anyio.Event()
@@ -269,7 +260,7 @@ class _Exchange:
     # --- AgentListener ---
 
     async def on_request(self, method: str, params: JsonObject) -> JsonObject:
-        """Refuse it, as what it is (`AgentListener.on_request`)."""
+        """Refuse every request."""
         if method == "session/request_permission":
             return self._turn.refuse(params)
         if method == "elicitation/create":
@@ -278,7 +269,7 @@ class _Exchange:
         raise RemoteError({"code": METHOD_NOT_FOUND, "message": words}, 0.0)
 
     def on_notification(self, method: str, params: JsonObject) -> None:
-        """Tell who listens, if it is of this turn (`AgentListener.on_notification`)."""
+        """Report an update of this turn to the listener."""
         session = as_text(params.get("sessionId"))
         if method != "session/update" or not self._session or session != self._session:
             return
@@ -291,8 +282,8 @@ class _Exchange:
             self._over.set()
 
     def on_malformed(self, reason: str) -> None:
-        """Remember why (`ProgramListener.on_malformed`): it may have been the last."""
+        """Keep the reason: this may be its last line."""
         self.malformed = reason
 
     def on_end(self) -> None:
-        """Whoever waits for an answer is told (`ProgramListener.on_end`)."""
+        """Do nothing: the pending request fails by itself."""

@@ -1,7 +1,5 @@
-"""An ACP agent as a model: how its sessions are gone on with, the mode that it is put in, and one
-turn of it, from what it tells meanwhile to its whole answer, or to why there is none.
-
-Nobody is there to be asked: what it wants permission for is refused. Everything here is total.
+"""Decode what an ACP agent sends: its capabilities, its modes, and the updates and result of a
+turn.
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ _HARMLESS = ("think", "switch_mode")  # kinds of tool calls that neither do nor 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A mode of a session: `option` is the config option that it is a value of, empty where it is a
-    mode of ACP's older kind.
+    """A mode of a session; `option` is the config option that holds it, empty for an ACP session
+    mode.
     """
 
     id: str
@@ -60,8 +58,8 @@ class Mode:
 
 
 def decode_resume(about: JsonObject) -> str:
-    """The result of `initialize` -> the method that goes on with a session, the one that replays
-    nothing where there are both; empty where there is none.
+    """Return the method that continues a session, preferring the one without replay; empty for
+    none.
     """
     declared = as_object(about.get("agentCapabilities"))
     if isinstance(as_object(declared.get("sessionCapabilities")).get("resume"), dict):
@@ -70,14 +68,14 @@ def decode_resume(about: JsonObject) -> str:
 
 
 def takes_images(about: JsonObject) -> bool:
-    """The result of `initialize` -> whether a prompt may have images."""
+    """Return whether an agent with this `initialize` result accepts images in prompts."""
     declared = as_object(about.get("agentCapabilities"))
     return as_object(declared.get("promptCapabilities")).get("image") is True
 
 
 def decode_mode(opened: JsonObject) -> Mode | None:
-    """The result of `session/new`, or of what goes on with a session -> the most cautious mode that
-    it has; None where it has none that is known, or is in it.
+    """Return the most cautious known mode of a new session; None if there is none or it is set
+    already.
     """
     for option in _options(opened, "mode"):
         values = [as_text(each.get("value")) for each in _values(option)]
@@ -88,7 +86,7 @@ def decode_mode(opened: JsonObject) -> Mode | None:
 
 
 def decode_model(opened: JsonObject) -> str:
-    """The same -> the agent's own name of its model; empty where it says none."""
+    """Return the name of a new session's model; empty if unknown."""
     names = (as_text(each.get("currentValue")) for each in _options(opened, "model"))
     return label(next(names, ""), 120)
 
@@ -99,7 +97,7 @@ def _options(opened: JsonObject, category: str) -> Iterator[JsonObject]:
 
 
 def _values(option: JsonObject) -> Iterator[JsonObject]:
-    """Its values, those in groups too."""
+    """List an option's values, grouped ones too."""
     for each in map(as_object, as_list(option.get("options"))):
         yield from map(as_object, as_list(each.get("options"))) if "options" in each else (each,)
 
@@ -111,14 +109,7 @@ def _most_cautious(ids: list[str], current: JsonValue, option: str = "") -> Mode
 
 
 def decode_failure(code: int, message: str, data: JsonValue, sign_in: str) -> AgentError:
-    """A JSON-RPC error -> why there is no answer.
-
-    Args:
-        code: Its code.
-        message: Its message.
-        data: What it says beside that.
-        sign_in: What to do where the agent wants its user signed in.
-    """
+    """Turn a JSON-RPC error into an AgentError; `sign_in` tells the user how to sign in."""
     if code == AUTH_REQUIRED:
         return AgentError(AgentErrorCode.AUTH_REQUIRED, sign_in)
     details = "" if data is None else f": {label(to_text(data), SHORT)}"
@@ -127,14 +118,14 @@ def decode_failure(code: int, message: str, data: JsonValue, sign_in: str) -> Ag
 
 
 class ModelTurn:
-    """One prompt, from when it is sent.
+    """One turn, from its prompt to its result.
 
     Args:
-        tools: Whether the agent may use its own tools. One that it has used without, and without
-            asking, is a failure: what it was told by that tool may stand in its answer.
+        tools: Whether the agent may use its own tools. If not, a tool used without asking fails the
+            turn, as its answer may contain the tool's output.
 
     Attributes:
-        failure: Why it will bring no answer, known before its end.
+        failure: Why the turn fails, known before its end.
     """
 
     def __init__(self, *, tools: bool) -> None:
@@ -152,7 +143,7 @@ class ModelTurn:
         self._size = 0
 
     def add(self, update: JsonObject) -> Iterator[Chunk]:
-        """Take an update of its session: what is new in it."""
+        """Add an update of the session and yield what is new in it."""
         kind = as_text(update.get("sessionUpdate"))
         if kind == "agent_message_chunk":
             yield from self._say(update)
@@ -172,17 +163,13 @@ class ModelTurn:
             yield Chunk(kind or "unknown", data=update)
 
     def refuse(self, params: JsonObject) -> JsonObject:
-        """The parameters of `session/request_permission` -> its result: nobody allows it."""
+        """Return the result that refuses a `session/request_permission`."""
         if len(self._refused) < MAX_CALLS:
             self._refused.add(as_text(as_object(params.get("toolCall")).get("toolCallId")))
         return encode_refusal(params)
 
     def end(self, raw: JsonObject) -> AgentResponse:
-        """The result of the prompt -> the answer.
-
-        Raises:
-            AgentError: There is none, or not all of it came.
-        """
+        """Return the answer for the result of the prompt. Raises AgentError."""
         if self.failure is not None:
             raise self.failure
         reason = raw.get("stopReason")
@@ -206,8 +193,9 @@ class ModelTurn:
         )
 
     def _is_its_own(self, raw: JsonObject) -> bool:
-        """Whether what was said is the program's own: some end a turn well in which their model
-        could not be reached, and say that as if it were the answer. They count no tokens then.
+        """Whether the text is the program's own: some report an unreachable model as the answer of
+        a
+        successful turn, and count no tokens then.
         """
         if as_object(raw.get("usage")):
             return False
@@ -233,7 +221,6 @@ class ModelTurn:
             yield Chunk(ChunkKind.TEXT, text)
 
     def _follow(self, kind: str, update: JsonObject) -> Iterator[Chunk]:
-        """A tool call, whether it is told first by itself or by what came of it."""
         id = as_text(update.get("toolCallId"))
         is_new = id not in self._calls
         if is_new and len(self._calls) >= MAX_CALLS:
@@ -255,7 +242,7 @@ class ModelTurn:
         return ToolCall(id, name, as_object(update.get("rawInput")) or known.arguments)
 
     def _judge(self, call: ToolCall) -> None:
-        """One that has ended, also where it failed, was used, unless it was refused."""
+        """Fail the turn if an ended tool call, failed or not, was neither allowed nor refused."""
         if self._tools or call.id in self._refused or self._kinds[call.id] in _HARMLESS:
             return
         words = f"it has used a tool without asking, and may use none: {label(call.name, 120)}"
@@ -274,7 +261,7 @@ def _stop(reason: JsonValue) -> AgentError:
 
 
 def _thread_status(update: JsonObject) -> str:
-    """The status of Codex's thread in an update; empty where it says none."""
+    """Return the status of Codex's thread; empty if the update has none."""
     codex = as_object(as_object(update.get("_meta")).get("codex"))
     return as_text(as_object(codex.get("threadStatus")).get("type"))
 
@@ -287,8 +274,9 @@ def _cost(cost: JsonObject) -> Cost | None:
 
 
 def _usage(tokens: JsonObject, cost: Cost | None) -> Usage | None:
-    """What the turn took. What was read from a cache, or written to one, went in as well: some
-    agents count it among what went in, some beside that, as the sum of all shows.
+    """Return the tokens of a turn. Cached tokens are input too: some agents include them in it,
+    others
+    do not, as the total shows.
     """
     if not tokens and cost is None:
         return None

@@ -1,7 +1,7 @@
-"""What an agent, or a model, is to whoever wants one turn of it: `AgentProtocol`.
+"""The interface of an agent or a model: `AgentProtocol`.
 
-A local agent is a program on this machine, with its own sessions, and often its own tools; a model
-behind an API has neither. Parsing what they say is the protocols' (`models/cli_turn.py`).
+A local agent is a program with its own sessions, and often its own tools; a model behind an API
+has neither.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ TIMEOUT_MS = 300_000  # for a turn of which nobody says more: agents work for mi
 
 
 def ignore_chunk(chunk: Chunk) -> None:
-    """Nobody listens to the pieces of this turn."""
+    """Ignore a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether an agent can be had here.
+    """Whether an agent can be used here.
 
     Attributes:
-        why_not: What is missing, and what would mend it; empty where it can be had.
-        version: Its own word for its version; empty where it says none.
+        why_not: What is missing and how to fix it; empty if it can be used.
+        version: As the agent says it; may be empty.
     """
 
     why_not: str = ""
@@ -45,17 +45,17 @@ class Availability:
 
     @property
     def ok(self) -> bool:
-        """Whether it can be had."""
+        """Whether it can be used."""
         return not self.why_not
 
 
 @dataclass(frozen=True, slots=True)
 class CliConfig:
-    """How an agent's own process is run.
+    """How an agent's process is run.
 
     Attributes:
         tools: Whether the agent may use its own tools.
-        environment: What it is given beside ours; of a model behind an API its key, too.
+        environment: Variables added to ours; the key of a model behind an API may be one.
     """
 
     tools: bool = False
@@ -67,12 +67,9 @@ class StartOptions:
     """How a session begins.
 
     Attributes:
-        workspace: The folder that the agent works in, as an absolute path; empty for one of its
-            own, which is empty and goes with the session.
-        user_id: Whom it works for, in the caller's own word: it comes back with each answer
-            (`metadata.user`), and is told to nobody else.
-        session_id: The id that the session is to have; empty for a new one.
-        cli_config: How its process is run.
+        workspace: The agent's working directory, an absolute path; empty for a new, empty one.
+        user_id: Comes back in each answer's `metadata.user`; sent nowhere.
+        session_id: The session's id; empty for a new one.
     """
 
     workspace: str = ""
@@ -82,25 +79,16 @@ class StartOptions:
 
 
 class AgentProtocol(Protocol):
-    """One agent. Sessions are named by ids; each turn of one ends before its next begins.
-
-    What has a body here is what holds for an agent that is derived from this and says no more.
-    """
+    """One agent; bodies are defaults. Each turn of a session ends before its next begins."""
 
     transport_type: Transport  # a program here, or a model behind an API
 
     async def available(self) -> Availability:
-        """Whether it can be had here, for which no session is begun: yes, where it needs nothing.
-        Never says a key.
-        """
+        """Whether it can be used here; begins no session and never contains a key."""
         return Availability()
 
     async def start(self, options: StartOptions) -> str:
-        """Begin a session: its id.
-
-        Raises:
-            AgentError: It cannot be had in this way.
-        """
+        """Begin a session and return its id. Raises AgentError."""
         ...
 
     async def send(
@@ -113,18 +101,17 @@ class AgentProtocol(Protocol):
         stream: bool = True,
         timeout_ms: int = TIMEOUT_MS,
     ) -> AgentResponse:
-        """One turn, the first of its session or one that needs nothing of those before.
+        """Run a turn that needs none of those before it.
 
         Args:
             session: The session's id.
-            messages: What it is sent, the last one of the user's.
-            on_chunk: Gets each piece as it comes, by `stream_message`.
-            settings: What is asked of the model; what it ignores its answer says.
-            stream: Whether pieces are told at all.
-            timeout_ms: Milliseconds for the whole turn, with its wait for those before it.
+            messages: The conversation, the last message the user's.
+            on_chunk: Gets each piece by `stream_message`, unless `stream` is false.
+            settings: Ignored ones are listed in the answer.
+            timeout_ms: Milliseconds for the turn and its wait for earlier ones.
 
         Raises:
-            AgentError: It brought no whole answer.
+            AgentError: There is no whole answer.
         """
         ...
 
@@ -138,45 +125,39 @@ class AgentProtocol(Protocol):
         stream: bool = True,
         timeout_ms: int = TIMEOUT_MS,
     ) -> tuple[str, AgentResponse]:
-        """A turn that knows those before it (`send`): the session's id from now on, and its answer.
+        """Run a turn that continues the session; return the session's id from now on and the
+        answer.
 
         Raises:
-            AgentError: There is no such session, or it brought no whole answer.
+            AgentError: There is no such session, or no whole answer.
         """
         ...
 
     async def stop(self, session: str) -> None:
-        """End the session's turns, those that wait as well; what `resume` needs stays. Idempotent,
-        bounded.
-        """
+        """End the session's turns; what `resume` needs remains. Idempotent, bounded."""
         ...
 
     def stream_message(self, session: str, chunk: Chunk, on_chunk: OnChunk = ignore_chunk) -> None:
-        """A piece of a turn of that session has come: whoever listens is told, as it is."""
+        """Report a piece of a turn of that session to its listener."""
         on_chunk(chunk)
 
     def open_stream(self) -> StreamParser:
-        """What reads a stream of this agent's, from its beginning."""
+        """Return a parser for this agent's output."""
         ...
 
     def parse_stream(self, data: bytes) -> Sequence[StreamPart]:
-        """What stands in `data` by itself, with nothing before it: no bytes are the end.
-
-        A message in two pieces is read by `open_stream`.
-        """
+        """Parse complete output; no bytes are the end. Use `open_stream` for output in pieces."""
         parser = self.open_stream()
         return parser.feed(data) if data else parser.end()
 
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
-        """`messages` as one text: an agent's prompt, or JSON where a model gets each by itself."""
+        """Return `messages` as an agent's prompt, or as JSON for a model behind an API."""
         ...
 
     async def get_usage(self, session: str) -> Usage | None:
-        """What the session has used, or the billing period, where the agent tells that: its scope
-        says which. None where nobody knows.
-        """
+        """Return what the session, or the billing period, has used; None if unknown."""
         return None
 
     def estimate_cost(self, response: AgentResponse) -> Cost | None:
-        """What an answer cost; None where nobody knows, which is not 0."""
+        """Return what an answer cost; None if unknown, which is not 0."""
         return None

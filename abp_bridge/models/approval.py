@@ -1,6 +1,4 @@
-"""What the person is asked before a model of theirs is sent what an app wants of it, and before its
-answer leaves: the questions, and what was decided.
-"""
+"""The questions that ask the user before a model is sent a request and before its answer leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ APPROVERS = (AnsweredBy.PERSON, AnsweredBy.SCRIPT)  # nothing is sent, or leaves
 
 
 class Decision(enum.Enum):
-    """What the person decided; the value is what a host sends for it."""
+    """The user's decision; the value is what a host sends for it."""
 
     REFUSE = "refuse"
     SEND = "send"
@@ -26,7 +24,7 @@ class Decision(enum.Enum):
 
 
 class Review(enum.Enum):
-    """What becomes of an answer that the person has seen; the value is what a host sends for it."""
+    """The user's decision about an answer; the value is what a host sends for it."""
 
     KEEP = "keep"
     PASS = "pass"  # noqa: S105 - no password
@@ -34,14 +32,7 @@ class Review(enum.Enum):
 
 
 def make_approval(id: str, asked: Question, model: str, sent: str) -> Question:
-    """The question whether `model` may be sent something.
-
-    Args:
-        id: The question's own.
-        asked: What the app asks of a model.
-        model: The person's own name of the model.
-        sent: The words that it would be sent, all of them, safe to show.
-    """
+    """Return the question whether `model` may be sent `sent`, the whole text, safe to show."""
     app = label(asked.origin)
     labels = {
         Decision.REFUSE: "Do not send it",
@@ -54,7 +45,7 @@ def make_approval(id: str, asked: Question, model: str, sent: str) -> Question:
 
 
 def make_review(id: str, asked: Question, model: str, answer: str, *, editable: bool) -> Question:
-    """The question what becomes of a model's `answer`; `editable`, where it can be changed."""
+    """Return the question whether a model's `answer` may leave."""
     app = label(asked.origin)
     labels = {
         Review.KEEP: "Keep it back",
@@ -68,7 +59,7 @@ def make_review(id: str, asked: Question, model: str, answer: str, *, editable: 
 
 
 def make_edit(id: str, asked: Question, answer: str) -> Question:
-    """The question what goes to the app in place of a model's `answer`."""
+    """Return the question that lets the user edit a model's `answer`."""
     field = Field(
         ANSWER, FieldType.TEXT, {"type": "string", "default": answer}, "Answer", default=answer
     )
@@ -77,12 +68,12 @@ def make_edit(id: str, asked: Question, answer: str) -> Question:
 
 
 def read_decision(answer: Answer) -> Decision:
-    """What was decided: nothing is sent unless a person said so, now or in an answers file."""
+    """Read the decision: refuse, unless the user or an answers file said otherwise."""
     return Decision(_chosen(answer, Decision.REFUSE.value))
 
 
 def read_review(answer: Answer) -> Review:
-    """What becomes of the model's answer: it is kept back unless somebody said otherwise."""
+    """Read the review: keep the answer back, unless the user or an answers file said otherwise."""
     return Review(_chosen(answer, Review.KEEP.value))
 
 

@@ -1,5 +1,6 @@
-"""Agents by their command lines: a process a turn, in its own process group, the prompt on its
-stdin (an argument can be seen by everybody on the machine) and JSON lines on its stdout.
+"""Agents by their command lines: one process a turn, in its own process group.
+
+The prompt goes to stdin, as other users of the machine can read arguments.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ END_LIMIT = 5.0  # seconds to be gone after its last word: it saves its session
 
 
 class CliAgent(LocalAgent):
-    """An agent that is started as a command line, once for each turn.
+    """An agent that is run by its command line, once a turn.
 
     Args:
-        dialect: How it is spoken to.
-        folder: Where sessions without a workspace have theirs; who made it removes it.
-        tap: Overhears what is said on its pipes.
+        dialect: Its command line.
+        folder: Parent of the folders of sessions without a workspace; the caller removes it.
+        tap: Observes its pipes.
     """
 
     def __init__(self, dialect: CliDialect, folder: str, tap: Tap = unobserved_stream) -> None:
@@ -46,7 +47,7 @@ class CliAgent(LocalAgent):
         self._tap = tap
 
     async def available(self) -> Availability:
-        """Whether its program is on the PATH and says its version (`AgentProtocol.available`)."""
+        """Find its program on the PATH and ask for its version."""
         program, title = self._dialect.program, self._dialect.title
         if shutil.which(program) is None:
             return Availability(f"there is no program {program} on the PATH: install {title}")
@@ -63,7 +64,7 @@ class CliAgent(LocalAgent):
         return Availability(version=version)
 
     async def start(self, options: StartOptions) -> str:
-        """Begin a session, of which nothing runs yet (`AgentProtocol.start`)."""
+        """Begin a session; no process runs yet."""
         self._dialect.command(options.session_id, resumes=False, tools=options.cli_config.tools)
         return await super().start(options)
 
@@ -93,7 +94,7 @@ class CliAgent(LocalAgent):
         return response
 
     async def _talk(self, child: Child, prompt: bytes, turn: CliTurn, on_chunk: OnChunk) -> None:
-        """The prompt, and all that is said then, until it has ended or has no more time to."""
+        """Send the prompt and read the output until the process ends or its time is over."""
         async with anyio.create_task_group() as tasks:
             source, sink = self._tap(child.stdout, child.stdin)
             tasks.start_soon(_prompt, sink, prompt)
@@ -106,8 +107,8 @@ class CliAgent(LocalAgent):
 
 
 async def _read(source: ByteReader, turn: CliTurn, on_chunk: OnChunk) -> None:
-    """All that it says; after its last word only for a while: what it has started may go on, and
-    hold its stdout.
+    """Read its output. After the last line stop soon: programs that it started may keep stdout
+    open.
     """
     with anyio.CancelScope() as reading:
         while turn.failure is None and (data := await source.receive()):

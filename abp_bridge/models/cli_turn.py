@@ -1,9 +1,7 @@
-"""What the command lines of agents write on their stdout in one headless turn, a JSON object a
-line, each in its own way: `CliTurn` reads it into what all have in common.
+"""Decode what the command lines of agents write in a headless turn, one JSON object a line.
 
 A turn is whole when the line that ends it was read: a program that ends without it was cut off,
-whatever its exit code says. Every reader here is total: a line it does not know passes as a chunk
-of the line's own name.
+whatever its exit code. An unknown line becomes a chunk of the line's name.
 """
 
 from __future__ import annotations
@@ -51,16 +49,15 @@ _CUT = ("max_tokens", "error_max_turns")  # Claude's stop reasons for half an an
 
 @dataclass(frozen=True, slots=True)
 class CliDialect:
-    """How one command line is spoken to.
+    """One agent's command line.
 
     Attributes:
-        program: Its name, as it is on the PATH.
-        title: What people call it.
-        start: Its arguments for a turn that begins a conversation; `{}` stands for its id, where
-            we choose it. The prompt goes to its stdin.
-        resume: Those that go on with the conversation of the id `{}`.
-        toolless: Those with which it has no tools; None where it cannot be had without.
-        read: Reads one line.
+        program: Its name on the PATH.
+        title: Its name in messages.
+        start: Arguments of a conversation's first turn; `{}` is replaced by its id.
+        resume: Arguments that continue the conversation with the id `{}`.
+        toolless: Arguments that disable its tools; None if they cannot be disabled.
+        read: Decodes one line.
     """
 
     program: str
@@ -71,15 +68,10 @@ class CliDialect:
     read: Callable[[CliTurn, JsonObject], Iterator[Chunk]]
 
     def command(self, session: str, *, resumes: bool, tools: bool) -> list[str]:
-        """The command of one turn.
-
-        Args:
-            session: The conversation's id.
-            resumes: Whether there was an earlier turn of it.
-            tools: Whether the agent may use its own.
+        """Return the command of one turn of conversation `session`.
 
         Raises:
-            ToolsNeededError: It cannot be had without tools.
+            ToolsNeededError: Its tools cannot be disabled.
         """
         without: Sequence[str] | None = () if tools else self.toolless
         if without is None:
@@ -90,15 +82,15 @@ class CliDialect:
 
 
 class CliTurn:
-    """One turn of one command line, as its stdout comes.
+    """One turn of a command line.
 
     Args:
-        dialect: How it is read.
+        dialect: How its lines are read.
         session: The conversation's id, until the agent says another.
-        resumes: Whether there was an earlier turn of it.
+        resumes: Whether it continues a conversation.
 
     Attributes:
-        failure: Why it will bring no answer, known before its end.
+        failure: Why the turn fails, known before its end.
     """
 
     def __init__(self, dialect: CliDialect, session: str = "", *, resumes: bool = False) -> None:
@@ -117,19 +109,11 @@ class CliTurn:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[Chunk]:
-        """What is new in `data`."""
+        """Yield what is new in `data`."""
         yield from self._read(self._lines.feed(data))
 
     def end(self, status: int, words: str) -> AgentResponse:
-        """The answer.
-
-        Args:
-            status: The program's exit code.
-            words: What it said last on its stderr.
-
-        Raises:
-            AgentError: There is none, or not all of it came.
-        """
+        """Return the answer, by exit code and last lines of stderr. Raises AgentError."""
         list(self._read(self._lines.end()))
         if self.failure is not None:
             raise self.failure
@@ -166,7 +150,7 @@ class CliTurn:
     # --- for the dialects ---
 
     def say(self, message: str, text: str) -> Chunk:
-        """More of the message of that id."""
+        """Add text to the message with that id."""
         self._size += len(text)
         is_new = message not in self._messages
         if self._size > MAX_ANSWER:
@@ -178,20 +162,19 @@ class CliTurn:
         return Chunk(ChunkKind.TEXT, text)
 
     def call(self, id: str, name: str, arguments: JsonValue) -> Chunk:
-        """A tool begins; one that began already is not counted again."""
+        """Add a tool call; a known one is not counted again."""
         self._calls.setdefault(id, ToolCall(id, name, as_object(arguments)))
         if len(self._calls) > MAX_CALLS:
             self.failure = EndlessTurnError("calls", MAX_CALLS, "tools")
         return Chunk(ChunkKind.TOOL_START, name, {"id": id, "arguments": as_object(arguments)})
 
     def fail(self, words: JsonValue, code: AgentErrorCode = AgentErrorCode.FAILED) -> None:
-        """It says itself that it failed, in these words; the first reason counts."""
+        """Fail with the agent's own words; the first reason counts."""
         said = label(as_text(words) or "it says that it failed, and not why", SHORT)
         self.failure = self.failure or AgentError(code, said)
 
 
 def _by_status(status: JsonValue) -> AgentErrorCode:
-    """What it means that the agent's model answered with this status of HTTP."""
     return _BY_STATUS.get(as_count(status) or 0, AgentErrorCode.FAILED)
 
 
@@ -247,7 +230,7 @@ def _claude_message(turn: CliTurn, message: JsonObject) -> Iterator[Chunk]:
 
 
 def _claude_event(turn: CliTurn, event: JsonObject) -> Iterator[Chunk]:
-    """A piece of a message that comes whole afterwards."""
+    """Read a piece of a message that comes whole afterwards."""
     delta = as_object(event.get("delta"))
     if event.get("type") == "message_start":
         turn.streamed = as_text(as_object(event.get("message")).get("id"))

@@ -1,5 +1,6 @@
-"""A request to a model's API and its answer, as bytes: where the request may go and with what, how
-large the answer may be, and whether all of it came. What it says is read elsewhere.
+"""One request to a model's API and its answer, as bytes: where it may go and with which headers,
+how
+large the answer may be, and whether it is complete.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ class Exchange:
     Args:
         url: The API's address; empty for the provider's own.
         key: Sent with the request; empty for none.
-        plain: Whether what the libraries add to a request stays here.
-        transport: Carries it, instead of a connection.
+        plain: Whether headers that the libraries add are removed.
+        transport: Replaces the connection.
         root: The path of the provider's own address.
-        tap: Overhears it, as lines of JSON.
-        secrets: What is quoted and overheard no more than the key.
+        tap: Observes it as lines of JSON.
+        secrets: Hidden, like the key, in quotes and from the tap.
 
     Attributes:
         sent: The body of the request.
-        failure: What is wrong with the answer, whatever the libraries make of that.
+        failure: What is wrong with the answer, whatever the libraries raise.
     """
 
     def __init__(
@@ -83,12 +84,13 @@ class Exchange:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the answer ended within an event: each ends with an empty line."""
+        """Whether the stream ended within an event."""
         return self._is_stream and not self._events.is_whole
 
     def client(self) -> httpx2.AsyncClient:
-        """What the request goes by. It follows nobody elsewhere, since it has the key with it, and
-        to this machine it goes by no proxy.
+        """Return an HTTP client that follows no redirects, as they would get the key, and uses no
+        proxy to
+        this machine.
         """
         return httpx2.AsyncClient(
             transport=self._transport,
@@ -99,12 +101,12 @@ class Exchange:
         )
 
     def close(self) -> None:
-        """End the exchange, whatever came of it. Idempotent."""
+        """End the exchange. Idempotent."""
         if self._transcript is not None:
             self._transcript.close()
 
     def quote(self, words: str, limit: int) -> str:
-        """One line of what a server says, without secrets: some say which one was wrong."""
+        """Return a server's words as one line without secrets: some repeat a wrong key."""
         return label(hide(words, self._secrets, HIDDEN), limit)
 
     async def _on_request(self, request: httpx2.Request) -> None:
@@ -134,11 +136,7 @@ class Exchange:
             await self._transcript.on_response(status, headers, events=self._is_stream)
 
     async def hear(self, data: bytes, size: int) -> None:
-        """A piece of the answer, of which so much has come now.
-
-        Raises:
-            AgentError: It is too much.
-        """
+        """Take a piece of the answer, which has `size` bytes by now. Raises AgentError."""
         if size > MAX_BODY:
             words = f"its answer has more than {MAX_BODY:,} bytes"
             self.failure = AgentError(AgentErrorCode.TRUNCATED, words)
@@ -149,7 +147,7 @@ class Exchange:
             await self._transcript.hear(data)
 
     def _follow(self, data: bytes) -> None:
-        """See where its events end: the library reads what they say."""
+        """Find the ends of events: the library reads what they say."""
         try:
             for _ in self._events.feed(data):
                 pass
@@ -158,13 +156,13 @@ class Exchange:
             raise self.failure from None
 
     async def end(self) -> None:
-        """No more of the answer will come."""
+        """End the answer."""
         if self._transcript is not None:
             await self._transcript.end()
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The bytes of an answer, past its exchange."""
+    """The bytes of an answer, seen by its exchange."""
 
     def __init__(self, stream: object, exchange: Exchange) -> None:
         assert isinstance(stream, httpx2.AsyncByteStream)
@@ -180,7 +178,6 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._exchange.end()
 
     async def aclose(self) -> None:
-        """Let the connection go (`AsyncByteStream.aclose`)."""
         await self._stream.aclose()
 
 

@@ -1,7 +1,8 @@
-"""Models behind an API: of three providers, and at any address that speaks as OpenAI's chat does.
+"""Models behind an API: of three providers, and at any address that speaks OpenAI's chat
+completions.
 
-Nothing of a conversation is kept: each turn is sent all of it. The libraries that speak to the APIs
-are an extra, `abp-bridge[models]`, and are loaded when a first turn begins.
+Each turn sends the whole conversation. The libraries are an extra, `abp-bridge[models]`, imported
+when the first turn begins.
 """
 
 from __future__ import annotations
@@ -46,14 +47,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider of models behind an API.
+    """A provider of models.
 
     Attributes:
-        title: What people call it.
+        title: Its name in messages.
         library: The package that speaks to it.
-        keys: The variables that may hold its key: the first that does counts.
-        needs_key: Whether it answers nobody without one.
-        base_url: The variable that names another address for it; empty for none.
+        keys: Variables that may hold its key; the first one set counts.
+        base_url: The variable that holds another address for it; empty for none.
         root: The path of its own address.
     """
 
@@ -87,14 +87,14 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
 
 
 class LlmAgent(Agent):
-    """One model, and the sessions that were begun with it (`AgentProtocol`).
+    """One model behind an API (`AgentProtocol`).
 
     Args:
-        provider: Whose it is, one of `PROVIDERS`.
-        name: Its name, as its provider has it.
-        base_url: Where it is asked; empty for where its provider is.
-        transport: Carries its requests, instead of connections.
-        tap: Overhears its requests and their answers, as lines of JSON.
+        provider: One of `PROVIDERS`.
+        name: The model's name at its provider.
+        base_url: The API's address; empty for the provider's.
+        transport: Replaces connections.
+        tap: Observes requests and answers as lines of JSON.
     """
 
     transport_type: Transport = "llm"
@@ -118,29 +118,24 @@ class LlmAgent(Agent):
 
     @property
     def obstacle(self) -> str:
-        """Why it cannot be had with this process's variables; empty where it can."""
+        """Why it cannot be used with this process's variables; empty if it can."""
         return self._obstacle(os.environ)
 
     async def available(self) -> Availability:
-        """Whether its packages and its key are here (`AgentProtocol.available`); the model itself
-        is not asked.
-        """
+        """Check its packages and its key; no request is sent."""
         return Availability(self.obstacle)
 
     async def start(self, options: StartOptions) -> str:
-        """Begin a session: nobody is asked for that (`AgentProtocol.start`)."""
+        """Begin a session; no request is sent."""
         if why_not := self._obstacle({**os.environ, **options.cli_config.environment}):
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, why_not)
         return await super().start(options)
 
     def open_stream(self) -> StreamParser:
-        """What reads the answer of its API (`AgentProtocol.open_stream`)."""
         return ApiStream()
 
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
-        """The conversation as JSON (`AgentProtocol.format_messages`), which each provider's API has
-        in names of its own.
-        """
+        """Return the conversation as JSON; each API has its own names for it."""
         said = [{name: it for name, it in asdict(each).items() if it} for each in messages]
         return json.dumps(said, ensure_ascii=False).encode()
 
@@ -153,7 +148,6 @@ class LlmAgent(Agent):
         *,
         resumes: bool,
     ) -> AgentResponse:
-        """A turn that resumes is one as any: what was said before stands in the messages."""
         exchange = self._exchange({**os.environ, **session.options.cli_config.environment})
         # In a thread: the first takes seconds, and others have their turns meanwhile.
         asked = await anyio.to_thread.run_sync(self._make, exchange, abandon_on_cancel=True)
@@ -180,7 +174,6 @@ class LlmAgent(Agent):
         )
 
     def _obstacle(self, environment: Mapping[str, str]) -> str:
-        """Why it cannot be had with such variables; empty where it can."""
         if not (_is_here("pydantic_ai") and _is_here(self._provider.library)):
             return f"the extra 'models' is not installed: {install_command('models')}"
         key, names = _key(self._provider, environment), " or ".join(self._provider.keys)

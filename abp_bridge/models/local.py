@@ -1,7 +1,6 @@
-"""What agents have in common that are programs on this machine.
+"""What agents that are programs on this machine have in common.
 
-A program runs for as long as its turn: between turns nothing of a session is left but its folder
-and what the agent itself has kept.
+A program runs for one turn: between turns a session has only its folder and what the agent kept.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _WHO = {"user": "The user", "assistant": "You"}
 
 
 class LocalAgent(Agent):
-    """One program, and the sessions that were begun with it (`AgentProtocol`).
+    """One program and its sessions (`AgentProtocol`).
 
     Args:
-        title: What people are told of it.
-        folder: Where sessions without a workspace have theirs; who made it removes it.
+        title: Its name in messages.
+        folder: Parent of the folders of sessions without a workspace; the caller removes it.
     """
 
     transport_type: Transport = "local_agent"
@@ -43,20 +42,18 @@ class LocalAgent(Agent):
 
     @abc.abstractmethod
     async def available(self) -> Availability:
-        """Whether it can be had here (`AgentProtocol.available`)."""
+        """Whether it can be used here."""
 
     async def start(self, options: StartOptions) -> str:
-        """Begin a session, in a folder of its own (`AgentProtocol.start`)."""
+        """Begin a session in its own folder."""
         id = await super().start(options)
         self._sessions[id].folder = options.workspace or tempfile.mkdtemp(dir=self.folder)
         return id
 
     def open_stream(self) -> StreamParser:
-        """What reads its stdout (`AgentProtocol.open_stream`)."""
         return LineStream()
 
     def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
-        """The messages as one prompt (`AgentProtocol.format_messages`)."""
         return format_prompt(messages).encode()
 
     @abc.abstractmethod
@@ -68,11 +65,8 @@ class LocalAgent(Agent):
         *,
         resumes: bool,
     ) -> AgentResponse:
-        """One turn, from the start of the program to its end, also where it is cancelled; sets
-        `session.id` to the agent's own name.
-
-        Raises:
-            AgentError: It brought no whole answer.
+        """Run the program for one turn and set `session.id` to the agent's own id. Raises
+        AgentError.
         """
 
     async def _ask(
@@ -91,11 +85,9 @@ class LocalAgent(Agent):
 
 
 def format_prompt(messages: Sequence[AgentMessage]) -> str:
-    """What the system says, then what was said before, quoted, then the last message as it is. What
-    begins with a slash does not come first: an agent would take it for a command of its own.
+    """Return a conversation, oldest message first, as one prompt with the earlier messages quoted.
 
-    Args:
-        messages: The conversation, the oldest first.
+    A prompt never starts with a slash: an agent would run it as a command.
     """
     rules = [each.content for each in messages if each.role == "system"]
     said = [each for each in messages if each.role != "system"]

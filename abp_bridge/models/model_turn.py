@@ -1,9 +1,7 @@
-"""One request to a model's API, by pydantic-ai: a conversation goes out, pieces come back, and at
-the end a whole answer or an `AgentError`.
+"""Send a conversation to a model's API with pydantic-ai.
 
-It takes seconds to import: `LlmAgent` does so in a thread, when its first turn begins. The library
-calls a stream that was cut off a finished answer; here an answer is whole only where the API itself
-has said why it stopped.
+The import takes seconds, so `LlmAgent` does it in a thread at its first turn. The library treats a
+stream that was cut off as finished; here an answer is whole only if the API said why it stopped.
 """
 
 from __future__ import annotations
@@ -81,23 +79,18 @@ CUT = "its answer ended before it was whole"
 
 @dataclass(frozen=True, slots=True)
 class ModelClient:
-    """A model, and what the requests to it go by."""
+    """A model and the HTTP client of its requests."""
 
     model: Model
     client: httpx2.AsyncClient
 
 
 def make_model(provider: str, name: str, exchange: Exchange) -> ModelClient:
-    """A model, of which nothing is asked yet. It may take seconds, and needs no event loop.
-
-    Args:
-        provider: One of `MODELS`.
-        name: The model's, as its API has it.
-        exchange: Where the request goes; sees it, and the answer.
+    """Return a model; no request is sent. May take seconds.
 
     Raises:
-        ImportError: The provider's package is not here.
-        Exception: As the libraries have it: its address is none, or a proxy's is.
+        ImportError: The provider's package is not installed.
+        Exception: The library's, for an invalid address or proxy.
     """
     client = exchange.client()
     return ModelClient(MODELS[provider](name, exchange, client), client)
@@ -111,17 +104,15 @@ async def request_model(
     settings: ModelSettings,
     on_chunk: OnChunk,
 ) -> AgentResponse:
-    """Ask a model once, and not again where that fails: who asked knows how long it may take.
+    """Request one answer, without retries: the caller knows how long it may take.
 
     Args:
-        asked: The model.
-        exchange: The one that it was made for.
+        asked: The model, made for `exchange`.
         messages: The whole conversation.
-        settings: What is asked of the model.
         on_chunk: Gets each piece as it comes.
 
     Raises:
-        AgentError: It brought no whole answer.
+        AgentError: There is no whole answer.
     """
     answer = _Answer(on_chunk)
     with _own_errors(exchange, answer):
@@ -136,7 +127,7 @@ async def request_model(
 
 
 def _openai(name: str, exchange: Exchange, client: httpx2.AsyncClient) -> Model:
-    """By Responses: each model of OpenAI's has it, and its last event says how it ended."""
+    """Use Responses: all models of OpenAI have it, and its last event says how it ended."""
     from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -148,7 +139,7 @@ def _openai(name: str, exchange: Exchange, client: httpx2.AsyncClient) -> Model:
 
 
 def _address(name: str, exchange: Exchange, client: httpx2.AsyncClient) -> Model:
-    """By Chat Completions: what calls itself compatible has it, and often nothing else."""
+    """Use Chat Completions: compatible servers often have nothing else."""
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
@@ -221,11 +212,7 @@ def _settings(settings: ModelSettings) -> WireSettings:
 
 
 class _Answer:
-    """Tells what comes, as far as it is bounded.
-
-    Attributes:
-        problem: What its listener raised.
-    """
+    """Reports what comes and bounds it; `problem` is what the listener raised."""
 
     def __init__(self, on_chunk: OnChunk) -> None:
         self.problem: Exception | None = None
@@ -233,7 +220,7 @@ class _Answer:
         self._size = 0
 
     def hear(self, event: ModelResponseStreamEvent) -> None:
-        """Count it, and tell it where it is one of `ChunkKind`."""
+        """Count an event, and report it if it has a `ChunkKind`."""
         match event:
             case PartStartEvent(part=TextPart() | ThinkingPart() as part):
                 self._say(isinstance(part, TextPart), part.content)
@@ -273,7 +260,7 @@ def _call(part: ToolCallPart) -> ToolCall:
 def _conclude(
     response: ModelResponse, settings: ModelSettings, exchange: Exchange
 ) -> AgentResponse:
-    """The answer, where the API said that it is one."""
+    """Return the answer, if the API said that it is whole."""
     details = response.provider_details or {}
     said = as_text(details.get("finish_reason"))  # the API's own word: nobody made it up
     if response.finish_reason == "content_filter":
@@ -319,7 +306,7 @@ def _usage(response: ModelResponse) -> Usage | None:
 
 
 def _cost(response: ModelResponse) -> Cost | None:
-    """What the table of prices that came with the library says; it asks nobody."""
+    """Return the price from the library's offline table."""
     try:
         price = response.cost().total_price
     except (LookupError, ValueError, AssertionError):  # no such provider or model, or no numbers
@@ -368,7 +355,7 @@ def _code(problem: Exception) -> AgentErrorCode:
 
 
 def _words(problem: Exception) -> str:
-    """The message in what the API answered; else the library's own."""
+    """Return the message in the API's answer; else the library's."""
     body: JsonValue = getattr(problem, "body", None)
     for _ in range(MAX_DEPTH):
         about = as_object(body)

@@ -1,8 +1,7 @@
-"""What an app or a server asks of a model -> what an agent is sent, and its answer -> the content
-of the question's answer.
+"""Convert a sampling question to messages for an agent, and its answer to the question's content.
 
-An agent is sent what the person has seen: text, without what no eye sees in it, and images, of
-which they see kind and size. What it cannot be sent is refused, never left out.
+An agent is sent only what the user has seen: visible text, and images by kind and size. A request
+with anything else is refused, never shortened.
 """
 
 from __future__ import annotations
@@ -57,13 +56,11 @@ _STOP_REASONS = {"length": "maxTokens", "tool_calls": "toolUse", "stop_sequence"
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One turn, as an agent is sent it.
+    """One turn, as it is sent to an agent.
 
     Attributes:
-        messages: What it is sent.
-        settings: What is asked of the model.
-        ignored: The members of the request that no agent is sent.
-        words: All that it is sent, as the person is shown it.
+        ignored: Members of the request that are not sent.
+        words: Everything that is sent, as the user sees it.
     """
 
     messages: tuple[AgentMessage, ...]
@@ -73,10 +70,10 @@ class ModelRequest:
 
 
 def decode_request(question: Question) -> ModelRequest:
-    """A sampling question -> what an agent is sent for it.
+    """Decode a sampling question.
 
     Raises:
-        RemoteProtocolError: It holds what an agent cannot be sent, or is too long to be shown.
+        RemoteProtocolError: An agent cannot be sent it, or it is too long to show.
     """
     params = encode_sampling(question)
     if params.get("tools") or "toolChoice" in params:
@@ -101,7 +98,7 @@ def decode_request(question: Question) -> ModelRequest:
 
 
 def _clean(text: JsonValue) -> str:
-    """All of a text, without what no eye sees in it."""
+    """Return a text without invisible characters."""
     if not isinstance(text, str):
         raise _no_text()
     if len(text) > MAX_MESSAGE:  # longer ones would be cut
@@ -147,7 +144,7 @@ def _is_text(block: JsonObject) -> bool:
 
 
 def _decode_image(block: JsonObject) -> Image:
-    """What an image's bytes say is what it is: a provider would refuse another one."""
+    """Decode an image whose bytes match its MIME type: providers refuse others."""
     data, kind = as_text(block.get("data")), as_text(block.get("mimeType"))
     if len(data) > MAX_IMAGE * 4 // 3 + 4:
         raise _too_large()
@@ -203,13 +200,11 @@ def _show(message: AgentMessage) -> str:
 def encode_response(
     question: Question, response: AgentResponse, text: str, model: str
 ) -> dict[str, JsonValue]:
-    """What a model answered -> the content of the question's answer.
+    """Return the content of the question's answer.
 
     Args:
-        question: What was asked of it.
-        response: Its answer.
-        text: The words that leave: its own, or the person's.
-        model: The model's name, where it said none itself.
+        text: The model's text, or the user's edit of it.
+        model: The model's name, if the response has none.
     """
     if not is_servers_own(question.request):
         return {"result": text}
@@ -223,7 +218,7 @@ def encode_response(
 def describe_response(
     response: AgentResponse, cost: Cost | None, model: str, ignored: tuple[str, ...]
 ) -> dict[str, JsonValue]:
-    """What is told of an answer besides: who gave it, what it took, and what was not kept."""
+    """Return an answer's metadata: its model, usage, cost and ignored settings."""
     usage = response.usage
     tokens: dict[str, JsonValue] = {}
     if usage is not None:

@@ -1,6 +1,4 @@
-"""What agents of all kinds have in common: their sessions by id, one turn of each at a time, what
-ends a turn early, and what the turns of a session took.
-"""
+"""What all kinds of agents have in common: sessions by id, one turn at a time, and their usage."""
 
 from __future__ import annotations
 
@@ -37,10 +35,9 @@ class Session:
     """One conversation with an agent.
 
     Attributes:
-        id: The agent's own name of it.
-        options: How it was begun.
-        folder: Where the agent works; empty for nowhere.
-        usage: What its turns took so far.
+        id: The agent's own id of it.
+        folder: The agent's working directory; empty for none.
+        usage: What its turns used so far.
     """
 
     id: str
@@ -53,15 +50,15 @@ class Session:
     async def run(
         self, turn: Callable[[], Awaitable[AgentResponse]], timeout: float, title: str
     ) -> AgentResponse:
-        """One turn, once those before it have ended; what it took is counted.
+        """Run a turn after those before it, and count its usage.
 
         Args:
-            turn: Has the answer; cancelled, it leaves nothing behind.
-            timeout: Seconds that it may take, with its wait for those before it.
-            title: What people call the agent.
+            turn: Returns the answer; leaves nothing behind when cancelled.
+            timeout: Seconds, including the wait for earlier turns.
+            title: The agent's name in errors.
 
         Raises:
-            AgentError: It was stopped, or not done in time, or brought no whole answer.
+            AgentError: It was stopped, timed out or failed.
         """
         limit = anyio.current_time() + timeout
         response = None
@@ -82,14 +79,14 @@ class Session:
         return response
 
     async def stop(self) -> None:
-        """End the turn that runs and those that wait for it, and wait for that."""
+        """Cancel the running turn and the waiting ones, and wait for their end."""
         for scope in self._turns:
             scope.cancel()
         async with self._lock:
             pass
 
     def _count(self, usage: Usage) -> None:
-        """Add a turn's, unless it speaks of the session so far."""
+        """Add a turn's usage, unless it is already of the session."""
         before = self.usage or Usage("session")
         if usage.scope == "turn":
             usage = replace(
@@ -108,13 +105,11 @@ def _add(before: Cost | None, cost: Cost | None) -> Cost | None:
 
 
 class Agent(AgentProtocol, abc.ABC):
-    """One agent, and the sessions that were begun with it (`AgentProtocol`).
-
-    Args:
-        title: What people are told of it.
+    """One agent and its sessions (`AgentProtocol`).
 
     Attributes:
-        keeps_sessions: Whether it keeps them itself, and so knows one that another process began.
+        title: Its name in messages.
+        keeps_sessions: Whether it can resume a session that another process began.
     """
 
     keeps_sessions = False
@@ -124,7 +119,7 @@ class Agent(AgentProtocol, abc.ABC):
         self._sessions: dict[str, Session] = {}
 
     async def start(self, options: StartOptions) -> str:
-        """Begin a session, of which nothing runs yet (`AgentProtocol.start`)."""
+        """Begin a session; nothing runs yet."""
         id = options.session_id or str(uuid.uuid4())
         self._sessions[id] = Session(id, options)
         return id
@@ -139,7 +134,6 @@ class Agent(AgentProtocol, abc.ABC):
         stream: bool = True,
         timeout_ms: int = TIMEOUT_MS,
     ) -> AgentResponse:
-        """One turn, to its end (`AgentProtocol.send`)."""
         tell = on_chunk if stream else ignore_chunk
         return await self._run(session, messages, tell, settings, timeout_ms, resumes=False)
 
@@ -153,7 +147,6 @@ class Agent(AgentProtocol, abc.ABC):
         stream: bool = True,
         timeout_ms: int = TIMEOUT_MS,
     ) -> tuple[str, AgentResponse]:
-        """One turn more, of a session that had some (`AgentProtocol.resume`)."""
         if self.keeps_sessions and session not in self._sessions:
             await self.start(StartOptions(session_id=session))
         tell = on_chunk if stream else ignore_chunk
@@ -161,19 +154,16 @@ class Agent(AgentProtocol, abc.ABC):
         return self._sessions[session].id, response
 
     async def stop(self, session: str) -> None:
-        """End its turns, with all that they started (`AgentProtocol.stop`)."""
         if (known := self._sessions.get(session)) is not None:
             await known.stop()
 
     async def get_usage(self, session: str) -> Usage | None:
-        """What its turns took so far (`AgentProtocol.get_usage`): of the billing period none of
-        these tells anything.
-        """
+        """Return the session's usage; none of these agents reports a billing period."""
         known = self._sessions.get(session)
         return None if known is None else known.usage
 
     def estimate_cost(self, response: AgentResponse) -> Cost | None:
-        """What came with the answer (`AgentProtocol.estimate_cost`)."""
+        """Return the cost that came with the answer."""
         return None if response.usage is None else response.usage.cost
 
     @abc.abstractmethod
@@ -186,11 +176,7 @@ class Agent(AgentProtocol, abc.ABC):
         *,
         resumes: bool,
     ) -> AgentResponse:
-        """One turn; cancelled, it leaves nothing behind.
-
-        Raises:
-            AgentError: It brought no whole answer.
-        """
+        """Run one turn; leaves nothing behind when cancelled. Raises AgentError."""
 
     async def _run(
         self,

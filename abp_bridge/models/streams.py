@@ -1,5 +1,5 @@
-"""What agents say, read from bytes that may be cut anywhere: command lines and
-ACP write JSON lines, the APIs of models events, or one JSON text where something is wrong.
+"""Parse agents' output from bytes that may be cut anywhere: JSON lines of programs, and server-sent
+events or one JSON text of APIs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,7 @@ _CUT = "it ended within an event"
 
 
 class EventStream:
-    """Reads one stream, and keeps what is not a whole event yet.
-
-    Attributes:
-        is_whole: Whether what has come ends with an event's end: an empty line.
-    """
+    """Parses server-sent events; `is_whole` if the last one is complete."""
 
     def __init__(self) -> None:
         self.is_whole = False
@@ -32,7 +28,7 @@ class EventStream:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The data of the events that end in `data`; names and comments are passed over.
+        """Yield the data of the events that end in `data`; names and comments are skipped.
 
         Raises:
             RemoteProtocolError: An event has more than `MAX_EVENT` bytes.
@@ -65,19 +61,19 @@ class EventStream:
 
 
 class LineStream:
-    """Reads JSON objects, one a line."""
+    """Parses JSON objects, one a line."""
 
     def __init__(self) -> None:
         self._lines = JsonLines()
         self._told = 0  # of the lines that are no objects
 
     def feed(self, data: bytes) -> Sequence[StreamPart]:
-        """Return the new messages and errors, and `partial` last where one has begun."""
+        """Return the new messages and errors; `partial` is last if one has begun."""
         parts = [*self._read(self._lines.feed(data))]
         return [*parts, PARTIAL] if self._lines.is_partial else parts
 
     def end(self) -> Sequence[StreamPart]:
-        """Return what was left, an error where the stream was cut within a message, and `eof`."""
+        """Return what was left, an error if a message was cut, and `eof`."""
         return [*self._read(self._lines.end()), EOF]
 
     def _read(self, lines: Iterator[JsonObject]) -> Iterator[StreamPart]:
@@ -96,9 +92,7 @@ class LineStream:
 
 
 class ApiStream:
-    """Reads the answer of a model's API: server-sent events, or one JSON
-    text.
-    """
+    """Parses the answer of a model's API: server-sent events, or one JSON text."""
 
     def __init__(self) -> None:
         self._events = EventStream()
@@ -106,7 +100,7 @@ class ApiStream:
         self._is_text: bool | None = None  # not known yet
 
     def feed(self, data: bytes) -> Sequence[StreamPart]:
-        """Return the new messages and errors, and `partial` last where one has begun."""
+        """Return the new messages and errors; `partial` is last if one has begun."""
         if self._is_text is None:
             data = bytes(self._text) + data
             self._text.clear()
@@ -121,7 +115,7 @@ class ApiStream:
         return [PARTIAL] if self._is_text else []
 
     def end(self) -> Sequence[StreamPart]:
-        """Return what was left, an error where the stream was cut within a message, and `eof`."""
+        """Return what was left, an error if a message was cut, and `eof`."""
         if self._is_text:
             return [_message(bytes(self._text)), EOF]
         is_cut = self._is_text is False and not self._events.is_whole

@@ -1,5 +1,5 @@
-"""Asks a model that the person configured, with the person's approval of what it is sent: the one
-surface that answers sampling where the host cannot.
+"""The surface that answers sampling with a model the user configured, after the user approved what
+is sent.
 """
 
 from __future__ import annotations
@@ -83,12 +83,13 @@ class AgentSurface(OwnSurface):
     """Implements `InputProvider` with one model.
 
     Args:
-        model: Its word, as the person gave it; who asks is told it without what may be secret.
-        make_agent: (that name, a folder for its sessions) -> the agent, of which nothing runs yet.
-        limit: Seconds for a turn where who asks names none.
-        find_obstacle: That name, and whether it would be sent images -> why it cannot be had here,
-            as far as that is seen at once; empty where it can.
-        interval: Seconds between two such reports.
+        model: As the user named it; shown without secrets.
+        make_agent: (that name, a folder for its sessions) -> the agent; nothing runs yet.
+        limit: Seconds for a turn if the requester sets none.
+        find_obstacle: (that name, whether images are sent) -> why it cannot be used, as far as can
+            be
+            seen at once; empty if it can.
+        interval: Seconds between progress reports.
     """
 
     def __init__(
@@ -117,16 +118,15 @@ class AgentSurface(OwnSurface):
         self._obstacle = ""  # why it could not be had, when that was last looked for
 
     def attach(self, resolve: Resolve, on_progress: OnModelProgress) -> None:
-        """Have the user asked by `resolve` (`OwnSurface.attach`)."""
         self._resolve, self._on_progress = resolve, on_progress
 
     @property
     def place(self) -> str:  # type: ignore[override]
-        """The model, and why it cannot be had where it cannot (`OwnSurface.place`)."""
+        """The model, and why it cannot be used if it cannot."""
         return f"{self._model}: {self._obstacle}" if self._obstacle else self._model
 
     async def look(self) -> None:
-        """Say in the log that the model cannot be had, where that is seen before it is asked."""
+        """Log a warning if the model cannot be used."""
         if why := await anyio.to_thread.run_sync(self._look, False):
             logger.warning(
                 "%s cannot be asked: %s. Apps that ask for a model are refused; abp-bridge agents"
@@ -136,7 +136,6 @@ class AgentSurface(OwnSurface):
             )
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """One that never changes (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.SAMPLING)]
 
     async def prompt(
@@ -146,9 +145,7 @@ class AgentSurface(OwnSurface):
         variant: SurfaceVariant,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Have the person approve, the model answer, and the person see that if they wish
-        (`InputProvider.prompt`).
-        """
+        """Have the user approve the request, the model answer, and the user review the answer."""
         request = decode_request(question)
         if why := self._look(bool(images_of(request.messages))):  # before anybody is asked
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
@@ -183,8 +180,8 @@ class AgentSurface(OwnSurface):
         )
 
     def _look(self, has_images: bool) -> str:
-        """Why the model cannot be had now. It is kept for `place`, but not where only images may be
-        what it cannot be sent.
+        """Return why the model cannot be used now, and keep it for `place` unless images may be the
+        reason.
         """
         why = self._find_obstacle(self._word, has_images)
         if not has_images:
@@ -196,7 +193,7 @@ class AgentSurface(OwnSurface):
     async def _approve(
         self, question: Question, context: AskContext, request: ModelRequest
     ) -> tuple[Decision, Verdict]:
-        """What was decided, and by whom."""
+        """Return the decision and its evidence."""
         app = question.origin, context.connection
         inside = replace(context, timeout=None)
         if app in self._allowed:
@@ -221,14 +218,14 @@ class AgentSurface(OwnSurface):
         return decision, _verdict(answer)
 
     def _count_noes(self, app: tuple[str, str], decision: Decision, by: AnsweredBy) -> int:
-        """The noes in a row, this decision among them; what was written down counts for nothing."""
+        """Return the refusals in a row; only the user's own count."""
         is_no = decision is Decision.REFUSE
         return self._noes.get(app, 0) + (by is AnsweredBy.PERSON) if is_no else 0
 
     async def _review(
         self, question: Question, context: AskContext, text: str
     ) -> tuple[str | None, Verdict]:
-        """What goes to the app, None where it is kept back, and who said so."""
+        """Return what goes to the app, None if the answer is kept back, and the evidence."""
         editable, inside = True, replace(context, timeout=None)
         while True:
             asked = approval.make_review(
@@ -245,7 +242,7 @@ class AgentSurface(OwnSurface):
             editable = answer.outcome is not Outcome.UNSUPPORTED
 
     def _proven(self, answer: Answer) -> Answer:
-        """`answer`, where somebody gave it."""
+        """Return `answer` if the user or an answers file gave it."""
         if answer.outcome is Outcome.TIMED_OUT:
             raise HostTimeoutError(f"{_NO_PERSON}: {answer.reason}")
         if answer.outcome is Outcome.INVALID or answer.answered_by not in APPROVERS:
@@ -261,8 +258,8 @@ class AgentSurface(OwnSurface):
     async def _run(
         self, question: Question, context: AskContext, request: ModelRequest
     ) -> tuple[AgentResponse, int]:
-        """One turn of a new session, of which nothing stays: the answer as it may be shown, and
-        how many of its characters nobody would see.
+        """Run a turn of a new session and return its answer, safe to show, and how many invisible
+        characters were removed.
         """
         try:
             with tempfile.TemporaryDirectory(
@@ -283,9 +280,7 @@ class AgentSurface(OwnSurface):
     async def _turn(
         self, folder: str, question: Question, context: AskContext, request: ModelRequest
     ) -> AgentResponse:
-        """The answer; or what came of it before the limit of tokens, for who takes such an answer:
-        a server, which is told that it is cut.
-        """
+        """Return the answer; for a server also one cut at its limit, as MCP can say so."""
         agent = self._make_agent(self._word, folder)
         try:
             response = await self._send(agent, folder, context, request)
@@ -327,8 +322,9 @@ class AgentSurface(OwnSurface):
     def _explain(
         self, problem: AgentError
     ) -> HostTimeoutError | SurfaceFailedError | SurfaceUnsupportedError:
-        """What a turn without an answer is to who asked, who may read none of the person's keys:
-        programs say which one was wrong.
+        """Turn a failed turn into an error for the requester, without the user's keys: programs
+        quote
+        wrong ones.
         """
         said = str(problem)
         for name, value in os.environ.items():
@@ -345,7 +341,7 @@ class AgentSurface(OwnSurface):
     async def _watch(
         self, context: AskContext, turn: Callable[[OnChunk], Awaitable[AgentResponse]]
     ) -> AgentResponse:
-        """The answer of `turn`, while the person is told how far it is."""
+        """Return the answer of `turn` and report its progress to the host meanwhile."""
         written = 0
         ended: AgentResponse | AgentError | None = None
 

@@ -1,4 +1,4 @@
-"""MODEL -> the agent behind it; each kind is loaded only when one of its kind is wanted."""
+"""Make the agent that a model's name means; each kind is imported only when used."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ MODELS = (
 
 
 def make_agent(model: str, folder: str, tap: Tap = unobserved_stream) -> AgentProtocol:
-    """The agent that `model` names, of which nothing runs yet.
+    """Return the agent that `model` names, one of `MODELS`; nothing runs yet.
 
     Args:
-        model: As `MODELS` has it.
-        folder: Where sessions without a workspace have theirs; who made it removes it.
-        tap: Overhears it; a model behind an API as lines of JSON.
+        folder: Parent of the folders of sessions without a workspace; the caller removes it.
+        tap: Observes it; a model behind an API as lines of JSON.
 
     Raises:
         AgentError: It names none, or its kind is not installed.
@@ -40,8 +39,7 @@ def make_agent(model: str, folder: str, tap: Tap = unobserved_stream) -> AgentPr
 
 
 def check_model(model: str) -> None:
-    """See that `model` names what can answer sampling: an agent that can be had without its tools,
-    for nobody asked it to do anything.
+    """Check that `model` names an agent that can answer sampling, which is done without tools.
 
     Raises:
         AgentError: It does not.
@@ -57,12 +55,8 @@ def check_model(model: str) -> None:
 
 
 def find_obstacle(model: str, images: bool) -> str:
-    """Why `model` cannot be had here, as far as that is seen without starting anything: a program
-    that is not there, a key or a package; empty where nothing is seen.
-
-    Args:
-        model: As `MODELS` has it.
-        images: Whether it would be sent any.
+    """Return why `model` cannot be used, as far as can be seen without starting it; empty if it
+    can.
     """
     scheme, _, rest = model.partition(":")
     if images and scheme == "cli":

@@ -1,7 +1,6 @@
-"""A request to a model's API and its answer, as lines of JSON past a tap: what a program on pipes
-would have exchanged, so that it can be overheard, and played, like one.
-
-Headers stay away: the key is among them.
+"""A request to a model's API and its answer as lines of JSON for a tap, so that they can be
+recorded
+and replayed like a program's. Headers are left out: the key is one of them.
 """
 
 from __future__ import annotations
@@ -21,13 +20,7 @@ _DATA = b"data:"
 
 
 class Transcript:
-    """What passes in one exchange, as it passes.
-
-    Args:
-        tap: Hears it.
-        secrets: What no line may have, the longest first.
-        hidden: Stands in their place.
-    """
+    """The lines of one exchange, without `secrets`, which `hidden` replaces."""
 
     def __init__(self, tap: Tap, secrets: Sequence[str], hidden: str) -> None:
         self._pieces = _Pieces()
@@ -39,17 +32,11 @@ class Transcript:
         self._rest = b""
 
     def on_request(self, request: str, body: JsonValue) -> None:
-        """A request is sent: `request` is its method and its path below the API's address."""
+        """Write a request: its method and its path below the API's address, and its body."""
         self._sink.write_nowait(self._line({"http": request, "body": body}))
 
     async def on_response(self, status: int, headers: Mapping[str, str], *, events: bool) -> None:
-        """Its answer begins.
-
-        Args:
-            status: Of HTTP.
-            headers: Of the answer: when to try again is told.
-            events: Whether it is a stream of events.
-        """
+        """Begin the answer, which is a stream of `events` or one text."""
         self._about = {"status": status}
         if RETRY_AFTER in headers:
             self._about[RETRY_AFTER] = headers[RETRY_AFTER]
@@ -58,7 +45,7 @@ class Transcript:
             await self._tell(self._line(self._about))
 
     async def hear(self, data: bytes) -> None:
-        """A piece of the answer."""
+        """Take a piece of the answer."""
         *lines, rest = (
             (self._rest + data).split(b"\n") if self._has_events else (self._rest + data,)
         )
@@ -67,7 +54,7 @@ class Transcript:
             await self._on_line(line)
 
     async def end(self) -> None:
-        """The answer is over."""
+        """End the answer."""
         if self._has_events:
             await self._on_line(self._rest)
         elif self._about:
@@ -76,11 +63,10 @@ class Transcript:
         await self._tell(b"")
 
     def close(self) -> None:
-        """Nobody waits for more of it. Idempotent."""
+        """Stop waiting for the answer. Idempotent."""
         self._sink.close()
 
     async def _on_line(self, line: bytes) -> None:
-        """The events' own names stand in what they say, wherever they have one."""
         said = line.removeprefix(_DATA).strip()
         if line.startswith(_DATA) and said:
             await self._tell(self._without_secrets(said) + b"\n")
@@ -108,7 +94,7 @@ def _read(body: bytes) -> JsonValue:
 
 
 class _Pieces(ByteReader):
-    """What is received is what was put there."""
+    """Returns the bytes put there."""
 
     def __init__(self) -> None:
         self.next = b""
@@ -116,18 +102,15 @@ class _Pieces(ByteReader):
     async def receive(self) -> bytes:
         return self.next
 
-    def close(self) -> None:
-        """There is nothing to close."""
+    def close(self) -> None: ...
 
 
 class _Nowhere(ByteWriter):
-    """What is written is gone."""
+    """Discards what is written."""
 
     def write_nowait(self, data: bytes | memoryview) -> int:
         return len(data)
 
-    async def writable(self) -> None:
-        """It is always ready for more."""
+    async def writable(self) -> None: ...
 
-    def close(self) -> None:
-        """There is nothing to close."""
+    def close(self) -> None: ...

@@ -1,6 +1,4 @@
-"""One turn of an agent or a model, in no protocol's words: what it is sent, what it says meanwhile,
-its answer with what that cost, and how a turn fails.
-"""
+"""One turn of an agent or a model in any protocol: messages, pieces, answer, cost, errors."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ Scope = Literal["turn", "session", "period"]
 
 
 class AgentErrorCode(enum.StrEnum):
-    """Why there is no answer. The set is closed: each says what its caller can do."""
+    """Why there is no answer. A closed set."""
 
     NOT_AVAILABLE = "NOT_AVAILABLE"  # it is not installed, or nothing is configured
     AUTH_REQUIRED = "AUTH_REQUIRED"  # its user must sign in, or the key is wrong
@@ -41,13 +39,11 @@ class AgentErrorCode(enum.StrEnum):
 
 
 class AgentError(AbpBridgeError):
-    """A turn that brought no answer.
+    """A turn without an answer.
 
     Attributes:
-        code: Why.
-        retry_after: Seconds after which it may be tried again, where it said so.
-        partial: What came before the limit of tokens that was asked for, marked as such: no whole
-            answer, and nothing else ever has one.
+        retry_after: Seconds until it may be tried again; None if not known.
+        partial: The answer up to a requested limit of tokens.
     """
 
     def __init__(
@@ -65,13 +61,7 @@ class AgentError(AbpBridgeError):
 
 
 class EndlessTurnError(AgentError):
-    """A turn that goes beyond one of the bounds above.
-
-    Args:
-        does: What it does too much of, as in `calls`.
-        most: How many it may.
-        what: Of what.
-    """
+    """A turn beyond one of the bounds above: it `does` (a verb) more than `most` of `what`."""
 
     def __init__(self, does: str, most: int, what: str) -> None:
         super().__init__(
@@ -80,17 +70,17 @@ class EndlessTurnError(AgentError):
 
 
 class ToolsNeededError(AgentError):
-    """It cannot be had without its own tools, or used them where it may not."""
+    """It cannot run without its tools, or used them without permission."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image that goes with a message.
+    """An image in a message.
 
     Attributes:
-        data: Its bytes in base64.
-        kind: Its MIME type, which is what the bytes say too.
-        size: Its bytes.
+        data: Base64.
+        kind: Its MIME type, which its bytes match.
+        size: Bytes.
     """
 
     data: str
@@ -100,7 +90,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class AgentMessage:
-    """One message of a conversation; only a user's has images."""
+    """One message of a conversation; only the user's have images."""
 
     role: Role
     content: str
@@ -108,20 +98,17 @@ class AgentMessage:
 
 
 def images_of(messages: Sequence[AgentMessage]) -> list[Image]:
-    """All that go with a conversation, in order."""
+    """Return all images of a conversation, in order."""
     return [image for each in messages for image in each.images]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What a turn asks of the model; None and empty leave it to the agent.
-
-    An agent that cannot keep one of them names it in `AgentResponse.ignored`.
+    """Settings of a turn; None and empty leave them to the agent (`AgentResponse.ignored`).
 
     Attributes:
-        max_tokens: How many tokens the answer may have.
-        temperature: As the model's API has it.
-        stop_sequences: Words that end the answer.
+        max_tokens: Maximum tokens of the answer.
+        stop_sequences: Texts that end the answer.
     """
 
     max_tokens: int | None = None
@@ -130,7 +117,7 @@ class ModelSettings:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The names of those that were set, as MCP has them."""
+        """The names of the settings that are set, as in MCP."""
         named = {
             "maxTokens": self.max_tokens is not None,
             "temperature": self.temperature is not None,
@@ -144,7 +131,7 @@ NO_SETTINGS = ModelSettings()
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that was called in a turn, by its own name."""
+    """A tool call of a turn."""
 
     id: str
     name: str
@@ -156,10 +143,9 @@ class Cost:
     """What something cost.
 
     Attributes:
-        amount: How many of `unit`.
-        unit: A currency by its ISO 4217 code, or `turn` where a subscription pays.
-        scope: Of what that is the cost.
-        source: Who says so: `agent` itself, or a table of prices.
+        amount: In `unit`.
+        unit: An ISO 4217 currency code.
+        source: `agent`, or the name of a price table.
     """
 
     amount: float
@@ -170,11 +156,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that went in and came out; None where nobody says.
-
-    Attributes:
-        scope: Of what these are the numbers: agents count differently.
-    """
+    """Input and output tokens, None if unknown; agents count them over different scopes."""
 
     scope: Scope = "turn"
     input: int | None = None
@@ -187,13 +169,11 @@ class AgentResponse:
     """A whole answer.
 
     Attributes:
-        content: The text of its last message; None where it said nothing.
-        tool_calls: The tools that it called on the way, in order.
-        usage: What it took, where that is said.
-        stop_reason: Why it stopped, in the agent's own word.
-        model: The model that answered, by the agent's own name of it; empty where it says none.
-        ignored: The settings that it could not keep (`ModelSettings.given`).
-        metadata: What else it said of itself.
+        content: The text of its last message; None for none.
+        tool_calls: The tools it called, in order.
+        stop_reason: In the agent's own words.
+        model: As the agent names it; may be empty.
+        ignored: Settings it could not keep (`ModelSettings.given`).
     """
 
     content: str | None
@@ -207,12 +187,10 @@ class AgentResponse:
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """What a stream of bytes holds at one place.
+    """A part of parsed output.
 
     Attributes:
-        kind: A whole `message`; `partial`, where one has begun that is not whole; `eof`, where
-            nothing more comes; or an `error`.
-        message: The message.
+        kind: A whole `message`; `partial` for an incomplete one; `eof`; or an `error`.
         error: What is wrong, safe to show.
     """
 
@@ -222,7 +200,7 @@ class StreamPart:
 
 
 class ChunkKind(enum.StrEnum):
-    """What an agent says while its turn goes on; what has no name here passes by its own."""
+    """The named kinds of pieces of a turn; others keep the agent's own name."""
 
     TEXT = "text"
     THOUGHT = "thought"
@@ -233,13 +211,7 @@ class ChunkKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a turn.
-
-    Attributes:
-        kind: A `ChunkKind`, or the agent's own word for what has none.
-        text: Its words.
-        data: The rest of it.
-    """
+    """A piece of a turn; `kind` is a `ChunkKind` or the agent's own name."""
 
     kind: str
     text: str = ""
