@@ -1,7 +1,7 @@
-"""What a host says of its answer: who gave it, and why it declined or dismissed a question.
+"""What a host adds to an answer: who gave it, and why a question was declined or dismissed.
 
-MCP and ACP have no place for either. Another bridge says who in `_meta.abp`; why, hosts put into
-`_meta` (acpx), or beside the action.
+MCP and ACP have no member for either. Bridges put it into `_meta.abp`, hosts into `_meta` (acpx)
+or beside the action.
 """
 
 from __future__ import annotations
@@ -23,36 +23,25 @@ _ANSWERED_BY: Mapping[str | None, AnsweredBy | None] = {
 
 
 def decode_answered_by(said: JsonValue) -> AnsweredBy | None:
-    """`answeredBy` of an answer -> who gave it, where that was no person; `NOBODY` also where it is
-    a default in a person's place; None where a person did, or nothing is said.
-    """
+    """Decode `answeredBy`; None for the user or nothing, `NOBODY` also for a default."""
     return _ANSWERED_BY.get(said if said is None else as_text(said), AnsweredBy.UNKNOWN)
 
 
 def encode_account(answered_by: AnsweredBy | None, **more: JsonValue) -> dict[str, JsonValue]:
-    """Who answered -> the member `_meta` of an answer, as `read_answered_by` reads it.
-
-    Args:
-        answered_by: Who did; None for nothing said of it.
-        more: What else is said of the answer; what is empty is left out.
-    """
+    """Return the `_meta` that says who answered; `more` adds other members, if not empty."""
     account = {"answeredBy": answered_by and answered_by.value, **more}
     said: JsonObject = {word: value for word, value in account.items() if value}
     return {"_meta": {"abp": said}} if said else {}
 
 
 def read_answered_by(result: JsonValue) -> AnsweredBy | None:
-    """The result of `elicitation/create` -> who gave it, as `decode_answered_by` has it; a bridge
-    says so in `_meta.abp` (`encode_account`).
-    """
+    """Return who gave an `elicitation/create` result, from `_meta.abp`."""
     meta = as_object(as_object(result).get("_meta"))
     return decode_answered_by(as_object(meta.get("abp")).get("answeredBy"))
 
 
 def read_host_words(result: JsonValue) -> str:
-    """The result of a question -> the host's own reason, with its code where it has one; empty
-    where it gives none. Safe to show; no answer is in it.
-    """
+    """Return the host's reason with its code, safe to show; "" without one."""
     for place in _places(as_object(result)):
         error = place.get("error")
         said = as_object(error) or place

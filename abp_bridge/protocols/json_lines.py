@@ -11,10 +11,10 @@ MAX_LINE = 16 * 2**20  # bytes: answers with files in them come in one line
 
 
 class JsonLines:
-    """Reads one stream, and keeps what is not a whole line yet.
+    """Reads JSON objects from one stream, line by line.
 
     Attributes:
-        ignored: Lines that are no objects: banners, and warnings that somebody else prints.
+        ignored: The number of lines that are not objects, such as banners.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class JsonLines:
         return bool(self._rest.strip())
 
     def feed(self, data: bytes) -> Iterator[JsonObject]:
-        """The objects whose lines end in `data`.
+        """Yield the objects whose lines end in `data`.
 
         Raises:
             RemoteProtocolError: A line has more than `MAX_LINE` bytes.
@@ -40,11 +40,7 @@ class JsonLines:
         self._check()
 
     def end(self) -> Iterator[JsonObject]:
-        """The object in what was left when the stream ended, if it is one.
-
-        Raises:
-            RemoteProtocolError: It has more than `MAX_LINE` bytes.
-        """
+        """Yield the object in the last, unterminated line, if it is one."""
         self._check()
         line = bytes(self._rest)
         self._rest.clear()

@@ -1,8 +1,4 @@
-"""The methods of the protocols that pass through a bridge, as one set.
-
-It owns no dispatch: hosts and proxies have tables of their own, and a test holds them to this one.
-Pure.
-"""
+"""The methods of all protocols, as a set that a test compares with the dispatch tables."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What an app offered, as it is kept from one session to the next: written by us, and read as if an
-app had sent it.
-"""
+"""An app's capabilities, stored between sessions and read like an app's own message."""
 
 from __future__ import annotations
 
@@ -20,10 +18,9 @@ MAX_SIZE = 1_000_000  # bytes of one app's; a model could not read so many tools
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What an app offered when it was connected last.
+    """An app's last capabilities.
 
-    `renders` is that it had a page to print. `origin` is who it was, where its target does not say
-    that.
+    `renders` is whether it had a page to print; `origin` is its name if the target has none.
     """
 
     capabilities: tuple[Capability, ...] = ()
@@ -40,10 +37,10 @@ def encode_offer(offer: Offer) -> bytes | None:
 
 
 def decode_offer(text: bytes) -> Offer:
-    """An offer from such text; what of it could not be an app's own is left away.
+    """Decode a stored offer, without its invalid parts.
 
     Raises:
-        RemoteProtocolError: It is none.
+        RemoteProtocolError: It is not an offer.
     """
     if len(text) > MAX_SIZE:
         raise RemoteProtocolError(f"it has more than {MAX_SIZE} bytes")

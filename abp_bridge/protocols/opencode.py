@@ -1,9 +1,6 @@
-"""OpenCode's question endpoints: a Question -> QuestionRequest, and the labels that come back ->
-content by field name. Pure.
+"""OpenCode's question endpoints: `Question` -> QuestionRequest, and labels -> content.
 
-Answers are labels, so labels are made unique before they are sent, and each is mapped back to the
-one value it stands for. A field is a question of its own; what cannot be chosen is typed. Content
-is not validated here.
+Answers are labels, so they are made unique and mapped back to values. Each field is one question.
 """
 
 from __future__ import annotations
@@ -27,9 +24,7 @@ SUGGESTED = "(suggested by who asks)"
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """One option: its label, unique among those of its question, and the value it stands for,
-    MISSING for none.
-    """
+    """An option with its unique label and its value, or MISSING."""
 
     label: str
     value: JsonValue | Missing
@@ -37,9 +32,7 @@ class _Offer:
 
 
 def encode_request(question: Question, id: str, session: str) -> dict[str, JsonValue]:
-    """A question as a QuestionRequest `{id, sessionID, questions}`: one QuestionInfo per field, in
-    order.
-    """
+    """Return a QuestionRequest `{id, sessionID, questions}`, one question per field."""
     return {
         "id": id,
         "sessionID": session,
@@ -48,10 +41,9 @@ def encode_request(question: Question, id: str, session: str) -> dict[str, JsonV
 
 
 def decode_answers(question: Question, body: JsonValue) -> dict[str, JsonValue]:
-    """The body of a reply, `{answers: [[label, ...], ...]}` -> content by field name, not yet
-    validated.
+    """Decode a reply `{answers: [[label, ...], ...]}` to content by field name, not validated.
 
-    Raises RemoteProtocolError, which says in words what is wrong with the answers.
+    Raises RemoteProtocolError.
     """
     answers = body.get("answers") if isinstance(body, Mapping) else None
     if not isinstance(answers, list) or not all(
@@ -177,9 +169,7 @@ def _hint(asked: Field) -> str:
 
 
 def _offers(question: Question, asked: Field) -> list[_Offer]:
-    """The options of one field, their labels unique: what can be chosen, the app's default where it
-    is typed, and leaving it empty.
-    """
+    """Return a field's options: choices, a typed field's default, and leaving it empty."""
     offers: list[_Offer] = []
     for choice in _choices(question, asked):
         suggested = SUGGESTED if not _typed(asked) and is_default(asked, choice) else ""

@@ -1,6 +1,4 @@
-"""One property of a JSON schema -> one `Field`: the part that the protocols whose questions are
-schemas have in common.
-"""
+"""A property of a JSON schema -> a `Field`, for all protocols whose questions are schemas."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ def asks_nothing(schema: Schema) -> bool:
 
 
 def decode_fields(properties: JsonObject, required: JsonValue) -> tuple[Field, ...]:
-    """An object schema's `properties` and `required`, in order; the schema is normal.
+    """Decode an object schema's `properties` and `required`, in order; the schema is normal.
 
     Raises RemoteProtocolError for more than `MAX_FIELDS`, or as `decode_field`.
     """
@@ -62,12 +60,11 @@ def decode_fields(properties: JsonObject, required: JsonValue) -> tuple[Field, .
 
 
 def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
-    """`part` is the property's schema, in its normal form; anything else is a field for text.
+    """Decode a property with a normal schema; an invalid schema is a text field.
 
-    Where null will do, the field may be left empty, and is null then if it is `required`. A list of
-    objects has no columns, and is given as a whole, where they do not hold what is proposed; what
-    may be of several types is given as JSON, where its usual control would make another value of
-    what is proposed. Raises RemoteProtocolError for more options than `MAX_CHOICES`.
+    A nullable field may be left empty, and is then null if `required`. A list of objects or a
+    multi-type field becomes JSON if its control would change the default.
+    Raises RemoteProtocolError for more than `MAX_CHOICES` options.
     """
     schema, nullable = without_null(as_object(part))
     kind, choices = _type(schema)
@@ -94,18 +91,14 @@ def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
 
 
 def _revealed(default: JsonValue) -> str:
-    """A default with characters that nobody sees, as it can be shown; empty for any other: who
-    sends what stands there has to have seen it.
-    """
+    """Return a default that has invisible characters, made visible; "" for any other."""
     written = to_text(default)
     shown = sanitize.reveal(written)
     return "" if shown == written else sanitize.label(shown)
 
 
 def _columns(schema: Schema) -> tuple[Field, ...]:
-    """What each entry of a list of flat objects holds; none where it is none, or an entry needs
-    what no field of it gives.
-    """
+    """Return the fields of a list of flat objects; none if they cannot give each entry."""
     items = as_object(schema.get("items"))
     properties, required = as_object(items.get("properties")), as_texts(items.get("required"))
     listed = kind_of(schema) == "array" and "prefixItems" not in schema
@@ -121,9 +114,7 @@ def _columns(schema: Schema) -> tuple[Field, ...]:
 
 
 def fitting(default: JsonValue | Missing, schema: Schema) -> JsonValue | Missing:
-    """An app's default if it is an answer to its question; offered to a person, any other would
-    only be asked for again.
-    """
+    """Return a default if it is a valid answer, else MISSING."""
     return default if default is not MISSING and is_valid(default, schema) else MISSING
 
 
@@ -191,16 +182,15 @@ _TYPED = set(FieldType) - {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICE
 def mark_secrets(
     fields: tuple[Field, ...], around: Sequence[Schema], prompt: str, *, overrules: bool = True
 ) -> tuple[Field, ...]:
-    """The fields with those marked that ask for a secret, as `core.redact.names` decides.
+    """Return the fields with secrets marked, as `core.redact.names` decides.
 
-    Where only the prompt speaks of one ("Your API key, please"), it may be meant for any field that
-    can be typed: all of them are secrets then.
+    If only the prompt asks for a secret, all fields that can be typed are secrets.
 
     Args:
-        fields: What is asked.
-        around: What else may say so, the nearest first.
-        prompt: The words that all of it is asked for with.
-        overrules: Whether who asks may say that something is none.
+        fields: The fields.
+        around: Schemas that may say more, the nearest first.
+        prompt: The question's text.
+        overrules: Whether the requester may declare that a field is not secret.
     """
 
     def find(wording: str) -> list[bool]:

@@ -1,6 +1,4 @@
-"""The Agentic Browser Protocol (agenticbrowserprotocol.io, version 0.1): pure codecs between its
-shapes and `core`, both ways.
-"""
+"""The Agentic Browser Protocol (agenticbrowserprotocol.io, version 0.1): codecs."""
 
 from abp_bridge.protocols.abp.calls import (
     call_params,

@@ -1,6 +1,4 @@
-"""ABP's other end, where we are the app: what an agent says, what it is told, and what it gets of
-calls. The counterpart of `calls` and `notices`.
-"""
+"""ABP from the app's side: what an agent sends, and the results and events it gets."""
 
 from __future__ import annotations
 
@@ -28,14 +26,14 @@ from abp_bridge.protocols.abp.notices import WITHDRAWN
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """An agent as it shows itself in `initialize`.
+    """An agent as `initialize` describes it.
 
     Attributes:
-        name: As it calls itself, safe to show.
-        asks: Whether it has a way to ask its person.
-        methods: The methods that it may be asked by; empty for all.
-        notices: Whether it wants to hear what apps tell.
-        progress: Whether it wants to hear how far calls are.
+        name: Its own name, safe to show.
+        asks: Whether it can ask its user.
+        methods: The elicitation methods it supports; empty for all.
+        notices: Whether it wants the app's events.
+        progress: Whether it wants progress reports.
     """
 
     name: str
@@ -50,9 +48,7 @@ class AgentInfo:
 
 
 def decode_agent(params: JsonObject) -> AgentInfo:
-    """The parameters of `initialize`: it can be asked where it says so, and hears what is told
-    unless it says not. `agent` may be a bare name (X14).
-    """
+    """Decode the parameters of `initialize`; `agent` may be a bare name (X14)."""
     features, agent = as_object(params.get("features")), params.get("agent")
     allowed = as_object(params.get("agentCapabilities")).get("allowedRequests")
     return AgentInfo(
@@ -116,11 +112,10 @@ class CallRequest:
 
 
 def decode_call(params: JsonObject) -> CallRequest:
-    """The parameters of `capabilities/call`.
+    """Decode the parameters of `capabilities/call`.
 
     Raises:
-        RemoteProtocolError: They name no capability, its parameters are no object, or the id of the
-            call is no text.
+        RemoteProtocolError: No capability, parameters that are not an object, or an invalid id.
     """
     name, given = params.get("capability"), params.get("params")
     if not isinstance(name, str) or not name:
@@ -138,7 +133,7 @@ def decode_call(params: JsonObject) -> CallRequest:
 
 
 def decode_call_id(value: JsonValue) -> str:
-    """The agent's own id of a call, a number's as text; empty where there is none.
+    """Return the agent's id of a call as text, or "" without one.
 
     Raises:
         RemoteProtocolError: It is neither text nor a number.
@@ -149,9 +144,9 @@ def decode_call_id(value: JsonValue) -> str:
 
 
 def encode_result(result: CallResult, summary: Sequence[str] = ()) -> dict[str, JsonValue]:
-    """How a call ended -> ABPResponse `{success, data?, error?, cancelled?, metadata?}`.
+    """Encode an ABPResponse `{success, data?, error?, cancelled?, metadata?}`.
 
-    `summary` is what the app told, a line each, for an agent that did not hear of it.
+    `summary` holds the app's events, a line each, for an agent that did not get them.
     """
     metadata = {**result.metadata, **({"summary": list(summary)} if summary else {})}
     if result.files:
@@ -215,7 +210,5 @@ def encode_notice(notice: Notice, calls: Mapping[str, str]) -> dict[str, JsonVal
 
 
 def encode_withdrawal(id: JsonValue, reason: str) -> tuple[str, JsonObject]:
-    """The notification, (method, params), that nobody waits for the answer to a question of ours
-    any more: `id` is its request's. ABP has none of its own.
-    """
+    """Return the notification (method, params) that cancels our request `id`. ABP has none."""
     return WITHDRAWN, {"requestId": id, "reason": reason}

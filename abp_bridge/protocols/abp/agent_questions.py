@@ -1,7 +1,7 @@
-"""Questions where an ABP agent is asked: `Question` -> one of ABP's methods with its parameters,
-and the agent's ABP elicitation response -> content to be validated. The reverse of `questions`.
+"""Questions to an ABP agent: `Question` -> an ABP method with parameters, and the response ->
+content.
 
-What an ABP app asks goes out as it came; what anybody else asks, as the closest method.
+An ABP app's question is sent as it came; any other uses the closest method.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def encode_request(
     named: bool = False,
     plain: bool = False,
 ) -> tuple[str, dict[str, JsonValue]]:
-    """A question -> (method, params).
+    """Return the (method, params) that ask a question.
 
     Args:
-        question: What is asked.
-        call: The agent's own id of the call that it belongs to; empty for none.
-        timeout: The user's time in seconds, where the app sets it.
-        problem: What was wrong with the answer before, when this asks again.
-        named: Whether an ABP app's own words need to say who asks, as the others' do.
-        plain: Whether nobody's words are to be said but those of who asks.
+        question: The question.
+        call: The agent's id of the call it belongs to; empty for none.
+        timeout: The user's time in seconds, if the app sets it.
+        problem: What was wrong with the previous answer.
+        named: Whether an ABP app's message must name the app, as other messages do.
+        plain: Whether to leave out all text but the requester's.
     """
     words = question.message if plain else message_of(question, problem)
     if (own := _find_own(question)) is not None:
@@ -156,14 +156,13 @@ def _property(asked: Field) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswer:
-    """What an agent answered.
+    """An agent's answer.
 
     Attributes:
-        outcome: How the question ended there; never withdrawn by its app.
+        outcome: How the question ended.
         content: By field name, not validated.
-        answered_by: Who answered, as the agent says, where that was no person. That one did is no
-            proof.
-        reason: Why nobody did.
+        answered_by: Who answered, if the agent says it was not the user.
+        reason: Why there is no answer.
     """
 
     outcome: Outcome
@@ -176,14 +175,12 @@ _OUTCOMES = {each.value: each for each in Outcome if each is not Outcome.ACCEPTE
 
 
 def decode_response(raw: JsonValue, question: Question, method: str) -> AgentAnswer:
-    """An ABP elicitation response `{success, data?, error?, cancelled?, metadata?}` -> how the
-    question, asked by `method`, ended there.
+    """Decode an ABP elicitation response `{success, data?, error?, cancelled?, metadata?}`.
 
-    An app's own default that was given in a person's place is not what a person gave; and what
-    says at once that it is an accept and that it is none is none.
+    A default given for the user, and a contradictory accept, do not count as the user's answer.
 
     Raises:
-        RemoteProtocolError: It is no such response, or an accept without data.
+        RemoteProtocolError: An invalid response, or an accept without data.
     """
     body, metadata = as_object(raw), as_object(as_object(raw).get("metadata"))
     if not isinstance(body.get("success"), bool):

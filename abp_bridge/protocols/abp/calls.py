@@ -1,6 +1,4 @@
-"""ABP's session and calls: initialise, capabilities, call, cancel; what we send, and what apps
-really send back.
-"""
+"""ABP sessions and calls: initialize, list, call and cancel, and what apps return."""
 
 from __future__ import annotations
 
@@ -49,11 +47,7 @@ def initialize_params(version: str) -> dict[str, JsonValue]:
 
 
 def call_params(capability: str, params: JsonObject, call: str) -> dict[str, JsonValue]:
-    """The parameters of a call.
-
-    Its id is its progress token too (X4). The bridge keeps the time: the app's own clock would not
-    stop for a person.
-    """
+    """Return the parameters of a call. Its id is also its progress token (X4)."""
     return {
         "capability": capability,
         "params": dict(params),
@@ -62,9 +56,9 @@ def call_params(capability: str, params: JsonObject, call: str) -> dict[str, Jso
 
 
 def decode_app_info(raw: JsonValue) -> AppInfo:
-    """The result of `initialize`, bare or wrapped as `{success, data}`.
+    """Decode the result of `initialize`, bare or as `{success, data}`.
 
-    Raises RemoteProtocolError when the app refused.
+    Raises RemoteProtocolError if the app refused.
     """
     body = _unwrapped(raw)
     if not isinstance(body, Mapping) or "success" in body or "error" in body:
@@ -90,10 +84,7 @@ def decode_app_info(raw: JsonValue) -> AppInfo:
 
 
 def decode_capabilities(raw: JsonValue) -> CapabilityList:
-    """A list of capabilities, summaries or whole ones, bare or wrapped (X12, X13).
-
-    Those that cannot be called are its problems.
-    """
+    """Decode a list of capabilities or summaries, bare or wrapped (X12, X13)."""
     found: dict[str, Capability] = {}
     odd: dict[str, list[str]] = {}
     listed = _listed(raw)
@@ -140,11 +131,11 @@ def _listed(raw: JsonValue) -> JsonValue:
 
 
 def merge_capabilities(*sources: Iterable[Capability]) -> tuple[Capability, ...]:
-    """Manifest, initialize, list, in that order: the richest description and schema, the newest
-    availability (X12, X13); what one of them calls destructive stays so.
+    """Merge manifest, initialize and list, in that order (X12, X13).
 
-    An empty later source does not wipe an earlier one; a later source that names any names them
-    all. Where the last of them failed, what nobody calls harmless is presumed to be destructive.
+    The richest description and schema win, and the newest availability. Destructive stays so.
+    An empty later source does not remove an earlier one. If the last source failed, capabilities
+    that are not declared harmless are presumed destructive.
     """
     merged: dict[str, Capability] = {}
     for source in sources:
@@ -165,11 +156,7 @@ def _presume(capability: Capability) -> Capability:
 
 
 def decode_result(raw: JsonValue) -> CallResult:
-    """An ABPResponse `{success, data?, error?, metadata?, cancelled?}` -> CallResult.
-
-    An app that returns something else has returned its data: nothing of what it said is lost, but
-    it is not called an ABP answer, nor a success where it may be none.
-    """
+    """Decode an ABPResponse; anything else becomes the data of a result."""
     if not isinstance(raw, Mapping) or not isinstance(raw.get("success"), bool):
         return _odd_result(raw)
     metadata = as_object(raw.get("metadata"))
@@ -241,17 +228,13 @@ def _failure(error: JsonValue, cancelled: bool) -> Failure:
 
 
 def _show_all(texts: Sequence[str], size: int) -> tuple[str, ...]:
-    """The app's texts, each of at most `size` characters; of more than `MAX_NAMED` the others are
-    counted.
-    """
+    """Return at most `MAX_NAMED` texts of at most `size` characters, and count the others."""
     more = (f"and {len(texts) - MAX_NAMED} more",) if len(texts) > MAX_NAMED else ()
     return (*(sanitize.label(text, size) for text in texts[:MAX_NAMED]), *more)
 
 
 def _unwrapped(raw: JsonValue) -> JsonValue:
-    """`raw`, or what is in it when it is `{success: true, data}`; RemoteProtocolError when it is
-    `{success: false}`.
-    """
+    """Return `raw`, or its data if it is `{success: true, data}`; raise for `{success: false}`."""
     if isinstance(raw, Mapping) and isinstance(raw.get("success"), bool):
         if not raw["success"]:
             failure = _failure(raw.get("error"), False)
@@ -304,9 +287,9 @@ def _requirement(entry: JsonValue) -> JsonObject:
 
 
 def _is_destructive(entry: JsonObject) -> bool:
-    """Said as ABP says it of a question, or by MCP's or WebMCP's annotations (X30).
+    """Read ABP's member or the MCP and WebMCP annotations (X30).
 
-    What is said not to be read-only is destructive, as in MCP, unless that is denied too.
+    As in MCP, `readOnlyHint: false` means destructive unless another hint denies it.
     """
     hints = as_object(entry.get("annotations"))
     if True in (entry.get("destructive"), hints.get("destructiveHint")):

@@ -1,9 +1,7 @@
-"""Binary data inside an app's result: found wherever ABP's documents put it (X17) and wherever else
-apps do, and taken out as bytes.
+"""Find and decode binary data in an app's result, wherever ABP's documents put it (X17).
 
-A member counts as binary when its neighbours say so (`mimeType` with `encoding` or a binary type),
-when it is a data URL or a reference to download, or when it is base64 of what begins as only one
-kind of file does. That a type was read from the bytes is said.
+A member is binary if its neighbours say so (`mimeType` with `encoding` or a binary type), if it is
+a data URL or a reference to download, or if it is base64 that starts like a known kind of file.
 """
 
 from __future__ import annotations
@@ -45,12 +43,12 @@ _PIECE = 2**20  # characters that are decoded at once: a multiple of four
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes found in a result, with the type and the file name that the app gave them.
+    """Bytes found in a result, with the app's type and file name.
 
     Attributes:
-        sniffed: Nobody named the type: it is by the first bytes.
-        stated_size: The size that the app gave, whatever there is.
-        readable: Whether a model may read it, where its type is text: not if it holds base64.
+        sniffed: The type comes from the first bytes.
+        stated_size: The size the app gave.
+        readable: Whether a model may read it if its type is text.
     """
 
     content: bytes
@@ -63,9 +61,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A BinaryDataReference: bytes to be fetched. `size` is what the app promised, `auth` as it
-    came.
-    """
+    """A BinaryDataReference to download, with the app's `size` and raw `auth`."""
 
     url: str
     mime_type: str
@@ -87,11 +83,7 @@ Found = list[Blob | Reference]
 
 
 def extract(data: JsonValue) -> tuple[Extracted, Found]:
-    """`data` -> (the same with a `Place` where binary content was, what was taken out).
-
-    `fill` puts something back. Looked for at every level (DF2 and DF3 have the first two): what
-    stays is read by a model.
-    """
+    """Return `data` with a `Place` for each binary value, and these values; `fill` reverses it."""
     found: Found = []
     return _replace(data, found, 0), found
 
@@ -121,9 +113,9 @@ def holds_base64(text: str) -> bool:
 
 
 def authorize(url: str, auth: JsonObject) -> tuple[str, list[tuple[str, str]]]:
-    """What a BinaryDataReference's `auth` makes of a request -> its address, and more headers.
+    """Return the address and headers of a request with a BinaryDataReference's `auth`.
 
-    `header` of a `bearer` is read as `Name: value`, as the name beside a `token`, or as the value.
+    A `bearer` header is `Name: value`, the name beside a `token`, or the value.
     """
     token, header = as_text(auth.get("token")), as_text(auth.get("header"))
     if auth.get("type") == "query" and token:
@@ -256,11 +248,7 @@ def _markup(text: str) -> str:
 
 
 def _decode_base64(content: str) -> bytes | None:
-    """Base64, in lines or not.
-
-    Spaces are not base64: without them, words in a row would pass for it. It is decoded in pieces,
-    between which others may run.
-    """
+    """Decode base64 with or without line breaks; spaces are not base64 but words."""
     text = "".join(content.splitlines()) if "\n" in content or "\r" in content else content
     if text.find("=", 0, -2) >= 0:
         return None

@@ -1,8 +1,6 @@
-"""ABP's message envelope `{type, id?, timestamp?, payload}` <-> the JSON-RPC binding of ABP on a
-pipe.
+"""ABP's envelope `{type, id?, timestamp?, payload}` <-> its JSON-RPC binding on a pipe.
 
-Inside the bridge an app on a pipe always speaks JSON-RPC with ABP's names as methods; an app that
-speaks the envelope is translated here, message by message. docs/abp-on-a-pipe.md describes both.
+Inside the bridge an app on a pipe always speaks JSON-RPC. See docs/abp-on-a-pipe.md.
 """
 
 from __future__ import annotations
@@ -46,10 +44,7 @@ def _is_request(kind: str) -> bool:
 
 
 def to_envelope(message: JsonObject, now: float) -> dict[str, JsonValue]:
-    """A JSON-RPC message of ours -> an envelope; methods are types.
-
-    `now` is in seconds since the epoch; envelopes carry milliseconds.
-    """
+    """Wrap a JSON-RPC message; `now` is in seconds since the epoch."""
     if "method" in message:
         kind, payload = message["method"], message.get("params", {})
     elif "result" in message:
@@ -61,10 +56,9 @@ def to_envelope(message: JsonObject, now: float) -> dict[str, JsonValue]:
 
 
 def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
-    """An app's envelope -> the JSON-RPC message it means.
+    """Return the JSON-RPC message an app's envelope means; `timestamp` may be missing (X28).
 
-    `timestamp` may be missing (X28). A type that is a method itself is its request, with the
-    payload as params; an unknown one becomes a notification of that name.
+    An unknown type becomes a notification of that name.
     """
     kind, payload = envelope["type"], envelope.get("payload")
     rpc: dict[str, JsonValue] = {"jsonrpc": "2.0"}
@@ -97,9 +91,7 @@ def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
 
 
 class AgentEnvelope:
-    """The envelope as an agent speaks it, with us as its app.
-
-    It remembers what each request of the agent's asks for: the type of an answer says so.
+    """The envelope as an agent speaks it; remembers the method of each open request.
 
     Args:
         clock: The time in seconds since the epoch.
@@ -111,10 +103,9 @@ class AgentEnvelope:
         self._unnamed = 0
 
     def inward(self, envelope: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """An agent's envelope -> the JSON-RPC message it means.
+        """Return the JSON-RPC message an agent's envelope means.
 
-        Types are methods. What has to be answered and has no id is given one that no answer
-        carries; what is no envelope stays as it is.
+        A request without an id gets one that its answer omits; anything else stays unchanged.
         """
         if not is_envelope(envelope):
             self._remember(envelope.get("id"), as_text(envelope.get("method")))

@@ -1,7 +1,4 @@
-"""The members of a request that mean something, and which of one's may be a misspelt one of them.
-
-A reader passes over what it does not know, as ABP wants it: an `optoins` asks another question.
-"""
+"""Find misspelt members of a request: ABP ignores unknown ones, so `optoins` would be lost."""
 
 from __future__ import annotations
 
@@ -39,9 +36,7 @@ def known_members(kind: Kind) -> Sequence[str]:
 
 
 def find_misspelt(kind: Kind, params: JsonObject) -> Iterator[str]:
-    """A sentence for each name in the params, their options and their schema that is nothing there
-    and near to one that is something.
-    """
+    """Yield a sentence for each unknown name that is near a known one."""
     yield from find_near("the params have", params, known_members(kind))
     for option in as_list(params.get("options")) if kind is Kind.SELECT else ():
         yield from find_near("an option has", as_object(option), _OPTION)
@@ -62,9 +57,7 @@ def _find_in_schema(schema: JsonValue, depth: int) -> Iterator[str]:
 
 
 def find_near(where: str, names: Iterable[str], known: Sequence[str]) -> Iterator[str]:
-    """A sentence, which begins with `where`, for each of the names that is not known and near to
-    one that is.
-    """
+    """Yield a sentence, starting with `where`, for each unknown name near a known one."""
     for name in names:
         if name not in known and (meant := nearest(name, known, MISSPELT)):
             yield f"{where} {label(name, 60)!r}, which is nothing; {meant!r} is"

@@ -1,5 +1,5 @@
-"""What an ABP app tells -> `Notice` and `Progress`, under all the names and shapes that ABP's
-documents use (X2, X4, X5, X24).
+"""An ABP app's notifications -> `Notice` and `Progress`, in all documented shapes (X2, X4, X5,
+X24).
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ _EVENTS = {kind.value: kind for kind in NoticeKind if kind is not NoticeKind.OTH
 
 
 def decode_notice(raw: JsonValue) -> Notice:
-    """A notification `{event, data}` or `{method, params}` -> Notice.
-
-    Total: what cannot be read becomes an `OTHER` notice that carries it.
-    """
+    """Decode `{event, data}` or `{method, params}`; an invalid one becomes an `OTHER` notice."""
     if not isinstance(raw, Mapping):
         return Notice(NoticeKind.OTHER, PREFIX + "unreadable", {"value": raw})
     name = raw.get("event", raw.get("method"))
@@ -38,18 +35,15 @@ def decode_notice(raw: JsonValue) -> Notice:
 
 
 def decode_changes(raw: JsonValue) -> dict[str, list[str]]:
-    """CapabilityChanges `{added, removed, changed}`, each of which may be missing (X24), with names
-    or whole capabilities in it.
-    """
+    """Decode CapabilityChanges `{added, removed, changed}`, with names or capabilities (X24)."""
     changes = as_object(raw)
     return {word: _names(changes.get(word)) for word in ("added", "removed", "changed")}
 
 
 def decode_progress(raw: JsonValue) -> Progress | None:
-    """A progress report -> Progress, or None when it holds no number at all.
+    """Decode a progress report, or return None if it has no number.
 
-    `progress` may be missing when `percentage` is there (X5). `estimatedRemaining` is in
-    milliseconds.
+    `percentage` may replace `progress` (X5). `estimatedRemaining` is in milliseconds.
     """
     report = as_object(raw)
     value, total, percentage = (

@@ -1,7 +1,6 @@
 """ABP's elicitation requests -> `Question`, and `Answer` -> ABP's elicitation responses.
 
-Tolerant where ABP's documents disagree: the shapes accepted beyond the API page are the rows
-X5..X11 of docs/abp.md. Nothing here raises anything but RemoteProtocolError, whatever a page sends.
+Accepts the shapes in rows X5 to X11 of docs/abp.md; raises only RemoteProtocolError.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ _ALIASES = {"elicitation/text": Kind.INPUT, **{kind.value: kind for kind in Kind
 
 
 def decode_question(raw: JsonValue, *, id: str, origin: str, overrules: bool = True) -> Question:
-    """An ABP elicitation request `{method, params?, timeout?}` -> Question.
+    """Decode an ABP elicitation request `{method, params?, timeout?}`.
 
     Args:
         raw: The request.
-        id: The question's.
-        origin: Who asks, as the bridge knows it, never as the app says.
-        overrules: Whether who asks may say that what looks like a secret is none.
+        id: The question's id.
+        origin: The requester, as the bridge knows it.
+        overrules: Whether the requester may declare that a field is not secret.
 
     Raises:
-        RemoteProtocolError: `NOT_SUPPORTED` for a method that is not ABP's, `INVALID_PARAMS` for a
-            request that cannot be put to anybody.
+        RemoteProtocolError: `NOT_SUPPORTED` for an unknown method, `INVALID_PARAMS` for a request
+            that cannot be shown.
     """
     request = _mapping(raw, "an elicitation request")
     method = request.get("method")
@@ -78,8 +77,8 @@ def decode_question(raw: JsonValue, *, id: str, origin: str, overrules: bool = T
 
 
 def decode_asker(raw: JsonValue) -> tuple[tuple[str, ...], float | None]:
-    """Return the call that an elicitation request names, if it does (`params.operationId`), and the
-    user's time in seconds, if it sets one.
+    """Return the call an elicitation request names (`params.operationId`) and its timeout in
+    seconds.
     """
     request = as_object(raw)
     params = as_object(request.get("params"))
@@ -89,9 +88,7 @@ def decode_asker(raw: JsonValue) -> tuple[tuple[str, ...], float | None]:
 
 
 def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
-    """How a question ended -> the ABP elicitation response `{success, data?, error?, cancelled?,
-    metadata}`.
-    """
+    """Encode the ABP elicitation response `{success, data?, error?, cancelled?, metadata}`."""
     if question.fields == (ACKNOWLEDGE,) and answer.content.get(CONFIRMED) is False:
         answer = replace(answer, outcome=Outcome.DECLINED)
     row = answer.outcome.row

@@ -1,9 +1,4 @@
-"""What an ACP agent offers, says, does and returns -> capabilities, notices, progress and results:
-for where an agent is an app of the bridge's.
-
-What it asks is `permission`, and for the rest as MCP has it. Everything here is total: what an
-agent sends wrongly is said in words, and ends nothing.
-"""
+"""An ACP agent as an app: its capability, updates and results. Never raises on its input."""
 
 from __future__ import annotations
 
@@ -71,7 +66,7 @@ def takes_directories(raw: JsonObject) -> bool:
 
 
 def decode_sign_in(raw: JsonObject, origin: str) -> str:
-    """What to do where an agent wants its user signed in.
+    """Say how to sign in to an agent.
 
     Args:
         raw: Its result of `initialize`.
@@ -120,10 +115,10 @@ def encode_prompt(capability: str, params: JsonObject) -> str:
 
 
 class TurnDecoder:
-    """What the agent says and does in one turn, from its prompt to its end, update by update.
+    """Decodes the updates of one turn.
 
     Args:
-        call: The call that it belongs to; empty for what is told between turns.
+        call: The call of the turn; empty between turns.
     """
 
     def __init__(self, call: str = "") -> None:
@@ -215,16 +210,12 @@ class TurnDecoder:
 
     @property
     def data(self) -> dict[str, JsonValue]:
-        """What was said: its text, and what is none as members of their own, where files are
-        looked for.
-        """
+        """Return the agent's text, with other content as members, where files are looked for."""
         blocks = {f"attachment{number}": each for number, each in enumerate(self._blocks, 1)}
         return {"text": self._text.getvalue(), **blocks}
 
     def result(self, raw: JsonObject) -> CallResult:
-        """The result of the prompt -> CallResult: what the agent said, its stop reason, and what
-        the turn took. What it did not end itself is a failure, with what was said until then.
-        """
+        """Decode the result of a prompt; a turn that did not end normally is a failure."""
         reason = raw.get("stopReason")
         data = {**self.data, "stopReason": reason}
         if usage := as_object(raw.get("usage")):

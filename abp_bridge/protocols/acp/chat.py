@@ -1,9 +1,7 @@
-"""Questions in an ACP conversation itself: said as a message of the agent's, and answered by the
-person's next prompt. Pure.
+"""Questions in an ACP conversation: asked as an agent message, answered by the user's next prompt.
 
-What a prompt is, an answer or something else, is told by its structure alone: by the kinds of its
-blocks, by a command at its beginning, by two words that stand alone. Nothing is read into the rest:
-it is the answer, as it stands, and whether it fits is validated.
+A prompt is classified by structure alone: the kinds of its blocks, a command at its start, or one
+of two words by itself. Anything else is the answer, and is validated.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ COMMANDS = {
 class ChatReply:
     """A prompt, read as the reply to a question.
 
-    `text` is the answer as it stands, the line of another command, or why it cannot be read.
+    `text` is the answer, another command's line, or why the prompt cannot be read.
     """
 
     meaning: Meaning
@@ -87,13 +85,12 @@ def _decode_text(text: str) -> ChatReply:
 
 
 def encode_question(question: Question, number: int, problem: str = "") -> str:
-    """The message that asks for one field of `question`, whose `number` counts from 1: who asks,
-    what, what fits, and what can be typed instead of an answer.
+    """Return the message that asks for one field of a question.
 
     Args:
-        question: What is asked.
-        number: Which of its fields.
-        problem: What was wrong with the answer before, or nothing.
+        question: The question.
+        number: Which of its fields, from 1.
+        problem: What was wrong with the previous answer.
     """
     asked, several = question.fields[number - 1], len(question.fields) > 1
     if problem:
@@ -111,9 +108,7 @@ def encode_question(question: Question, number: int, problem: str = "") -> str:
 
 
 def _contain(words: str) -> str:
-    """An app's words as a block of their own: one that begins a comment or code, in Markdown, would
-    hide what comes after it, which is that the next message goes to the app.
-    """
+    """Keep an app's Markdown in a block, so that it cannot hide the bridge's lines."""
     return words if words[:1].isalnum() and "\n" not in words else quote(words) if words else ""
 
 
@@ -134,9 +129,7 @@ def _choices(asked: Field) -> str:
 
 
 def find_ambiguity(asked: Field, typed: str) -> str:
-    """Why words do not say which option is meant; empty where they do. Who types the value of one
-    may mean another, which is shown by it: `1`, for `1 (0)`.
-    """
+    """Say why typed text may mean two options, as `1` for the option `1 (0)`; else ""."""
     several = asked.type is FieldType.CHOICES
     for words in map(str.strip, typed.split(",") if several else [typed]):
         meant = [

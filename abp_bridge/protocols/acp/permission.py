@@ -1,8 +1,6 @@
-"""What an ACP agent asks permission for -> a `Question` with one option for each of its own, and
-the option that was chosen -> the result of its `session/request_permission`.
+"""An ACP agent's permission request -> `Question`, and the answer -> its result.
 
-The choice goes back by the option's id, for several options may be of one kind; what is no choice
-is a cancel, never the option that looks like one.
+The choice goes back by option id. Anything but a choice is a cancel.
 """
 
 from __future__ import annotations
@@ -29,13 +27,12 @@ _REJECTING = ("reject_once", "reject_always")  # the likelier to be meant first
 
 
 def decode_permission(params: JsonObject, title: str, *, id: str, origin: str) -> Question:
-    """The parameters of `session/request_permission` -> Question. What may destroy stands on an
-    option that rejects, where there is one.
+    """Decode the parameters of `session/request_permission`.
 
     Args:
         params: The parameters.
-        title: What the tool call is called.
-        id: The question's own.
+        title: The title of the tool call.
+        id: The question's id.
         origin: The agent, as the bridge knows it.
 
     Raises:
@@ -104,9 +101,7 @@ def _mark(mark: str, text: JsonValue) -> str:
 
 
 def encode_permission(question: Question, answer: Answer) -> JsonObject:
-    """How it was answered -> the result of `session/request_permission`: the option that was
-    chosen, by its id, and who chose it. What a host chose by itself is nobody's choice.
-    """
+    """Encode the result of `session/request_permission`: the option's id and who chose it."""
     said = encode_account(answer.answerer)
     if answer.outcome is not Outcome.ACCEPTED or answer.answered_by is AnsweredBy.HOST_POLICY:
         return {**CANCELLED, **said}
@@ -114,9 +109,9 @@ def encode_permission(question: Question, answer: Answer) -> JsonObject:
 
 
 def encode_refusal(params: JsonObject) -> JsonObject:
-    """The parameters of `session/request_permission` -> its result where nobody is to allow it: the
-    option that rejects it this once, or a cancel. One that rejects for good would stay among the
-    person's own settings.
+    """Return the result that refuses a permission once, or a cancel.
+
+    A permanent rejection would be stored in the user's settings.
     """
     options = map(as_object, as_list(params.get("options")))
     once = (_id(each) for each in options if each.get("kind") == "reject_once" and _id(each))

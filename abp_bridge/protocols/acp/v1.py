@@ -1,9 +1,7 @@
-"""The Agent Client Protocol, version 1: pure codecs between its shapes and `core`, for this process
-as the agent.
+"""The Agent Client Protocol, version 1, for this process as the agent.
 
-Strict clients refuse what they do not know (a `format` of their own, options without a title), so
-forms are the subset that all of them read; the answer is validated against the app's own schema all
-the same.
+Forms use the subset that strict clients read: no own `format`, all options titled. The answer is
+still validated against the app's schema.
 """
 
 from __future__ import annotations
@@ -34,10 +32,7 @@ CANCEL_REQUEST = "$/cancel_request"
 
 @dataclass(frozen=True, slots=True)
 class ClientCapabilities:
-    """What a client declared.
-
-    Each elicitation mode must be named: `elicitation: {}` means none here, unlike in MCP.
-    """
+    """A client's declared capabilities. Unlike in MCP, `elicitation: {}` declares no mode."""
 
     form: bool = False
     url: bool = False
@@ -65,9 +60,9 @@ def decode_capabilities(declared: JsonValue) -> ClientCapabilities:
 def encode_form(
     question: Question, session: str, call: str, problem: str = "", *, plain: bool = False
 ) -> dict[str, JsonValue]:
-    """The parameters of a form-mode `elicitation/create`, tied to a tool call.
+    """Return the parameters of a form-mode `elicitation/create`, tied to a tool call.
 
-    `plain` and `problem` as MCP's `encode_form` has them.
+    `plain` and `problem` are as in MCP's `encode_form`.
     """
     form = mcp.encode_form(question, V2025_11_25, plain=plain, problem=problem)
     schema = as_object(form["requestedSchema"])
@@ -93,9 +88,7 @@ _DONE, _SKIP = Option("done", DONE), Option("skip", SKIP, rejects=True)
 
 
 def link_step(question: Question, url: str) -> Step:
-    """A step that sends the person to `url`, a page of the bridge's own; `decode_link_outcome`
-    reads what was chosen.
-    """
+    """Return a step that sends the user to `url`, a page of the bridge."""
     title = f"{sanitize.label(question.message, 120)} Answer at {url}"
     note = f"\n\n{question.note}" if question.note else ""
     about = (
@@ -106,10 +99,10 @@ def link_step(question: Question, url: str) -> Step:
 
 
 def decode_link_outcome(chosen: str | None) -> Outcome:
-    """What was chosen of the options of a `link_step`; None is a cancel.
+    """Decode the option chosen on a `link_step`; None is a cancel.
 
     Raises:
-        RemoteProtocolError: It is none of them.
+        RemoteProtocolError: An unknown option.
     """
     if chosen is None:
         return Outcome.CANCELLED
@@ -123,9 +116,9 @@ def decode_link_outcome(chosen: str | None) -> Outcome:
 def encode_permission(
     question: Question, step: Step, session: str, call: str
 ) -> dict[str, JsonValue]:
-    """The parameters of `session/request_permission` for one step of a menu.
+    """Return the parameters of `session/request_permission` for one menu step.
 
-    Never "always": some clients remember it.
+    Never offers "always": some clients store it.
     """
     title = f"{question.asker} asks: {step.title}"
     shown = (
@@ -144,11 +137,10 @@ def encode_permission(
 
 
 def decode_outcome(result: JsonValue) -> str | None:
-    """The outcome of a permission request: the chosen option, or None when it was cancelled, which
-    is no "no".
+    """Return the chosen option of a permission request, or None if it was cancelled.
 
     Raises:
-        RemoteProtocolError: ACP has no such outcome.
+        RemoteProtocolError: An unknown outcome.
     """
     outcome = as_object(as_object(result).get("outcome"))
     if outcome.get("outcome") == "cancelled":
@@ -168,9 +160,7 @@ def encode_call(call: str, capability: str, params: JsonObject) -> dict[str, Jso
 
 
 def encode_question_card(call: str, question: Question) -> dict[str, JsonValue]:
-    """The card of a question, which goes before it: clients draw a permission only on a tool call
-    that they know, and one on each.
-    """
+    """Return a question's tool call: clients show a permission only on one they know."""
     title = sanitize.label(f"{question.asker} asks: {question.message}")
     return {"sessionUpdate": "tool_call", **_tool_call(call, title, "pending")}
 
@@ -180,10 +170,7 @@ def _tool_call(call: str, title: str, status: str) -> dict[str, JsonValue]:
 
 
 def encode_progress(call: str, progress: Progress) -> dict[str, JsonValue]:
-    """Progress as an update of its call.
-
-    `_meta.toolNotification` is the shape that Goose reads and writes.
-    """
+    """Encode progress of a call; Goose reads and writes `_meta.toolNotification`."""
     params: dict[str, JsonValue] = {"progressToken": call, "progress": progress.value}
     if progress.total is not None:
         params["total"] = progress.total
@@ -322,9 +309,7 @@ _WHOLE: dict[str, Callable[[float], int]] = {
 
 
 def _strict(part: JsonObject) -> dict[str, JsonValue]:
-    """One property as strict clients read it: the bounds of a whole number are whole, and what
-    their types cannot hold is left to the validation.
-    """
+    """Return a property as strict clients read it: no fractional or too large bounds."""
     kind = as_text(part["type"])
     made = {
         word: _WHOLE[word](value)

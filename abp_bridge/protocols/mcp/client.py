@@ -1,6 +1,4 @@
-"""The host as it shows itself: once in the legacy era, by its handshake; with each request in the
-modern one.
-"""
+"""The host's name, version and capabilities, from a handshake or from each stateless request."""
 
 from __future__ import annotations
 
@@ -13,14 +11,14 @@ from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
 
 @dataclass(frozen=True, slots=True)
 class McpClientInfo:
-    """Who the host is.
+    """An MCP host.
 
     Attributes:
-        version: The version of MCP that is spoken with it.
-        info: Its `clientInfo`, as it came.
-        capabilities: What it declared, as it came.
+        version: The MCP version spoken with it.
+        info: Its raw `clientInfo`.
+        capabilities: Its raw capabilities.
         modern: Whether that version has no handshake.
-        level: The least log level that a modern request wants to hear of; None for no logs.
+        level: The lowest log level a stateless request wants; None for no logs.
     """
 
     version: str
@@ -40,11 +38,7 @@ class McpClientInfo:
 
 @dataclass(frozen=True, slots=True)
 class HostCapabilities:
-    """What a host declared.
-
-    A bare `elicitation: {}` is form only (2025-11-25 client/elicitation); the capability counts,
-    not the version.
-    """
+    """A host's capabilities; bare `elicitation: {}` means forms only (2025-11-25)."""
 
     form: bool = False
     url: bool = False
@@ -54,10 +48,7 @@ class HostCapabilities:
 
 
 def decode_capabilities(declared: JsonValue, version: str) -> HostCapabilities:
-    """The `capabilities` of `initialize`. Anything that is not an object declares nothing.
-
-    A host that names modes of elicitation has only those; one that names none has forms.
-    """
+    """Decode the `capabilities` of `initialize`; a host without elicitation modes has forms."""
     capabilities = as_object(declared)
     asked, sampling, roots = (
         isinstance(capabilities.get(word), Mapping) for word in ("elicitation", "sampling", "roots")

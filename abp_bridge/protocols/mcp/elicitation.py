@@ -1,9 +1,9 @@
-"""MCP's questions: `Question` -> elicitation and sampling parameters for a version, and what the
-host answered -> content to be validated.
+"""Questions to an MCP host: `Question` -> elicitation and sampling parameters, and results ->
+content.
 
-One table per direction, keyed by field type; the version decides which table (2025-06-18 knows no
-titled choices beyond `enumNames`, no multi-select and almost no defaults). `plain` forms hold only
-text, yes or no, and one of several: what every host's form really shows.
+One table per direction, keyed by field type. 2025-06-18 has only `enumNames` choices, no
+multi-select and few defaults. `plain` forms hold text, yes/no and single choice, which every host
+shows.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ def encode_form(
     titles: bool = True,
     problem: str = "",
 ) -> dict[str, JsonValue]:
-    """The parameters of a form-mode `elicitation/create`.
+    """Return the parameters of a form-mode `elicitation/create`.
 
     Args:
-        question: What is asked.
+        question: The question.
         version: One of `form_version`.
-        modes: Whether the host knows the word `mode`.
-        plain: Whether it shows no more than text, yes or no, and one of several.
-        titles: Whether it shows titles of properties; else each stands in its description too.
-        problem: What was wrong with the answer before, when this asks again.
+        modes: Whether the host knows `mode`.
+        plain: Whether the host shows only text, yes/no and single choice.
+        titles: Whether the host shows property titles; otherwise descriptions repeat them.
+        problem: What was wrong with the previous answer.
     """
     table = _PLAIN if plain else _ENCODERS[version]
     names = _option_names(question)
@@ -97,10 +97,9 @@ def encode_form(
 
 
 def _shown_fields(question: Question, version: str) -> Sequence[Field]:
-    """The fields as a form has them. The only one of a question has a label, which hosts show.
+    """Return the fields as a form shows them.
 
-    Where a careless yes does harm, it is one of two answers in words, and the form stands on the
-    other: hosts stand on the yes of a bare boolean.
+    A risky yes/no becomes a choice with the safe default, as hosts preselect yes.
     """
     choices = _careful_choices(question)
     if not choices:
@@ -124,10 +123,9 @@ def _say_title(made: _Property) -> _Property:
 
 
 def encode_url(question: Question, url: str, elicitation: str) -> dict[str, JsonValue]:
-    """The parameters of a url-mode `elicitation/create`.
+    """Return the parameters of a url-mode `elicitation/create`.
 
-    2025-11-25 needs its id. 2026-07-28 names none, and closes its `ElicitRequestURLParams` to no
-    other member: readers made for both revisions refuse what has no id.
+    2025-11-25 requires the id; 2026-07-28 has none, but clients of both require it.
     """
     message = message_of(question)
     return {"mode": "url", "message": message, "url": url, "elicitationId": elicitation}
@@ -141,9 +139,7 @@ def decode_roots(result: JsonValue) -> list[str]:
 
 
 def encode_sampling(question: Question) -> dict[str, JsonValue]:
-    """The parameters of `sampling/createMessage`: a server's own as they came, else the task, and
-    its context if the app gave one.
-    """
+    """Return the parameters of `sampling/createMessage`, as the server sent them, or the task."""
     if is_servers_own(question.request):
         return dict(question.request)
     context = question.request.get("context")
@@ -161,11 +157,9 @@ def encode_sampling(question: Question) -> dict[str, JsonValue]:
 
 
 def decode_reply(result: JsonValue, question: Question) -> tuple[Action, dict[str, JsonValue]]:
-    """The result of `elicitation/create` -> (action, content by field name), content not yet
-    validated.
+    """Return the (action, content) of an `elicitation/create` result, not validated.
 
-    Raises RemoteProtocolError for an action that MCP does not have: it is neither a yes nor a no;
-    and for a yes whose content is no object: what was answered is lost.
+    Raises RemoteProtocolError for an unknown action, or an accept without an object.
     """
     body = as_object(result)
     try:
@@ -191,10 +185,9 @@ def decode_reply(result: JsonValue, question: Question) -> tuple[Action, dict[st
 
 
 def decode_sampled(result: JsonValue) -> dict[str, JsonValue]:
-    """The result of `sampling/createMessage` -> `{result: text}`.
+    """Return `{result: text}` of a `sampling/createMessage` result.
 
-    Raises RemoteProtocolError where that is not all of an answer: there is no text in it, or
-    something else too, or it was cut off.
+    Raises RemoteProtocolError unless it is complete text.
     """
     body = as_object(result)
     content = body.get("content")
@@ -298,10 +291,7 @@ def _property(
     *,
     hint: str = "",
 ) -> _Property:
-    """Title, description and default added.
-
-    A default that the version cannot carry, or a limit it cannot express, is said in words.
-    """
+    """Return the property with title, description and default; inexpressible parts become text."""
     whole = {**made, **({"title": field.title} if field.title else {})}
     words = [field.description, hint, _limits_in_words(field, unexpressed), _described(field)]
     if default is not MISSING and (version >= V2025_11_25 or made["type"] == "boolean"):
@@ -368,10 +358,9 @@ def _chosen(field: Field, values: Sequence[JsonValue | Missing]) -> list[str]:
 
 
 def _option_names(question: Question) -> dict[str, list[str]]:
-    """For each field with many choices, the names of a yes or no per option.
+    """Return the names of one yes/no per option for each multiple-choice field.
 
-    They are numbered, so that hosts that sort by name keep the app's order, and no other field has
-    them.
+    They are numbered: some hosts sort by name.
     """
     taken = {field.name for field in question.fields}
     named: dict[str, list[str]] = {}
@@ -390,10 +379,7 @@ def _option_names(question: Question) -> dict[str, list[str]]:
 
 
 def _gather(field: Field, names: Sequence[str], sent: dict[str, JsonValue]) -> None:
-    """Yes-or-no answers per option -> the list they stand for.
-
-    An option that was left out is a no; none at all is no answer.
-    """
+    """Collect yes/no answers per option into a list; without any, the field has no answer."""
     answers = [
         (choice, name, sent.pop(name))
         for choice, name in zip(field.choices, names, strict=True)

@@ -1,8 +1,6 @@
-"""What a model is told, so that it tells its user: where a question waits for them, or the question
-itself; and the answer that it brings back.
+"""Messages for the host's model: the page of a question, or the question, and the answer it brings.
 
-For hosts that cannot be asked any other way. A person who reads what the model makes of it is the
-app's last resort, so the words say what the model must not do.
+The last resort, so the text says what the model must not do.
 """
 
 from __future__ import annotations
@@ -24,8 +22,9 @@ ANSWER = "abp_answer"
 def encode_link(
     question: Question, url: str, *, modes: bool = True, waits: bool = False
 ) -> dict[str, Json]:
-    """A form without fields that says where the question waits: for hosts that show forms and open
-    no addresses. Accepting it means: done; a host that `waits` for the page accepts nothing.
+    """Return a form without fields that gives the page's address, for hosts without url mode.
+
+    Accepting it means done, unless the host `waits` for the page.
     """
     mode = {"mode": "form"} if modes else {}
     done = "this link:\n" if waits else "this link, answer there, and then accept this: "
@@ -40,9 +39,7 @@ def encode_link(
 
 
 def encode_address(question: Question, address: str, place: str) -> str:
-    """Where the page is, for the result of a call: the model passes it on. It opens with a code,
-    which the person was shown at `place`.
-    """
+    """Return the page's address for the model; it opens with a code shown at `place`."""
     return (
         f"{message_of(question)}\n\nThis is for your user, and not for you: it is answered on"
         f" a page of abp-bridge's own, on this machine. Show your user this address: {address}\nIt"
@@ -51,9 +48,7 @@ def encode_address(question: Question, address: str, place: str) -> str:
 
 
 def encode_asked(question: Question, problem: str = "") -> str:
-    """The question for the result of a call: the model asks its user, and brings the answer with
-    `abp_answer`.
-    """
+    """Return the question as a call's result: the model asks the user and calls `abp_answer`."""
     form = encode_form(question, V2025_11_25, problem=problem)
     accepted = json.dumps({"question": question.id, "content": {"...": "..."}})
     declined = json.dumps({"question": question.id, "action": "decline"})
@@ -66,9 +61,9 @@ def encode_asked(question: Question, problem: str = "") -> str:
 
 
 def decode_answered(arguments: JsonObject) -> tuple[Action, JsonObject]:
-    """The arguments of `abp_answer` -> (action, content by field name), not yet validated.
+    """Return the (action, content) of `abp_answer`'s arguments, not validated.
 
-    Raises RemoteProtocolError for what is no answer.
+    Raises RemoteProtocolError for an invalid answer.
     """
     content, named = arguments.get("content"), arguments.get("action")
     if named is None and content is None:

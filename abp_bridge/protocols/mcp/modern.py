@@ -1,9 +1,7 @@
-"""MCP 2026-07-28: what each request says of its client, and the shapes of results that no longer
-need a handshake.
+"""MCP 2026-07-28: the client in each request, and results without a handshake.
 
-A question is a result here (`input_required`), and its answer comes with the request sent again
-(basic/patterns/mrtr). This loads no other codec: a server that is only looked at needs nothing
-else.
+A question is a result (`input_required`), and the answer comes with the request sent again
+(basic/patterns/mrtr). Imports no other codec, so that listing a server stays fast.
 """
 
 from __future__ import annotations
@@ -64,10 +62,9 @@ def is_enveloped(params: JsonValue) -> bool:
 
 
 def decode_envelope(params: JsonValue) -> McpClientInfo:
-    """The `_meta` of a request: who sends it.
+    """Return the client from a request's `_meta`.
 
-    Raises InvalidParamsError: with -32602 for what is missing, with -32022 for a version that is
-    not spoken here.
+    Raises InvalidParamsError: -32602 for missing members, -32022 for an unsupported version.
     """
     meta = as_object(as_object(params).get("_meta"))
     version, capabilities = meta.get(VERSION), meta.get(CAPABILITIES)
@@ -99,23 +96,18 @@ def decode_envelope(params: JsonValue) -> McpClientInfo:
 def complete_result(
     result: JsonObject, server: JsonObject, *, cached: bool = False
 ) -> dict[str, Json]:
-    """A final result.
-
-    `cached` adds what results that could be kept must say: that they cannot, for apps come and go.
-    """
+    """Return a final result; `cached` adds that it must not be cached, as apps change."""
     lifetime = {"ttlMs": 0, "cacheScope": "private"} if cached else {}
     return {"resultType": "complete", **result, **lifetime, "_meta": {SERVER: dict(server)}}
 
 
 def encode_round(requests: JsonObject, state: str) -> dict[str, Json]:
-    """A result that asks: `requests` by key, each `{method, params}`, and the `state` that must
-    come back with the answers.
-    """
+    """Return an `input_required` result; `state` must come back with the answers."""
     return {"resultType": "input_required", "inputRequests": dict(requests), "requestState": state}
 
 
 def decode_retry(params: JsonObject) -> tuple[str | None, dict[str, JsonObject]]:
-    """The parameters of a call -> (the `requestState` it brings, the answers by key).
+    """Return a call's `requestState` and its answers by key.
 
     Raises InvalidParamsError.
     """
@@ -135,15 +127,14 @@ def decode_retry(params: JsonObject) -> tuple[str | None, dict[str, JsonObject]]
 
 
 def decode_filter(params: JsonObject, words: Sequence[str] = (TOOLS, RESOURCES)) -> dict[str, Json]:
-    """What `subscriptions/listen` asks to be told, as far as there is something to tell: the filter
-    that is acknowledged.
+    """Return the part of a `subscriptions/listen` filter that is supported.
 
     Args:
         params: Of the request.
-        words: The lists whose changes can be told.
+        words: The lists whose changes are sent.
 
     Raises:
-        InvalidParamsError: There is no filter, or none that can be read.
+        InvalidParamsError: A missing or invalid filter.
     """
     wanted = params.get("notifications")
     if not isinstance(wanted, Mapping):

@@ -37,16 +37,15 @@ def encode_result(
     version: str = V2026_07_28,
     promised: Promise | None = None,
 ) -> dict[str, Json]:
-    """How a call ended -> CallToolResult.
+    """Encode a CallToolResult.
 
     Args:
-        result: The app's own.
-        summary: What the app told while it ran, a line each.
-        files: What was saved.
-        unasked: What no person was asked.
-        version: The revision of MCP that the host speaks.
-        promised: What the tool's results fit, where it was listed so; one that does not is an
-            error that says so.
+        result: The app's result.
+        summary: The app's events during the call, a line each.
+        files: The saved files.
+        unasked: Questions that could not be asked.
+        version: The host's MCP revision.
+        promised: The tool's `outputSchema`; a result that does not fit is an error.
     """
     structured: JsonObject | None = None
     if promised is not None and result.failure is None:
@@ -83,9 +82,7 @@ def encode_result(
 
 
 def separate_texts(result: JsonObject) -> JsonObject:
-    """A CallToolResult for a host that puts nothing between its texts: all but the last of its
-    blocks end their line.
-    """
+    """End each text block but the last with a newline, for hosts that join them."""
     blocks = list(map(as_object, as_list(result.get("content"))))
     texts = [{**each, "text": f"{each['text']}\n"} if "text" in each else each for each in blocks]
     return {**result, "content": [*texts[:-1], *blocks[-1:]]} if blocks else result
@@ -94,8 +91,9 @@ def separate_texts(result: JsonObject) -> JsonObject:
 def _structure(
     result: CallResult, summary: Sequence[str], files: Sequence[SavedFile], promised: Promise
 ) -> tuple[JsonObject, list[str]]:
-    """What keeps the promise, with all that stands in the content too: a host may show its model
-    nothing else. Data whose place is taken by a file fit no more, and that is nobody's mistake.
+    """Return structured content that also holds the text, as a host may show nothing else.
+
+    Data replaced by a file may not fit; that is not an error.
     """
     note: dict[str, JsonValue] = {
         "files": [{"uri": each.uri, "path": each.path} for each in files],
@@ -124,13 +122,12 @@ def _broken(result: CallResult, problems: Sequence[str]) -> CallResult:
 def encode_text(
     words: str, *, error: bool = False, note: JsonObject | None = None
 ) -> dict[str, Json]:
-    """A CallToolResult of the bridge's own.
+    """Return a CallToolResult of the bridge.
 
     Args:
-        words: What it says.
+        words: The text.
         error: Whether the call failed.
-        note: What the bridge has to say in the place of structured content, where the tool was
-            listed with an `outputSchema`.
+        note: Structured content in place of the app's, if the tool has an `outputSchema`.
     """
     made: dict[str, Json] = {"content": [_encode_text_block(words)], "isError": error}
     return made | ({_APART: well_formed(encode_note(note))} if note else {})

@@ -1,9 +1,4 @@
-"""What an MCP server asks a model -> a sampling `Question`, and what the model said -> the result
-of its `sampling/createMessage`.
-
-For where a server is an app of the bridge's. A host of MCP is asked in the server's own words, and
-what it answers goes back as it came.
-"""
+"""An MCP server's sampling request -> `Question`, and the model's reply -> its result."""
 
 from __future__ import annotations
 
@@ -23,15 +18,15 @@ SAMPLED = "message"  # the member of an answer's content that has a host's whole
 
 
 def decode_sampling(raw: JsonValue, *, id: str, origin: str) -> Question:
-    """The parameters of `sampling/createMessage` -> Question.
+    """Decode the parameters of `sampling/createMessage`.
 
     Args:
         raw: The parameters.
-        id: The question's own.
+        id: The question's id.
         origin: The server, as the bridge knows it.
 
     Raises:
-        RemoteProtocolError: There are no messages in them.
+        RemoteProtocolError: There are no messages.
     """
     params = {word: value for word, value in as_object(raw).items() if word not in _ENVELOPE}
     messages = params.get("messages")
@@ -53,11 +48,10 @@ def is_servers_own(request: JsonObject) -> bool:
 
 
 def decode_whole(result: JsonValue) -> dict[str, JsonValue]:
-    """The result of a server's own `sampling/createMessage` -> the content of the answer: all of
-    it, whatever it holds.
+    """Return a `sampling/createMessage` result as the answer's content.
 
     Raises:
-        RemoteProtocolError: There is nothing in it.
+        RemoteProtocolError: It is empty.
     """
     if "content" not in as_object(result):
         raise RemoteProtocolError("the host's model answered without content")
@@ -70,9 +64,7 @@ def encode_refused(why: str) -> JsonObject:
 
 
 def encode_sampled(answer: Answer) -> dict[str, JsonValue]:
-    """What the model said -> the result of `sampling/createMessage`; who said it is unknown where
-    it was no host of MCP.
-    """
+    """Encode the model's reply; a model other than an MCP host's is unknown."""
     if whole := as_object(answer.content.get(SAMPLED)):
         if not answer.metadata:
             return dict(whole)

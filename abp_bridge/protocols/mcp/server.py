@@ -1,9 +1,4 @@
-"""What an MCP server offers, returns and tells -> capabilities, results and notices: for where a
-server is an app of the bridge's.
-
-What it asks is `asked` and `sampling`. Everything here is total: what a server sends wrongly is
-said in words, and ends nothing.
-"""
+"""An MCP server as an app: its capabilities, results and notices. Never raises on its input."""
 
 from __future__ import annotations
 
@@ -93,15 +88,14 @@ MAX_NAMED = 200  # names in a notice of a list that changed: more nobody reads
 
 
 def decode_tools(tools: Sequence[JsonValue], server: JsonObject) -> CapabilityList:
-    """What a server offers: its tools, and what its prompts and resources are reached by.
+    """Return a server's tools, and tools for its prompts and resources.
 
     Args:
-        tools: The entries of `tools/list`, of all its pages.
-        server: The server's own capabilities.
+        tools: The entries of all pages of `tools/list`.
+        server: The server's capabilities.
 
     Returns:
-        The capabilities; its problems name the tools that cannot be called, and what of the
-        server's is not carried.
+        The capabilities; `problems` names tools that cannot be called and unsupported features.
     """
     by_name = _by_key(tools, KEYS["tools"])
     listed = decode_capabilities([dict(as_object(each)) for each in tools])
@@ -142,9 +136,7 @@ def _describe(capability: Capability, tool: JsonObject) -> Capability:
 
 
 def decode_result(raw: JsonValue) -> CallResult:
-    """A CallToolResult -> CallResult. One text is itself, and several blocks are a list, with the
-    structured content at its end where the text does not say the same.
-    """
+    """Decode a CallToolResult; several blocks become a list, with new structured content last."""
     result = as_object(raw)
     blocks = result.get("content", [] if "structuredContent" in result else None)
     if not isinstance(blocks, list):
@@ -185,9 +177,7 @@ def decode_error(code: int, message: str, data: JsonValue) -> CallResult:
 
 
 def decode_block(block: JsonValue) -> JsonValue:
-    """A block of content, of a result or a message; binary data as ABP has it, so that it becomes a
-    file.
-    """
+    """Decode a content block; binary data takes ABP's shape and so becomes a file."""
     given = as_object(block)
     if isinstance(data := given.get("data"), str) and "mimeType" in given:
         return _file(given, data, "data")
@@ -253,10 +243,10 @@ def decode_notice(method: str, params: JsonObject) -> Notice:
 
 
 def decode_change(member: str, old: Sequence[JsonValue], new: Sequence[JsonValue]) -> Notice:
-    """A list of the server's that changed -> a notice of what did.
+    """Return a notice of a server's changed list.
 
     Args:
-        member: Which: `tools`, `prompts` or `resources`.
+        member: `tools`, `prompts` or `resources`.
         old: Its entries before.
         new: Its entries now.
     """

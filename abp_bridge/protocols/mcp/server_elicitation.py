@@ -1,9 +1,7 @@
-"""The reverse of `elicitation`: what an MCP server asks -> `Question`, and how it was answered ->
-what the server gets.
+"""An MCP server's elicitation -> `Question`, and the answer -> its result.
 
-For where we are the host: of our own bridge in the demo, of somebody else's server in the proxies.
-There a server takes an error for "cannot ask" and goes on, and some look at the action alone: so
-`encode_answer` has no error to give, and what refuses is a decline.
+Servers treat an error as "cannot ask" and continue, and some read the action alone, so
+`encode_answer` returns no errors: a refusal is a decline.
 """
 
 from __future__ import annotations
@@ -53,20 +51,18 @@ _OPTION_WORDS = re.compile("[\\w'\u2019]+")
 
 
 def decode_question(raw: JsonValue, *, id: str, origin: str, destructive: bool = True) -> Question:
-    """The parameters of any `elicitation/create` -> Question: a form, or a link.
+    """Decode the parameters of a form or link `elicitation/create`.
 
-    A boolean that is the only field is a yes or no that must be answered, and so is a pair of
-    consent: left out, it would be an accept that says nothing.
+    A single boolean or yes/no pair must be answered: an accept without it would say nothing.
 
     Args:
         raw: The parameters.
-        id: The question's own.
+        id: The question's id.
         origin: The server, as the host knows it.
-        destructive: Whether a yes is presumed to do what cannot be undone; to a link it does
-            nothing by itself.
+        destructive: Whether a yes is presumed destructive, except to a link.
 
     Raises:
-        RemoteProtocolError: They cannot be put to anybody.
+        RemoteProtocolError: The parameters cannot be shown.
     """
     decode = decode_link if as_object(raw).get("mode") == "url" else decode_form
     question = decode(raw, id=id, origin=origin)
@@ -128,9 +124,7 @@ class _Pair:
 
     @property
     def words(self) -> str:
-        """What its options are called, and what is said of them, where that is more than yes and
-        no.
-        """
+        """Return the options' labels and descriptions, unless they are just yes and no."""
         named = (("Yes", self.allows), ("No", self.refuses))
         if all(word.lower() == each.label.lower() and not each.description for word, each in named):
             return ""
@@ -147,9 +141,7 @@ class _Pair:
 
 
 def _pair_in(question: Question) -> _Pair | None:
-    """The only field's options, where they are a yes and a no: by their values, else by their
-    labels, and not where these say the contrary.
-    """
+    """Return the only field's options if its values or labels mean yes and no."""
     field = question.fields[0]
     if len(question.fields) != 1 or field.type is not FieldType.CHOICE or len(field.choices) != 2:
         return None
@@ -179,11 +171,10 @@ def _words(text: str) -> list[str]:
 
 
 def decode_link(raw: JsonValue, *, id: str, origin: str) -> Question:
-    """The parameters of a url-mode `elicitation/create` -> Question with a link, whose accept says
-    that the person goes there.
+    """Decode a url-mode `elicitation/create`; accepting means that the user goes there.
 
     Raises:
-        RemoteProtocolError: It leads to no page of the web, or has no message.
+        RemoteProtocolError: It has no web address or no message.
     """
     params = _mapping(raw, "an elicitation")
     url, message = params.get("url"), params.get("message")
@@ -206,12 +197,9 @@ def decode_link(raw: JsonValue, *, id: str, origin: str) -> Question:
 
 
 def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
-    """The parameters of a form-mode `elicitation/create` -> Question, whose answer is an object of
-    its fields.
+    """Decode a form-mode `elicitation/create`; the answer is an object of its fields.
 
-    `origin` is the server, as the host knows it. A property outside MCP's subset (an object, a list
-    of anything) is asked for as JSON. Raises RemoteProtocolError for parameters that cannot be put
-    to anybody.
+    A property outside MCP's subset is asked for as JSON. Raises RemoteProtocolError.
     """
     params = _mapping(raw, "an elicitation")
     if params.get("mode", "form") != "form":
@@ -257,11 +245,7 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
 
 
 def server_outcome(question: Question, answer: Answer) -> Outcome:
-    """What a server may make of how its question ended.
-
-    A no is a decline, also where the form has a field for it; what a host answered by itself is a
-    cancel.
-    """
+    """Return the outcome a server gets: a no is a decline, a host's own answer a cancel."""
     if answer.answered_by is AnsweredBy.HOST_POLICY:
         return Outcome.CANCELLED
     refused = answer.outcome is Outcome.ACCEPTED and refuses(question, answer.content)
@@ -269,9 +253,7 @@ def server_outcome(question: Question, answer: Answer) -> Outcome:
 
 
 def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
-    """How a server's question ended -> the result of its `elicitation/create`, whatever happened:
-    what nobody answered is a cancel, for the rest `server_outcome`.
-    """
+    """Encode the result of a server's `elicitation/create`; an unanswered one is a cancel."""
     outcome, content = server_outcome(question, answer), answer.content
     pair = _asked_pair(question)
     if pair is not None:
@@ -305,10 +287,7 @@ def _asks_consent(field: Field) -> bool:
 
 
 def encode_reply(question: Question, outcome: Outcome, content: JsonObject) -> dict[str, JsonValue]:
-    """How a form was answered -> the result of `elicitation/create`.
-
-    What is neither an accept nor a decline is a cancel.
-    """
+    """Encode a form's result; anything but an accept or a decline is a cancel."""
     row = outcome.row
     if question.fields == (ACKNOWLEDGE,):
         refused = outcome is Outcome.ACCEPTED and content.get(ACKNOWLEDGE.name) is False

@@ -1,8 +1,7 @@
-"""What a tool promises its results to fit, and a result that keeps to it.
+"""A tool's `outputSchema`, and structured content that fits it.
 
-A host refuses a result that breaks the promise, and one malformed promise is enough for some to
-refuse the whole list of tools. So a schema is published as far as every validator reads it alike,
-and with room for what the bridge may have to say in place of the app's data, or beside it.
+Hosts refuse results that break the schema, and some refuse the whole list for one bad schema. So
+only keywords that all validators read alike are published, with room for the bridge's own note.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ class _UnportableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What results of a tool fit.
+    """The schema that a tool's results fit.
 
     Attributes:
         schema: The tool's `outputSchema`.
-        wraps: Whether the app's data, which are no object, stand in it as `RESULT`.
+        wraps: Whether data that are not an object are in its member `RESULT`.
     """
 
     schema: JsonObject
@@ -59,10 +58,10 @@ class Promise:
 
 
 def promise(schema: JsonObject) -> Promise | None:
-    """What can be promised where an app's results fit `schema`: objects, with room for `MEMBER`.
+    """Return what can be promised for results that fit `schema`, with room for `MEMBER`.
 
     Returns:
-        None where there is none, or none that every result of a call can keep.
+        None if not every result could fit.
     """
     if not schema:
         return None
@@ -88,11 +87,9 @@ def promise(schema: JsonObject) -> Promise | None:
 def encode_structured(
     data: JsonValue, note: JsonObject, promised: Promise
 ) -> tuple[JsonObject, list[str]]:
-    """`data` as `promised`, with what the bridge has to say beside them.
+    """Return `data` as structured content with the bridge's note, and what does not fit.
 
-    Returns:
-        The structured content, and what does not fit, a sentence each. What is too large to be
-        checked stands as `data` in `MEMBER`.
+    Data too large to be checked go into `MEMBER`.
     """
     whole = {RESULT: data} if promised.wraps else data
     if not isinstance(whole, Mapping):
@@ -110,9 +107,7 @@ _UNCHECKED = "The app's data are too large to be checked against the tool's outp
 
 
 def has_room(structured: JsonValue, schema: JsonObject) -> bool:
-    """Whether what a server calls `structured` may have a note of the bridge's beside its members,
-    under the tool's `outputSchema` as its host has it; `schema` is empty where it has none.
-    """
+    """Whether the bridge's note may be added to a server's `structured` content."""
     if not isinstance(structured, Mapping) or MEMBER in structured:
         return False
     try:
@@ -123,9 +118,7 @@ def has_room(structured: JsonValue, schema: JsonObject) -> bool:
 
 
 def wants_room(schema: JsonObject) -> bool:
-    """Whether a server's `outputSchema` takes no member that it does not name, so that it has to
-    name `MEMBER`, to leave room for it.
-    """
+    """Whether an `outputSchema` allows no extra members, so that it must name `MEMBER`."""
     named = schema.get("properties", {})
     closed = schema.get("additionalProperties", True) is not True
     return closed and isinstance(named, Mapping) and MEMBER not in named
@@ -140,14 +133,14 @@ def encode_note(note: JsonObject) -> dict[str, JsonValue]:
 
 
 def _clean(part: JsonValue, *, strict: bool) -> dict[str, JsonValue]:
-    """A schema without what is only said, and what only some can check.
+    """Return a schema without annotations and keywords that only some validators check.
 
     Args:
         part: The schema.
-        strict: That less said is not less wanted here, as in `not`: nothing may be left away.
+        strict: Whether dropping a keyword would change the meaning, as within `not`.
 
     Raises:
-        _UnportableError: It has more than that.
+        _UnportableError: A keyword cannot be dropped.
     """
     if isinstance(part, bool):
         return {} if part else {"not": {}}

@@ -1,7 +1,4 @@
-"""An app's capabilities as MCP's tools, and in words for a model that reads them in a result.
-
-What a revision of MCP has no member for is said in the description.
-"""
+"""Capabilities as MCP tools, and as text for a model. Descriptions carry what a revision lacks."""
 
 from __future__ import annotations
 
@@ -35,9 +32,7 @@ ROOM = 20_000  # characters of capabilities in one result: hosts cut longer ones
 
 
 def tool_name(capability: str, taken: Container[str] = ()) -> str:
-    """`export.pdf` -> `abp_export_pdf`: at most 64 letters, digits, `_` and `-`, different from all
-    `taken`.
-    """
+    """Return a unique name like `abp_export_pdf`: at most 64 letters, digits, `_` and `-`."""
     base = "abp_" + re.sub(r"[^A-Za-z0-9_-]+", "_", capability).strip("_")
     name, number = base[:_NAME_LIMIT], 2
     while name in taken:
@@ -49,10 +44,8 @@ def tool_name(capability: str, taken: Container[str] = ()) -> str:
 def encode_tool(
     name: str, capability: Capability, origin: str, version: str = V2026_07_28
 ) -> dict[str, Json]:
-    """A capability as a tool, with what the `version` has members for.
-
-    Its schema keeps its properties; what hosts refuse at a schema's root is said in the description
-    instead.
+    """Encode a capability as a tool; what hosts refuse at a schema's root goes into the
+    description.
     """
     schema, moved = _portable(capability.input_schema)
     promised = find_promise(capability.output_schema, version)
@@ -156,9 +149,7 @@ def _about(capability: Capability) -> dict[str, JsonValue]:
 
 
 def describe_capability(tool: str, capability: Capability) -> dict[str, JsonValue]:
-    """All that a model needs to call it by `abp_call`, with the schemas as the app has them; `tool`
-    is empty where its host has none.
-    """
+    """Return all a model needs to call it by `abp_call`; `tool` is empty without a tool."""
     about: dict[str, JsonValue] = {
         "name": capability.name,
         "tool": tool,
@@ -173,9 +164,9 @@ def describe_capability(tool: str, capability: Capability) -> dict[str, JsonValu
 
 
 def describe_capabilities(tools: Iterable[tuple[str, Capability]], room: int = ROOM) -> str:
-    """Each in a line, and its parameters in one of JSON, as many as there is room for; those that
-    are left out by their names, and how they are got. A description of several lines stands in the
-    JSON: its lines would pass for others of these, or for the bridge's words after them.
+    """List capabilities, a line and a line of JSON each, within `room` characters.
+
+    The others are named only. Long descriptions are in the JSON, as their lines could imitate ours.
     """
     lines: list[str] = []
     left_out: list[str] = []

@@ -1,9 +1,6 @@
-"""A message of MCP's one era as the other has it: legacy (up to 2025-11-25) and modern
-(2026-07-28).
+"""Translate messages between stateful (up to 2025-11-25) and stateless MCP (2026-07-28).
 
-Tables and functions without memory: who is on either side, what is open and what is listened to
-keep `proxies/mcp`. What neither era has a word for passes as it came: unknown members, vendor keys,
-unknown methods.
+Pure tables and functions; `mcp/proxy` keeps the state. Unknown members and methods pass unchanged.
 """
 
 from __future__ import annotations
@@ -104,9 +101,7 @@ def add_envelope(params: JsonValue, client: McpClientInfo) -> JsonObject:
 
 
 def strip_envelope(params: JsonValue) -> JsonObject:
-    """The parameters of a modern request -> those of a legacy one: without who sends it, and
-    without what it brings back of an earlier round.
-    """
+    """Return a stateless request's parameters without the client and the retry members."""
     return _without_meta(without_retry(as_object(params)), _ENVELOPE)
 
 
@@ -149,8 +144,9 @@ def to_discovered(initialized: JsonObject) -> JsonObject:
 def to_initialized(
     discovered: JsonObject, asked: JsonValue, *, verbatim: bool = False
 ) -> JsonObject:
-    """The result of `server/discover` -> that of `initialize`, for a client that `asked` for a
-    version; `verbatim` for one that is modern after all, and is told for how long it may be kept.
+    """Return `server/discover`'s result as that of `initialize`, for the version `asked`.
+
+    `verbatim` keeps the stateless members.
     """
     found = discovered if verbatim else to_legacy_result("server/discover", discovered)
     kept = {
@@ -168,11 +164,11 @@ def to_initialized(
 
 
 def to_modern_result(method: str, result: JsonValue, server: JsonObject) -> JsonObject:
-    """A legacy server's result of `method` -> a modern one, which is complete.
+    """Return a stateful server's result as a complete stateless one.
 
     Args:
-        method: What was asked.
-        result: The server's, as it came; what is no object has no members.
+        method: Of the request.
+        result: The server's result; anything but an object has no members.
         server: The `serverInfo` of its handshake.
     """
     given = as_object(result)
@@ -237,10 +233,7 @@ def to_modern_error(method: str, error: JsonObject) -> JsonObject:
 
 
 def to_legacy_error(method: str, error: JsonObject) -> JsonObject:
-    """A modern server's error for `method`, with the code that it has in the legacy era.
-
-    Wrong parameters of `resources/read` are a resource that is not there where the error names one.
-    """
+    """Return a stateless server's error with its stateful code."""
     names_one = "uri" in as_object(error.get("data"))
     return _with_code(_CODES_TO_LEGACY, method, error) if names_one else error
 
@@ -255,10 +248,9 @@ def _with_code(codes: Mapping[tuple[str, int], int], method: str, error: JsonObj
 
 
 def to_modern_question(method: str, params: JsonValue, elicitation_id: str) -> JsonObject:
-    """A legacy server's request -> an item of `inputRequests`.
+    """Return a stateful server's request as an item of `inputRequests`.
 
-    No progress is told of it: nobody waits for a request while a modern client asks. A link keeps
-    its id, or has `elicitation_id`: clients made for both eras read none without.
+    It drops the progress token. A link without an id gets `elicitation_id`, which clients require.
     """
     kept = {name: value for name, value in as_object(params).items() if name != "task"}
     named = _name_link(kept, elicitation_id)
@@ -266,9 +258,9 @@ def to_modern_question(method: str, params: JsonValue, elicitation_id: str) -> J
 
 
 def to_legacy_question(asked: JsonValue, elicitation_id: str) -> tuple[str, JsonObject]:
-    """An item of `inputRequests` -> the (method, params) of a legacy server's request.
+    """Return an item of `inputRequests` as (method, params) of a stateful request.
 
-    A link needs an id there: `elicitation_id`, unless it has one.
+    A link without an id gets `elicitation_id`.
     """
     method, params = as_object(asked).get("method"), as_object(as_object(asked).get("params"))
     return method if isinstance(method, str) else "", _name_link(params, elicitation_id)
@@ -280,18 +272,14 @@ def _name_link(params: JsonObject, elicitation_id: str) -> JsonObject:
 
 
 def urls_required(error: JsonObject) -> list[JsonObject]:
-    """The links that a legacy server wants visited before it answers (`URL_REQUIRED`), each as the
-    parameters of an `elicitation/create`; none for any other error.
-    """
+    """Return the `elicitation/create` parameters for each link of a `URL_REQUIRED` error."""
     if error.get("code") != URL_REQUIRED:
         return []
     return [as_object(each) for each in as_list(as_object(error.get("data")).get("elicitations"))]
 
 
 def needed_capability(method: str, params: JsonValue) -> str | None:
-    """What a client must declare to be asked this: `form`, `url`, `sampling` or `roots`; None for
-    what is no question.
-    """
+    """Return the capability a request needs (`form`, `url`, `sampling`, `roots`), or None."""
     if method == "elicitation/create":
         return _MODES.get(to_text(as_object(params).get("mode")), "form")
     return _NEEDS.get(method)
@@ -301,9 +289,7 @@ def needed_capability(method: str, params: JsonValue) -> str | None:
 
 
 def listen_filter(server: JsonValue, uris: list[JsonValue]) -> JsonObject:
-    """What to listen for at a server with these capabilities, for a legacy client that subscribed
-    to `uris`: empty where it tells nothing.
-    """
+    """Return the filter for a stateful client that subscribed to `uris`; empty for none."""
     features = as_object(server)
     wanted: dict[str, JsonValue] = {
         word: True
@@ -326,9 +312,8 @@ def untag(params: JsonValue) -> JsonObject:
 
 
 def logs(least: str | None, params: JsonValue) -> bool:
-    """Whether who wants logs from the level `least` on is to be told this one; None wants none.
-
-    A level that nobody knows counts as the highest.
+    """Whether a client that wants logs from level `least` gets this one; unknown levels are
+    highest.
     """
     level = as_object(params).get("level")
     rank = LOG_LEVELS.index(level) if level in LOG_LEVELS else len(LOG_LEVELS)

@@ -1,6 +1,4 @@
-"""The revisions of MCP that are spoken here, newest first in each era, and the log levels that all
-of them have. Light: the front of a connection loads it.
-"""
+"""The supported MCP revisions, newest first, and the log levels. Kept light for fast start."""
 
 from __future__ import annotations
 

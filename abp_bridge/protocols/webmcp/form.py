@@ -1,8 +1,7 @@
-"""A page's form as it was read: its controls, the button that sends it, what goes together.
+"""A page's form: its controls, its submit button, and which controls belong together.
 
-The other half is `apps/webmcp/form.js`, which reads and sets. Nothing that a page says of its form
-is trusted: it is read again before it is sent, and compared with what was accepted.
-`form_question.py` asks its person, and `form_answer.py` says what their answer comes to.
+`apps/webmcp/form.js` reads and sets it. The page is not trusted: the form is read again and
+compared before it is sent. `form_question.py` asks the user, `form_answer.py` applies the answer.
 """
 
 from __future__ import annotations
@@ -58,24 +57,24 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A control of a form, as it is now.
+    """A control of a form and its current state.
 
     Attributes:
-        type: What the browser calls it: `text`, `select-one`, `checkbox` ...
-        name: What its value is sent as; empty where that is not sent.
-        value: What it holds; of what is marked, what is sent then.
-        checked: Whether it is marked.
-        label: The page's words for it.
-        description: What else the page says of it.
-        required: Whether it may not be left empty.
-        limits: `min`, `max`, `step`, `minLength`, `maxLength`, `pattern`, where they are set.
-        autocomplete: What the page says that it is for, a word each.
-        accept: What files it takes, as the page has it.
-        fixed: Whether nobody can change it: hidden, or only to be read.
-        options: What there is to choose.
-        problem: Why the browser would not send it.
-        id: What the page calls it, for itself.
-        holds_secret: Whether it holds what was given as a secret, whatever it asks for.
+        type: The DOM type: `text`, `select-one`, `checkbox` ...
+        name: Its form data name; empty if it is not sent.
+        value: Its value, or what it sends if checked.
+        checked: Whether it is checked.
+        label: The page's label.
+        description: The page's other text about it.
+        required: Whether it is required.
+        limits: `min`, `max`, `step`, `minLength`, `maxLength`, `pattern`, if set.
+        autocomplete: Its tokens.
+        accept: The file types it takes, as in the page.
+        fixed: Whether it is hidden or read-only.
+        options: Its options.
+        problem: The browser's validation message.
+        id: Its DOM id.
+        holds_secret: Whether its value was given as a secret.
     """
 
     type: str
@@ -144,17 +143,16 @@ class Form:
     """A form as it was read.
 
     Attributes:
-        active: Whether it waits for its person.
-        controls: What there is to fill in, or to send, in its order.
-        button: The words of the button that sends it; empty where it has none.
-        marked: The name and the value that this button sends with it; none where it has no name.
-        ready: Whether a button of it can be pressed.
-        frames: Whose frames are in it, to be seen: the origin of each, empty where it has none.
-        address: Where it is sent to.
-        way: How: `get`, `post` or `dialog`.
-        target: Where its answer is shown, as the page has it.
-        sends: All that the browser would send, each as a control that holds it; None where it was
-            not asked.
+        active: Whether it waits for the user.
+        controls: Its controls, in order.
+        button: The label of its submit button; empty without one.
+        marked: The name and value the button sends; none without a name.
+        ready: Whether a button can be pressed.
+        frames: The origins of visible frames in it; empty for an unknown one.
+        address: Its action.
+        way: `get`, `post` or `dialog`.
+        target: Its target, as in the page.
+        sends: All the browser would send, as controls; None if not read.
     """
 
     active: bool
@@ -170,9 +168,7 @@ class Form:
 
     @property
     def beyond(self) -> list[Control]:
-        """What it sends beside what its controls and its button hold: what a control that the page
-        made, or a script of it, adds, and whatever else the browser does.
-        """
+        """Return what it sends besides its controls and button, such as a script's additions."""
         known = Counter(self._held())
         found: list[Control] = []
         for each in self.sends or ():
@@ -228,13 +224,13 @@ class Form:
         ]
 
     def entries(self, wanted: Collection[int] | None = None) -> list[Entry]:
-        """What can be asked of it, in its order: controls of one name that are marked go together.
+        """Return what can be asked, in order; checkboxes of one name are one entry.
 
         Args:
-            wanted: The places of the controls that are; None for all.
+            wanted: The places of the controls; None for all.
 
         Raises:
-            RemoteProtocolError: It has more than a person can be asked.
+            RemoteProtocolError: It has too many entries.
         """
         groups: dict[tuple[str, str], list[int]] = {}
         for place, each in enumerate(self.controls):
@@ -261,12 +257,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One or more controls that are one thing to fill in.
+    """One or more controls that are one field.
 
     Attributes:
-        key: What the question calls it.
-        places: Where they stand in the form.
-        controls: The controls themselves, in the same order.
+        key: Its name in the question.
+        places: The positions of the controls in the form.
+        controls: The controls, in the same order.
     """
 
     key: str
@@ -290,9 +286,7 @@ class Entry:
 
     @property
     def marks(self) -> list[str]:
-        """What an answer calls each of them that may be marked: its value, and a number where one
-        before has the same.
-        """
+        """Return a unique name for each checkbox: its value, numbered if repeated."""
         found: list[str] = []
         for each in self.controls:
             mark, number = each.value, 2
@@ -376,15 +370,12 @@ def _decode_control(said: JsonObject) -> Control:
 
 
 def withheld_controls(form: Form, *, at_once: bool = False) -> dict[str, bool]:
-    """The names of what no model may fill in: secrets, files, and what is fixed.
+    """Return the names a model may not fill in (secrets, files, fixed), and whether the user is
+    asked.
 
     Args:
         form: The form.
-        at_once: Whether it is sent as soon as it is filled in.
-
-    Returns:
-        Each with whether its person is asked for it: of a form that is sent at once, for what it
-        needs.
+        at_once: Whether it is sent as soon as it is filled in; only then is the user asked.
     """
     kept = (each for each in form.controls if each.secret or each.fixed or each.type == "file")
     return {
@@ -409,8 +400,6 @@ def plain_number(value: float) -> int | float:
 
 
 def mark_secrets(form: Form, hide: Callable[[str], str]) -> Form:
-    """Mark each control that holds a secret: what a page shows of a password, or writes beside it,
-    is one too.
-    """
+    """Mark each control whose text contains a secret."""
     marked = (replace(each, holds_secret=hide(each.value) != each.value) for each in form.controls)
     return replace(form, controls=tuple(marked))

@@ -1,6 +1,4 @@
-"""A person's answer to a form's question -> what each control has to hold, which files are still to
-be given, the call that fills it in, and what is told of what was sent.
-"""
+"""The user's answer to a form -> the state of each control, files to give, and the tool call."""
 
 from __future__ import annotations
 
@@ -33,10 +31,9 @@ _TIMES = {"time", "datetime-local"}
 def answered_states(
     form: Form, content: JsonObject, places: Collection[int] | None = None
 ) -> dict[int, JsonValue]:
-    """What each control has to hold when the form is sent as it was answered.
+    """Return each control's state; an empty field is cleared, an empty secret or file kept.
 
-    What was left empty is empty then; a secret or a file that was, stays as it is. `places` are
-    those of the controls that were asked for, where those are not all.
+    `places` are the controls that were asked for, if not all.
     """
     states: dict[int, JsonValue] = {at: each.state for at, each in enumerate(form.controls)}
     for entry in form.entries(places):
@@ -68,8 +65,8 @@ def _states(entry: Entry, value: JsonValue) -> dict[int, JsonValue]:
 
 
 def find_left_out(form: Form, content: JsonObject) -> list[str]:
-    """What stood in the form and an answer left out, by its title: some hosts leave out what was
-    not touched, and others what was taken out.
+    """Return the titles of filled fields that an answer omits: hosts omit untouched or cleared
+    ones.
     """
     return [
         each.first.title
@@ -82,9 +79,7 @@ def find_left_out(form: Form, content: JsonObject) -> list[str]:
 
 
 def find_missing(form: Form) -> list[int]:
-    """The controls that keep a form from being sent and that no call fills in, by their place: a
-    secret, and what has no name. A file is given in the page alone.
-    """
+    """Return the places of required controls that no call fills in: secrets and unnamed ones."""
     return [
         at
         for at, each in enumerate(form.controls)
@@ -120,15 +115,12 @@ def changed_places(form: Form, states: Mapping[int, JsonValue]) -> list[int]:
 
 
 def find_changes(shown: Form, now: Form, given: Collection[str]) -> list[str]:
-    """What a form sends that nobody can change, or keeps back, otherwise than it was told.
+    """Return the names of fixed values that changed since the user saw them, safe to show.
 
     Args:
-        shown: The form as its person was told of it.
-        now: The same as it would be sent.
-        given: What files are sent as that were given since.
-
-    Returns:
-        The name of each, safe to show.
+        shown: The form as the user saw it.
+        now: The form as it would be sent.
+        given: The files given since.
     """
     before, after = (
         Counter(
@@ -182,9 +174,7 @@ def _shortest_time(text: str) -> str:
 def make_arguments(
     form: Form, states: Mapping[int, JsonValue], schema: JsonObject
 ) -> dict[str, JsonValue]:
-    """What the tool is called with to hold `states`, as far as it takes that: nothing that is
-    empty, fixed or a secret.
-    """
+    """Return the tool's arguments for `states`, without empty, fixed and secret values."""
     takes = as_object(schema.get("properties"))
     made: dict[str, JsonValue] = {}
     for entry in form.entries():

@@ -1,7 +1,4 @@
-"""A page's form -> the question to the person who has to send it: whether, and with what.
-
-Each thing to fill in is a field with the form's own constraints and what it holds as the default.
-"""
+"""A page's form -> the question whether to send it, with a field and default per entry."""
 
 from __future__ import annotations
 
@@ -61,18 +58,18 @@ def make_question(
     note: str = "",
     places: Collection[int] | None = None,
 ) -> Question:
-    """The question whether a form is sent, and with what.
+    """Return the question whether to send a form, and with what.
 
     Args:
-        form: As it is now: what it holds is what is proposed.
-        id: The question's own.
+        form: Its current state gives the defaults.
+        id: The question's id.
         origin: Of the form's frame.
-        description: The page's words of what the tool does.
-        note: What else the bridge has to say.
-        places: Of the controls that are asked for, where those are not all.
+        description: The page's description of the tool.
+        note: A note of the bridge.
+        places: The controls to ask for, if not all.
 
     Raises:
-        RemoteProtocolError: It cannot be put to anybody.
+        RemoteProtocolError: It cannot be shown.
     """
     asked = [each for each in form.entries(places) if not each.is_fixed]
     fields = [_field(each) for each in asked]
@@ -107,9 +104,7 @@ def make_confirm(question: Question, form: Form, states: Mapping[int, JsonValue]
 
 
 def _describe_sending(form: Form, origin: str) -> str:
-    """What happens on a yes, and what goes with it that nobody can change, in the bridge's words
-    and the page's in quotes.
-    """
+    """Say what a yes does and which fixed values are sent, with the page's text in quotes."""
     button = f" with its button {_quote(form.button)}" if form.button else ""
     elsewhere = "" if form.address.startswith(f"{origin}/") else f" to {_quote(form.address)}"
     words = f"If you accept, the form is sent{button}{elsewhere if form.address else ''}."
@@ -211,9 +206,7 @@ def _decode(entry: Entry, named: JsonObject) -> Field:
 
 
 def _title(entry: Entry) -> str:
-    """What it is called, whole: several boxes, or buttons, by their name, as each has its own
-    words.
-    """
+    """Return an entry's full title; several boxes use their name, as each has its own label."""
     if entry.is_file:
         return f"Give a file: {entry.first.full_title}"
     several = entry.is_group or entry.first.type == "radio"
@@ -221,9 +214,7 @@ def _title(entry: Entry) -> str:
 
 
 def _beyond_title(entry: Entry) -> str:
-    """All of what it is called, where a title is too short for that: what is agreed to is read to
-    its end.
-    """
+    """Return the whole title if it was cut: the user reads all they agree to."""
     title = _title(entry)
     return "" if sanitize.label(title, MAX_WHOLE) == sanitize.label(title) else title
 

@@ -1,6 +1,4 @@
-"""How a call of a page's tool ends, as CallResult: what the browser reports, what was not sent, and
-what nobody knows; and the question that is open while the user has the page in hand.
-"""
+"""How a page's tool call ends, and the question while the user works in the page."""
 
 from __future__ import annotations
 
@@ -30,10 +28,7 @@ LOOK = "Do not call it again before you know: it may be done twice."
 
 
 def decode_response(raw: JsonValue) -> CallResult:
-    """What a `WebMCP.toolResponded` event says -> CallResult.
-
-    A completed call is not a success in the page's own sense: its list of errors is data.
-    """
+    """Decode a `WebMCP.toolResponded` event; a page's own error list is data."""
     said = as_object(raw)
     status = as_text(said.get("status"))
     if status == "Completed":
@@ -68,10 +63,10 @@ def _first_line(said: JsonObject) -> str:
 
 
 def unknown_outcome(why: str, sent: Mapping[str, JsonValue]) -> CallResult:
-    """How a call ends that may have done something, of which nobody knows.
+    """Return the result of a call that may have had an effect.
 
     Args:
-        why: Why nobody knows, as the rest of a sentence.
+        why: Why it is unknown, as the rest of a sentence.
         sent: What was sent, without secrets.
     """
     words = f"It was sent, and what came of it is not known: {why}. {LOOK}"
@@ -79,17 +74,13 @@ def unknown_outcome(why: str, sent: Mapping[str, JsonValue]) -> CallResult:
 
 
 def left_by_itself() -> CallResult:
-    """How a call ends whose page went on before its form was sent from here: perhaps it was sent by
-    the page itself.
-    """
+    """Return the result if the page navigated before the bridge sent the form."""
     words = "The page went on to another by itself, before its form was sent from here"
     return CallResult(failure=Failure(UNKNOWN, f"{words}: what came of it is not known. {LOOK}"))
 
 
 def beforeunload_result() -> CallResult:
-    """How a call ends whose form the browser did not send after all, as its page asked whether it
-    may be left, and was not: perhaps a script of the page's sent it.
-    """
+    """Return the result if the page's "leave?" dialog stopped the form."""
     words = "The browser did not send the form: its page asked whether it may be left, and was not"
     more = "What a script of the page's own did with it is not known."
     return CallResult(failure=Failure(UNKNOWN, f"{words}. {more} {LOOK}"))
@@ -119,9 +110,7 @@ MAX_NAMED = 5  # frames and fields
 
 
 def find_need(form: Form) -> str:
-    """Why only a hand in the page can finish a form, as the rest of a sentence; empty where the
-    bridge can.
-    """
+    """Return why only the user can finish a form, as the rest of a sentence; else ""."""
     if form.stuck:
         return f"its page made {_listed(form.stuck)} itself, which cannot be filled in from here"
     return describe_frames(form.frames)
@@ -143,14 +132,14 @@ def _listed(names: list[str]) -> str:
 def make_hand_question(
     *, id: str, origin: str, description: str, why: str, wanted: str
 ) -> Question:
-    """The question that stands while its person has the page in hand: a yes says that it is done.
+    """Return the question shown while the user works in the page; yes means done.
 
     Args:
-        id: The question's own.
+        id: The question's id.
         origin: Of the tool's frame.
-        description: The page's words of what the tool does.
-        why: Why it takes a hand, as the rest of a sentence.
-        wanted: What they are to do there, as sentences.
+        description: The page's description of the tool.
+        why: Why the user is needed, as the rest of a sentence.
+        wanted: What to do there, as sentences.
     """
     note = (
         f"Only a hand in the page can go on: {why}. Its window is in front now. {wanted} Then say"
@@ -180,9 +169,7 @@ def reached_nobody(answer: Answer) -> bool:
 
 
 def end_hand(answer: Answer) -> CallResult:
-    """How a call ends whose question was answered with anything but that it is done, and whose page
-    said nothing.
-    """
+    """Return the result of a call whose page did not respond and whose user did not say done."""
     if reached_nobody(answer) or answer.outcome is Outcome.WITHDRAWN:
         return refusal_result(answer)
     if answer.outcome in (Outcome.TIMED_OUT, Outcome.INVALID):

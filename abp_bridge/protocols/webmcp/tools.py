@@ -1,8 +1,4 @@
-"""A page's tools, as the browser lists them -> capabilities.
-
-What a tool is called, what a model may give it, and what is known of what it does. Which controls
-of a form a model may not fill in, the form itself says (`form.py`).
-"""
+"""A page's tools, as the browser lists them -> capabilities."""
 
 from __future__ import annotations
 
@@ -35,18 +31,18 @@ _NOTHING: JsonObject = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that a page registered, or a form that is one.
+    """A tool or a form that a page registered.
 
     Attributes:
-        frame: The id of its frame.
+        frame: Its frame's id.
         name: The page's name for it.
-        description: The page's words.
-        schema: What it takes, as the page or the browser says.
-        node: The browser's id of the form that it is; None for a function.
+        description: The page's description.
+        schema: Its input schema.
+        node: The browser's id of its form; None for a function.
         autosubmit: Whether its form is sent as soon as it is filled in.
-        read_only: Whether the page says that it changes nothing.
-        consequential: Whether the page says that a person should approve each call.
-        untrusted: Whether the page says that its results hold others' words.
+        read_only: Whether the page says it changes nothing.
+        consequential: Whether the page wants each call approved.
+        untrusted: Whether the page says its results hold others' text.
     """
 
     frame: str
@@ -71,9 +67,7 @@ class Tool:
 
     @property
     def needs_approval(self) -> bool:
-        """Whether a person comes before each call of it: one whose form waits asks them itself, and
-        one that is sent at once may buy something.
-        """
+        """Whether each call needs approval; a form that waits asks the user itself."""
         return not self.read_only and (self.consequential or self.autosubmit)
 
 
@@ -107,13 +101,13 @@ def decode_keys(raw: JsonValue) -> list[Key]:
 def name_tools(
     tools: Iterable[Tool], taken: Collection[str], known: Mapping[Key, str], frames: Sequence[str]
 ) -> dict[Key, str]:
-    """What each tool is called here: as the page calls it, unless that is taken.
+    """Return each tool's name: the page's, unless it is taken.
 
     Args:
         tools: The tools.
-        taken: Names of others.
-        known: What tools are called already: a name does not change while its tool is there.
-        frames: The ids of the page's frames, in its order.
+        taken: Other tools' names.
+        known: Names in use, which do not change.
+        frames: The page's frame ids, in order.
     """
     names = {each.key: known[each.key] for each in tools if each.key in known}
     names = {key: name for key, name in names.items() if name not in taken}
@@ -133,14 +127,11 @@ def name_tools(
 
 
 def describe_tools(tools: Sequence[tuple[Tool, str, Mapping[str, bool]]]) -> CapabilityList:
-    """What a page's tools are, as capabilities.
+    """Return a page's tools as capabilities; `problems` names those that cannot be called.
 
     Args:
-        tools: Each with what it is called here, and the parameters that no model may give, those
-            with whether its person is asked for them.
-
-    Returns:
-        The capabilities; its problems name those that cannot be called.
+        tools: Each with its name and the parameters a model may not give, those with whether the
+            user is asked for them.
     """
     listed = decode_capabilities([_entry(*each) for each in tools])
     by_name = {name: (tool, withheld) for tool, name, withheld in tools}
@@ -165,9 +156,7 @@ def _describe_tool(words: str, more: str) -> str:
 
 
 def _describe(capability: Capability, tool: Tool, withheld: Mapping[str, bool]) -> Capability:
-    """A capability with what is known of its tool. A function without hints may do anything; a form
-    that waits does nothing by itself.
-    """
+    """Add a tool's hints: a function without hints may do anything, a form that waits nothing."""
     destructive = not tool.read_only and not tool.waits
     asked = [name for name, is_asked in withheld.items() if is_asked]
     needed = as_texts(tool.schema.get("required")) if tool.waits else []
@@ -188,9 +177,7 @@ def withheld_names(schema: JsonObject) -> set[str]:
 
 
 def clean_schema(schema: JsonObject, withheld: Collection[str]) -> dict[str, JsonValue]:
-    """A tool's schema without what no model may give, as validators read it: a pattern that stands
-    as a `format` is a `pattern`, and a number in steps of one an `integer`.
-    """
+    """Return a schema without withheld parameters; a pattern in `format` moves to `pattern`."""
     properties = as_object(schema.get("properties"))
     kept = {name: _clean(part) for name, part in properties.items() if name not in withheld}
     made: dict[str, JsonValue] = {**schema, "type": "object", "properties": kept}
@@ -227,9 +214,7 @@ def secret_properties(schema: JsonObject) -> JsonObject:
 
 
 def has_nested_secret(schema: JsonObject) -> bool:
-    """Whether a secret is declared deeper than in a parameter itself, where nobody can be asked for
-    it alone.
-    """
+    """Whether a secret is nested inside a parameter, where it cannot be asked for alone."""
     own = [as_object(each) for each in as_object(schema.get("properties")).values()]
     inner = (part for each in own for _, part in parts(each)[1:])
     return any(declared_secret(each) for each in inner)
