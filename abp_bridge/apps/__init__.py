@@ -1,3 +1,1 @@
-"""Apps: the asking sides, one module or package for each kind, and `targets`, which makes the app
-for a TARGET.
-"""
+"""Apps, a module or package for each kind; `targets` makes the app for a TARGET."""

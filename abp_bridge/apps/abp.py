@@ -1,7 +1,6 @@
-"""Apps that speak ABP in messages, on a pipe or over a WebSocket: the JSON-RPC binding or ABP's
-envelope, whichever the app answers in. How one is reached is not known here.
+"""Apps that speak ABP, on pipes or over a WebSocket, in JSON-RPC or ABP's envelope.
 
-docs/abp-on-a-pipe.md describes both for people who write such apps.
+docs/abp-on-a-pipe.md describes both bindings for authors of apps.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 
 
 class AbpApp(ProgramApp):
-    """An app that is reached when it is opened, and ends when the block does.
+    """An app that is connected while the `open` block runs.
 
     Args:
-        origin: What people are told asks them.
-        connect: Reaches it for as long as the block lasts.
-        place: Where it is spoken to, in words.
-        warnings: What there is to say of how it is reached.
-        tap: Overhears what is said on its pipes.
+        origin: The name of the app that the user sees.
+        connect: Connects the app while its block runs.
+        place: The command or address, for messages.
+        warnings: Risks of the connection.
+        tap: Observes the pipes.
     """
 
     def __init__(
@@ -75,11 +74,7 @@ class AbpApp(ProgramApp):
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """Reach the app and greet it (`App.open`). On the way out it is told, and ended.
-
-        Raises:
-            AppError: It cannot be reached, does not answer, or refuses.
-        """
+        """Connect and initialize the app (`App.open`); shut it down at the end."""
         async with (
             self._program.open(listener),
             self._connect() as pipes,
@@ -127,9 +122,7 @@ class AbpApp(ProgramApp):
                 await self._request("capabilities/cancel", {"callId": call, "reason": reason})
 
     async def capabilities(self) -> CapabilityList:
-        """Ask for `capabilities/list` (`App.capabilities`), for `LIST_LIMIT` at most; who has no
-        such method has named them all before.
-        """
+        """Request `capabilities/list`; without that method, keep the list from `initialize`."""
         with anyio.move_on_after(LIST_LIMIT):
             try:
                 return abp.decode_capabilities(await self._request("capabilities/list", {}))
@@ -210,9 +203,9 @@ class AbpApp(ProgramApp):
 
 
 class Binding:
-    """Which of the two bindings an app speaks: JSON-RPC or ABP's envelope.
+    """The binding that an app speaks: JSON-RPC or ABP's envelope.
 
-    Our first line can be read as either; the app's first line decides. Until then `envelope` is
+    Our first line is valid in both, and the app's first line decides. Until then `envelope` is
     None.
     """
 

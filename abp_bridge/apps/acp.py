@@ -1,8 +1,8 @@
-"""Apps that are ACP agents: a command.
+"""Apps that are ACP agents, each started by a command.
 
-To be prompted is a capability, and so is each of the agent's commands. What it asks, leave and
-forms, goes to the person as any app's question does; what it does is told as operations and
-progress. A turn goes on after its call was cancelled until the agent ends it, or is ended for it.
+The prompt is a capability, and so is each of the agent's commands. Its permission requests and
+elicitations become questions, its tool calls operations and progress. A cancelled turn continues
+until the agent ends it or is ended.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class _Running:
 
 
 class AcpApp(ProgramApp):
-    """An agent that is started when the app is opened.
+    """An agent that runs while the app is open.
 
     Args:
-        origin: What people are told asks them: its command.
-        connect: Starts it, for as long as its block lasts.
-        roots: The folders that the person named.
-        tap: Overhears what is said on its pipes.
+        origin: The agent's command, as the user sees it.
+        connect: Starts the agent while its block runs.
+        roots: The user's folders.
+        tap: Observes the pipes.
     """
 
     def __init__(
@@ -76,12 +76,7 @@ class AcpApp(ProgramApp):
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """Start the agent and a conversation with it (`App.open`). On the way out, what it asks is
-        cancelled, and it is ended.
-
-        Raises:
-            AppError: It cannot be started, does not answer, or refuses.
-        """
+        """Start the agent and a session; at the end, cancel its questions and end it."""
         async with (
             self._program.open(listener),
             self._connect() as pipes,
@@ -103,9 +98,7 @@ class AcpApp(ProgramApp):
                 tasks.cancel_scope.cancel()
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Prompt the agent, once it has ended what it does (`App.call`); an error of the agent's is
-        a failed result too.
-        """
+        """Prompt the agent after its current turn; its error becomes a failed result."""
         assert self._tasks is not None, "the app is open"
         while self._running is not None:
             await self._running.ended.wait()
@@ -115,8 +108,9 @@ class AcpApp(ProgramApp):
         return self._program.clean(running.result)
 
     async def cancel(self, call: str, reason: str) -> None:
-        """Send `session/cancel` if the turn is that call's (`App.cancel`), and wait `END_LIMIT` for
-        its end. What does not end within `CANCEL_LIMIT` is ended with the agent.
+        """Cancel the turn if it belongs to `call`, and wait `END_LIMIT` for its end.
+
+        If the turn does not end within `CANCEL_LIMIT`, end the agent.
         """
         running = self._running
         if running is None or running.turn.call != call or self._tasks is None:
@@ -182,9 +176,7 @@ class AcpApp(ProgramApp):
     # --- AgentListener ---
 
     async def on_request(self, method: str, params: JsonObject) -> JsonObject:
-        """Answer what is a person's (`AgentListener.on_request`); an agent has its own files and
-        terminals.
-        """
+        """Answer permission requests and elicitations; files and terminals are the agent's own."""
         if method == "session/request_permission":
             return await self._ask_leave(params)
         if method == "elicitation/create":

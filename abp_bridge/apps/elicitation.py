@@ -33,14 +33,14 @@ async def handle_elicitation(
     *,
     presumed: bool = False,
 ) -> dict[str, JsonValue]:
-    """Have a person asked what an app asks.
+    """Ask the user an ABP elicitation.
 
     Args:
-        raw: The app's ABP request, `{method, params}`; anything is taken, and refused if need be.
-        listener: Who gets it asked.
-        origin: What the person is told asks them.
-        scope: Cancelled when the app takes it back: then it is taken down. None where none can.
-        presumed: Whether it is the bridge that takes a yes to be what cannot be undone.
+        raw: The request `{method, params}`, not yet checked.
+        listener: Asks the question.
+        origin: The name of the app that the user sees.
+        scope: Cancelled when the app withdraws the question.
+        presumed: Whether the bridge, not the app, calls it destructive.
 
     Returns:
         The ABP response, `{success, data}` or `{success, error}`.
@@ -61,17 +61,17 @@ async def handle_elicitation(
 async def ask_permission(
     listener: QuestionListener, *, words: str, origin: str, refused: str, otherwise: str = ""
 ) -> None:
-    """Ask the user to permit that a page is opened.
+    """Ask the user for permission to open a page.
 
     Args:
         listener: Asks the question.
         words: The question.
-        origin: Of the page.
-        refused: What does not happen without a yes: how the error begins.
-        otherwise: How the error ends: what the user can do instead.
+        origin: The page's origin.
+        refused: Begins the error: what does not happen.
+        otherwise: Ends the error: what the user can do instead.
 
     Raises:
-        AppError: No user said yes; an automatic yes does not count.
+        AppError: No user accepted; an automatic answer does not count.
     """
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
     answer = await listener.elicit(

@@ -1,8 +1,7 @@
-"""Apps that are MCP servers, in either era: a command, or an address.
+"""Apps that are MCP servers of either era, run by a command or reached by an address.
 
-Its tools are capabilities, and so is the way to its prompts and resources. What it asks goes to the
-person as any app's question does, by the decoder that the proxy in front of servers uses too; what
-is open at the end is cancelled before the server hears of the end, for it takes an error for leave.
+Tools are capabilities; prompts and resources are reached by one more. Questions are decoded as the
+MCP proxy does. At the end, open questions are cancelled first: servers take an error for consent.
 """
 
 from __future__ import annotations
@@ -48,15 +47,15 @@ SIGN_IN_TIME = 1_000.0  # seconds for the question, ten minutes, and then the br
 
 
 class McpApp(ProgramApp):
-    """A server that is connected when the app is opened.
+    """A server that is connected while the app is open.
 
     Args:
-        origin: What people are told asks them: its command or address.
-        connect: Starts or reaches it, for as long as its block lasts; it is given what sends the
-            person to an address, to sign in.
-        modern_first: Which era is tried first.
-        roots: The folders that the person named.
-        tap: Overhears what is said on its pipes.
+        origin: The command or address, as the user sees it.
+        connect: Connects the server while its block runs; gets a function that asks the user to
+            sign in at an address.
+        modern_first: Whether stateless MCP is tried first.
+        roots: The user's folders.
+        tap: Observes the pipes.
     """
 
     def __init__(
@@ -90,12 +89,7 @@ class McpApp(ProgramApp):
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """Connect the server and list what it offers (`App.open`). On the way out, what it asks is
-        cancelled, and it is ended.
-
-        Raises:
-            AppError: It cannot be started or reached, does not answer, or refuses.
-        """
+        """Connect the server and list its offers; at the end, cancel its questions and end it."""
         async with (
             self._program.open(listener),
             self._connect(self._sign_in) as pipes,
@@ -120,9 +114,7 @@ class McpApp(ProgramApp):
                 tasks.cancel_scope.cancel()
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Call the tool, or what stands for its prompts and resources (`App.call`); an error of the
-        server's is a failed result too.
-        """
+        """Call a tool, prompt or resource; an error of the server becomes a failed result."""
         assert self._session is not None, "the app is open"
         known = next((each for each in self._offered if each.name == capability), None)
         self._calls[call] = known is not None and not known.destructive
@@ -142,9 +134,7 @@ class McpApp(ProgramApp):
         """Nothing more to say (`App.cancel`): the SDK told the server when `call` was cancelled."""
 
     async def capabilities(self) -> CapabilityList:
-        """What the server listed last (`App.capabilities`): it is listed again when it says that
-        there is something else.
-        """
+        """Return the last list; a change notification makes a new one."""
         return self._offered
 
     # --- from the beginning to the end ---
@@ -201,9 +191,7 @@ class McpApp(ProgramApp):
         return server.decode_tools(tools, self._server)
 
     async def _sign_in(self, address: str) -> bool:
-        """Ask the person to sign in at this address of the server's, once for the handshake, which
-        has the time for it: whether they went there.
-        """
+        """Ask the user to sign in at `address`, once per handshake; return whether they did."""
         if self._clock is not None:
             if self._was_sent:
                 return False
@@ -230,12 +218,11 @@ class McpApp(ProgramApp):
         return _DECODERS[method](await self._request(method, {**params, "_meta": meta}, call))
 
     async def _request(self, method: str, params: JsonObject, call: str) -> JsonObject:
-        """Send a request; in the modern era again and again, with the answers to what the server
-        wants to know first.
+        """Send a request; in stateless MCP, repeat it with answers to the questions.
 
         Raises:
-            RemoteError: It answered with an error, or asks without an end.
-            ConnectionClosedError: It is gone.
+            RemoteError: The server answered with an error, or asks without end.
+            ConnectionClosedError: The server is gone.
         """
         assert self._session is not None
         again: JsonObject = {}
@@ -268,9 +255,7 @@ class McpApp(ProgramApp):
         return again | ({} if state is None else {"requestState": state})
 
     async def _send_to_addresses(self, links: Sequence[JsonObject], call: str) -> CallResult:
-        """The server wants its person at an address first: ask them to go there. The address itself
-        goes to no model.
-        """
+        """Ask the user to open the addresses that the server requires, hidden from the model."""
         problem = "" if links else "the server named none"
         for link in links[:MAX_OPEN]:
             if problem := await self._visit(link, call):
@@ -371,9 +356,7 @@ class McpApp(ProgramApp):
     # --- ServerListener ---
 
     async def on_request(self, method: str, params: JsonObject, beat: Beat) -> JsonObject | None:
-        """Answer what is a person's or a model's, and what the person set up
-        (`ServerListener.on_request`); the rest is the SDK's.
-        """
+        """Answer elicitation, sampling and roots; the session handles other requests."""
         if method != "elicitation/create":
             return await self._answer(method, params)
         result = CANCEL
@@ -411,11 +394,10 @@ class McpApp(ProgramApp):
     async def _answer(
         self, method: str, params: JsonObject, call: str | None = None
     ) -> JsonObject | None:
-        """The result of what a server asks, of one of its calls where that is known; None for what
-        is not known here.
+        """Return the result of a server's request, or None for an unknown method.
 
         Raises:
-            RemoteError: A model was to be asked, and none answered.
+            RemoteError: No model answered.
         """
         if method == "elicitation/create":
             return await self._elicit(params, call)
@@ -459,12 +441,7 @@ _SILENT = ("notifications/cancelled", "notifications/subscriptions/acknowledged"
 
 
 async def _pages(session: ServerSession, method: str, member: str) -> tuple[list[JsonValue], str]:
-    """The entries of all pages of a list, and why there may be more.
-
-    Raises:
-        RemoteError: The server answered with an error.
-        ConnectionClosedError: It is gone.
-    """
+    """Return the entries of all pages of a list, and why it may be incomplete."""
     entries: list[JsonValue] = []
     seen: set[str] = set()
     params: JsonObject = {}

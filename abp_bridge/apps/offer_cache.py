@@ -1,9 +1,7 @@
-"""What apps offered when they were connected last, from one session to the next: a host that lists
-its tools once, before any app is there, has them in that list.
+"""Remember what each app offered, for hosts that list tools only before an app is connected.
 
-Touches one folder, this user's alone: a file for each app, and a key. A file's name is a keyed
-digest of how the app is named, which may hold secrets, and no file holds that. What is read there
-is decoded as an app's own words.
+The folder is readable by this user only: a key, and a file for each app, named by a keyed digest of
+the target, which may hold secrets. Cached offers are decoded like an app's own messages.
 """
 
 from __future__ import annotations
@@ -35,10 +33,10 @@ _COMMANDS = ("stdio:", "mcp:", "acp:")
 
 
 def cache_folder() -> Path:
-    """The folder for this user's caches, as the platform has it, with one of ours in it.
+    """Return our folder in the user's cache folder.
 
     Raises:
-        RuntimeError: This user has no home.
+        RuntimeError: The user has no home folder.
     """
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "abp-bridge"
@@ -47,20 +45,14 @@ def cache_folder() -> Path:
 
 
 class OfferCache:
-    """The files. Nothing here raises: without them, there is nothing to remember.
-
-    Args:
-        folder: Where they are, instead of `cache_folder`.
-    """
+    """The cache in `folder` or `cache_folder()`. It never raises: a broken cache is empty."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._named = folder
         self._known: dict[str, Offer | None] = {}
 
     def recall(self, target: str) -> Offer | None:
-        """What the app of that name offered last, as this process first read it; None where nobody
-        knows.
-        """
+        """Return the last offer of `target`, as this process first read it."""
         if target not in self._known:
             try:
                 content = read_private(self._path(target, make=False), MAX_SIZE)
@@ -112,9 +104,7 @@ def _age(path: Path) -> float:
 
 
 def _place(target: str) -> tuple[str, ...]:
-    """The folder that a command stands in, where it names something there: it is another program
-    in another folder.
-    """
+    """Return the current folder for a command with a relative path, which depends on it."""
     scheme, _, command = target.partition(":")
     if f"{scheme.lower()}:" not in _COMMANDS:
         return ()
@@ -135,12 +125,7 @@ def _make_key(folder: Path) -> None:
 
 
 def _read_key(folder: Path) -> bytes:
-    """The key.
-
-    Raises:
-        OSError: There is none that can be read.
-        PlaceError: It is not this user's alone, or no key.
-    """
+    """Return the key; raise OSError or PlaceError if it is unreadable, shared or invalid."""
     path = folder / _KEY
     key = read_private(path, _KEY_SIZE)
     if len(key) != _KEY_SIZE:

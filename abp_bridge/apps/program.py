@@ -1,6 +1,5 @@
-"""What apps have in common that are programs, whatever they speak: how one is connected and how its
-end is told; and what becomes of what an MCP server or an ACP agent asks by `elicitation/create`,
-which is the same in both.
+"""What all apps that are programs share: connecting, ending, and `elicitation/create`, which is the
+same in MCP and ACP.
 """
 
 from __future__ import annotations
@@ -85,16 +84,16 @@ class FirstWords(WrappedReader):
 
 
 class Program:
-    """One such app while it is connected.
+    """One connected program.
 
     Args:
-        origin: What people are told asks them: its command or address.
-        what: What it is: an app, a server, an agent.
+        origin: The command or address, as the user sees it.
+        what: "app", "server" or "agent".
 
     Attributes:
-        listener: Who hears of it; None before it is opened, and once that is over.
-        secrets: What of its command or address is quoted nowhere.
-        ended: Set by whoever reads its lines, when it says no more.
+        listener: Gets its events; None before and after the app is open.
+        secrets: Parts of the command or address that must not be quoted.
+        ended: Set at the end of its output.
     """
 
     def __init__(self, origin: str, what: str) -> None:
@@ -112,7 +111,7 @@ class Program:
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[None]:
-        """Whoever listens does so for as long as this block lasts, in which it is started.
+        """Connect `listener` while the block runs, which starts the program.
 
         Raises:
             AppError: It cannot be started.
@@ -137,12 +136,12 @@ class Program:
     async def greeting(
         self, pipes: Pipes, protocol: str, limit: float
     ) -> AsyncIterator[anyio.CancelScope]:
-        """Bounds the handshake, by the scope that it yields, and says why there was none.
+        """Bound the handshake in the block, and explain its failure.
 
         Args:
-            pipes: Where it is spoken to.
-            protocol: What it should speak.
-            limit: Seconds for it.
+            pipes: The program's pipes.
+            protocol: The protocol's name, for errors.
+            limit: Seconds.
 
         Raises:
             AppError: It does not answer, or refuses.
@@ -240,12 +239,12 @@ class Program:
     async def elicit(
         self, params: JsonObject, calls: Sequence[str], *, destructive: bool
     ) -> JsonObject:
-        """Ask the person: the result of an `elicitation/create`, which is never an error.
+        """Ask the user an `elicitation/create`, and return its result, never an error.
 
         Args:
-            params: Its parameters.
-            calls: Which of the host's calls it may belong to.
-            destructive: Whether a yes is presumed to do what cannot be undone.
+            params: The request's parameters.
+            calls: The host's calls that it may belong to.
+            destructive: Whether to presume a destructive effect.
         """
         from abp_bridge.protocols.mcp.server_elicitation import decode_question, encode_answer
 
@@ -264,14 +263,14 @@ class Program:
         calls: Sequence[str],
         link: str = "",
     ) -> JsonObject:
-        """Ask the person: what the program gets, whatever happens.
+        """Ask the user, and return the program's result.
 
         Args:
-            decode: Makes the question of its id, or raises RemoteProtocolError.
-            encode: Makes what the program gets of the answer.
-            nobody: What it gets where there is none: programs take an error for consent.
-            calls: Which of the host's calls it may belong to.
-            link: Its `elicitationId`, where it is a link.
+            decode: Makes the question from an id, or raises RemoteProtocolError.
+            encode: Makes the result from the answer.
+            nobody: The result without an answer: programs take an error for consent.
+            calls: The host's calls that it may belong to.
+            link: The `elicitationId` of a URL question.
         """
         if self.listener is None:
             self._refuse("the session ended")
@@ -319,12 +318,12 @@ class Program:
 
 
 class ProgramApp:
-    """What the apps on a program's pipes share, whatever is spoken there (`App`).
+    """The base of apps on a program's pipes (`App`).
 
     Args:
-        origin: What people are told asks them: its command or address.
-        what: What it is: an app, a server, an agent.
-        tap: Overhears what is said on its pipes.
+        origin: The command or address, as the user sees it.
+        what: "app", "server" or "agent".
+        tap: Observes the pipes.
     """
 
     renders = False
@@ -337,15 +336,11 @@ class ProgramApp:
         self._tasks: anyio.abc.TaskGroup | None = None
 
     async def wait_idle(self) -> None:
-        """Nothing tells when a process's turn is over: what it has written is read in the loop's
-        next turn (`App.wait_idle`).
-        """
+        """Let the loop read what the process has written (`App.wait_idle`)."""
         await anyio.lowlevel.checkpoint()
 
     async def download(self, url: str, auth: JsonObject) -> AppFile:
-        """Fetch over HTTP, from no private network but hosts that the person allowed
-        (`App.download`).
-        """
+        """Fetch over HTTP, from public hosts and those that the user allowed (`App.download`)."""
         try:
             from abp_bridge.apps.browser.fetch import download
         except ModuleNotFoundError:

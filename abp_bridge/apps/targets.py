@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved_stream) -> App:
-    """The app for `target`, not yet opened.
+    """Make the app for `target`, not yet opened.
 
     Args:
-        target: As `settings.TARGETS` has it.
-        named: Whether the person wrote it when starting the bridge. A target that a model names can
-            neither start a command nor reach a private network.
-        settings: What the person set up.
-        tap: Overhears an app that has a pipe.
+        target: In the syntax of `settings.TARGETS`.
+        named: Whether the user wrote it. A model's target can neither start a command nor reach a
+            private network.
+        settings: The settings.
+        tap: Observes the app's pipes.
 
     Raises:
-        AppError: It is no target, may not be used, or its kind of app is not installed.
+        AppError: The target is invalid or not allowed, or its kind is not installed.
     """
     if target in BUILT_IN:
         return _demo(target, settings, tap)

@@ -1,7 +1,6 @@
-"""A WebSocket to an app, as the pipes of a program would be: one JSON message a text frame.
+"""A WebSocket to an app with the interface of a program's pipes: one JSON message a text frame.
 
-Owns how it is reached, what bounds it, and what is wrong where it cannot be. What is said over it
-is `apps/abp.py`'s. Importing this loads `websockets`.
+Importing this loads `websockets`.
 """
 
 from __future__ import annotations
@@ -30,13 +29,7 @@ PING_INTERVAL, PING_LIMIT = 30.0, 120.0
 
 
 class AppSocket:
-    """A connected app.
-
-    Attributes:
-        stdin: Takes lines for it.
-        stdout: Brings its lines.
-        ending: How it ended, once it has.
-    """
+    """A connected app: `stdin` and `stdout` carry lines, `ending` says how it ended."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.stdin = MemoryPipe()
@@ -65,11 +58,7 @@ class AppSocket:
 
 @asynccontextmanager
 async def connect(url: str) -> AsyncIterator[AppSocket]:
-    """The app at `url` for as long as the block lasts.
-
-    Raises:
-        AppError: It cannot be reached.
-    """
+    """Connect to the app at `url`, or raise AppError."""
     connection = await _open(url)
     socket = AppSocket(connection)
     carrying = anyio.CancelScope(shield=True)  # what was written last leaves all the same
@@ -93,10 +82,10 @@ async def connect(url: str) -> AsyncIterator[AppSocket]:
 
 
 def find_risks(url: str) -> tuple[str, ...]:
-    """What a person should know of how `url` is reached, in sentences.
+    """Return the risks of connecting to `url` for the user, as sentences.
 
     Raises:
-        AppError: It is no address of a WebSocket.
+        AppError: `url` is not a WebSocket address.
     """
     try:
         address = parse_uri(url)

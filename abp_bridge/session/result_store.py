@@ -1,7 +1,7 @@
-"""Files that a session keeps: results too large or too binary for a host to read in a message.
+"""Save results that are too large or too binary for a message to files.
 
-The folder is made when the first file is saved: `ABP_OUTPUT_DIR`, where files stay, or a temporary
-one that is removed when the session ends. docs/results.md has how much is kept.
+The folder is created with the first file: `ABP_OUTPUT_DIR`, or a temporary folder that is removed
+at the end of the session. docs/results.md lists the limits.
 """
 
 from __future__ import annotations
@@ -42,13 +42,12 @@ Download = Callable[[str, JsonObject], Awaitable[AppFile]]
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """A result without what a message cannot carry.
+    """A result that fits in a message.
 
     Attributes:
-        result: It has `{"savedTo", "mimeType", "size"}` where that was.
-        files: What was saved, with its content as long as that is at most `SHOWN_LIMIT` bytes
-            together.
-        told: What became of files that the app gave beside its data, a line each.
+        result: Has `{"savedTo", "mimeType", "size"}` in place of each saved value.
+        files: The saved files, with the content of at most `SHOWN_LIMIT` bytes in total.
+        told: A line for each file that the app gave beside its data.
     """
 
     result: CallResult
@@ -73,13 +72,14 @@ class ResultStore:
         return list(self._files.values())
 
     async def keep(self, app: str, result: CallResult, download: Download) -> KeptResult:
-        """Save to files what a message cannot carry: binary data, files that the data refer to, and
-        data of more than `INLINE_LIMIT` characters. The result says what could not be saved.
+        """Save binary data, referenced files, and data of more than `INLINE_LIMIT` characters.
+
+        The result says what could not be saved.
 
         Args:
-            app: Whose result it is.
-            result: As the app gave it.
-            download: Fetches what the app refers to, by its address and `auth`.
+            app: The app's name.
+            result: The app's result.
+            download: Fetches a reference by its address and `auth`.
         """
         files: list[SavedFile] = []
         told: list[str] = []
@@ -196,7 +196,7 @@ class ResultStore:
         return item
 
     async def save(self, app: str, content: bytes, mime_type: str, name: str = "") -> SavedFile:
-        """Write `content` under a name of our own making: the app does not choose the place.
+        """Write `content` under a name that the bridge chooses.
 
         Raises:
             OSError: It cannot be written.
@@ -212,11 +212,7 @@ class ResultStore:
         return saved
 
     def _write(self, folder: str, name: tuple[str, str], content: bytes) -> str:
-        """Write a new file, with a number where its name is taken, and return its path.
-
-        Raises:
-            OSError: It cannot be written; no part of it is left.
-        """
+        """Write a new file, numbered if its name is taken; leave no part of it on OSError."""
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if os.path.islink(folder):
             raise OSError(f"{folder} is a link, and results go to no other folder")
@@ -255,8 +251,7 @@ class ResultStore:
         """Return the content of a saved file.
 
         Raises:
-            OSError: It cannot be read, has more than `READ_LIMIT` bytes, or was replaced by a link,
-                a pipe or a device.
+            OSError: It cannot be read, exceeds `READ_LIMIT`, or was replaced by something else.
         """
         flags = os.O_RDONLY | sum(getattr(os, each, 0) for each in ("O_NOFOLLOW", "O_NONBLOCK"))
         with open(os.open(file.path, flags), "rb") as opened:

@@ -1,6 +1,4 @@
-"""Pages in a Chromium of their own: found, opened, and spoken to through a script that is
-injected.
-"""
+"""Pages in Chromium: found, opened, and controlled by an injected script."""
 
 import os
 

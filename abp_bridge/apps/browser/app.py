@@ -1,11 +1,7 @@
-"""Apps that are web pages: found by their manifest, run in a Chromium of the bridge's own, and
-spoken to through `window.abp`.
+"""Apps that are web pages: found by their manifest, opened in Chromium, called by `window.abp`.
 
-Owns an app's life from discovery to shutdown, and its calls. fetch.py and manifest.py find it,
-chromium.py runs the browser, page.py and inject.js are the way into the page and out of it. The
-origin that is connected is the one that the page shows when it can be initialised: the target's
-own, or the one where its redirects led when it was discovered, every hop of which was checked. A
-page that leaves that origin is gone.
+The connected origin is the target's, or the one where its redirects led during discovery, which
+checks every hop. A page that leaves this origin is disconnected.
 """
 
 from __future__ import annotations
@@ -85,14 +81,11 @@ _EXPIRED = {"SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"}
 class BrowserApp:
     """An app that is a web page.
 
-    `named`: the user wrote the target, so its own host may be a private one. Otherwise the user is
-    asked before it is opened, unless the settings allow its host.
-
-    `origin`, if given, is what the person is told instead of the address. `browser` runs the
-    browser; the app has a context of its own in it, unless `tabs` says where else its page is
-    shown. `overhear`, which may be set before it is opened, is told its manifest and what crosses,
-    as `AppPage` has it. `tools` is what a page may offer beside ABP; without it, a page without ABP
-    is no app.
+    `named`: the user wrote the target, so its host may be private. Otherwise the user must allow it
+    first, unless the settings do. `origin` is shown to the user instead of the address. `tabs`
+    opens
+    the page; without it, the page gets a new context in `browser`. `overhear` gets the manifest and
+    the page's messages. `tools` are what a page may offer beside ABP.
     """
 
     renders = True
@@ -128,11 +121,7 @@ class BrowserApp:
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """Find the app, start a browser, and initialise the page (`App.open`).
-
-        Raises:
-            AppError: There is no app at the address, or it or the browser failed.
-        """
+        """Find the app, open it in a browser and initialize the page (`App.open`)."""
         if not self._named:
             await self._ask_to_open(listener)
         found = await self._discover()
@@ -168,11 +157,7 @@ class BrowserApp:
                 tasks.cancel_scope.cancel()
 
     async def _ask_to_open(self, listener: AppListener) -> None:
-        """Ask the user whether the page may be opened, as a model or a result gave its address.
-
-        Raises:
-            AppError: The user did not say yes, or there is no such host.
-        """
+        """Ask the user to allow a page whose address a model or a result gave."""
         parts = urlsplit(self._address)
         host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
         if self._guard.names(host, port):
@@ -197,9 +182,7 @@ class BrowserApp:
             self._guard = Guard([*self._settings.allowed_hosts, f"{host}:{port}"])
 
     async def _discover(self) -> Manifest | NoManifestError:
-        """What anybody can read of it; of an app that may be signed in, if it can be read. Or why
-        there is no manifest, where the page may offer something without.
-        """
+        """Read the manifest, or return why there is none if the page may offer other tools."""
         try:
             found = await discover(self._address, self._guard)
         except AppError as problem:
@@ -228,11 +211,7 @@ class BrowserApp:
     async def _begin(
         self, page: AppPage, found: Manifest | NoManifestError, patience: float
     ) -> AppInfo:
-        """Begin with what was loaded.
-
-        Raises:
-            AppError: It offers nothing.
-        """
+        """Initialize the loaded page, or raise AppError if it offers nothing."""
         if isinstance(found, Manifest):
             return await self._begin_abp(page, found, patience)
         assert self._tools is not None, "else a page without a manifest is not loaded"
@@ -276,10 +255,7 @@ class BrowserApp:
         )
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Call a capability in the page (`App.call`).
-
-        A call that the app did not run because its session had ended is run once more in a new one.
-        """
+        """Call a capability; repeat the call once in a new session if the old one had ended."""
         if self._tools is not None and self._tools.has(capability):
             return await self._tools.call(capability, params, call)
         if not self._speaks_abp:
@@ -329,9 +305,7 @@ class BrowserApp:
         return CapabilityList.failure()
 
     async def download(self, url: str, auth: JsonObject) -> AppFile:
-        """Fetch by the page's own `fetch`: with its cookies, and where its rules allow it
-        (`App.download`). For a page that the user did not name, the guard is asked first.
-        """
+        """Fetch with the page's own `fetch`, cookies and CORS rules (`App.download`)."""
         page = self._page
         if page is None:
             raise AppError(GONE, "DISCONNECTED")
@@ -366,11 +340,7 @@ class BrowserApp:
         return await anyio.to_thread.run_sync(_read_file, url, as_object(returned.value))
 
     async def render_pdf(self) -> bytes:
-        """The page as the bytes of a PDF (`App.render_pdf`).
-
-        Raises:
-            AppError: It is gone, or was not printed within the browser's limit.
-        """
+        """Print the page as PDF (`App.render_pdf`)."""
         if self._page is None or self._page.lost:
             raise AppError(GONE, "DISCONNECTED")
         limit = self._settings.browser_timeout
@@ -448,9 +418,7 @@ class BrowserApp:
             raise AppError(words, problem.code) from None
 
     async def _renew(self, session: int) -> bool:
-        """Whether there is a newer session than `session`; the first of several calls that need one
-        begins it.
-        """
+        """Return whether a session newer than `session` exists; the first caller starts it."""
         async with self._renewing:
             if self._sessions == session and self._page is not None:
                 with suppress(AppError):
@@ -459,7 +427,7 @@ class BrowserApp:
 
 
 class ExtensionApp(BrowserApp):
-    """The extension in `target`, a folder that the person named.
+    """The browser extension in the user's folder `target`.
 
     Raises:
         AppError: Its manifest.json cannot be read.
@@ -516,9 +484,7 @@ def _read_file(url: str, file: JsonObject) -> AppFile:
 
 
 def _error(thrown: JsonValue, at: str) -> dict[str, JsonValue]:
-    """X27: what a capability threw, as an ABP error: an Error, or an object that is one already but
-    for its code; a text is its message. It says where, if anybody knows.
-    """
+    """Return a thrown value as an ABP error (X27), with its place in the page if known."""
     members = as_object({"message": thrown} if isinstance(thrown, str) else thrown)
     name, code, words = (as_text(members.get(word)) for word in ("name", "code", "message"))
     if not words:

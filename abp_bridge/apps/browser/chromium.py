@@ -1,8 +1,7 @@
-"""A Chromium of this bridge's own: found on this machine, started with an empty profile or with one
-that is kept, and surely ended.
+"""Find, start and end Chromium, with a temporary profile or one that is kept.
 
-`python -m abp_bridge.apps.browser.chromium` says which one would be used. Playwright drives it
-through a pipe, so that nothing else on this machine can.
+`python -m abp_bridge.apps.browser.chromium` prints which one would run. Playwright controls it by
+a pipe, so that no other program on this machine can.
 """
 
 from __future__ import annotations
@@ -74,14 +73,10 @@ class BrowserError(AppError):
 
 
 def find_chromium(settings: Settings) -> str | None:
-    """The path of the Chromium to run.
-
-    Returns:
-        The one that the settings name, else one on PATH or among the applications; None if there
-        is none.
+    """Return the path of Chromium from the settings, PATH or the applications.
 
     Raises:
-        BrowserError: The one that was named is none.
+        BrowserError: The path in the settings is not a program.
     """
     if settings.chrome:
         if named := shutil.which(settings.chrome):
@@ -102,7 +97,7 @@ def find_chromium(settings: Settings) -> str | None:
 
 @asynccontextmanager
 async def run_chromium(settings: Settings) -> AsyncIterator[Browser]:
-    """A browser that lives as long as the block, with an empty profile.
+    """Run a browser with an empty profile.
 
     Raises:
         BrowserError: There is none, or it does not start within `settings.browser_timeout`.
@@ -120,18 +115,16 @@ async def run_chromium(settings: Settings) -> AsyncIterator[Browser]:
 async def run_profile(
     settings: Settings, folder: str, *, grace: float = KEEPING_GRACE, **context: Any
 ) -> AsyncIterator[BrowserContext]:
-    """The one context of a browser that lives as long as the block, and keeps what it knows in a
-    folder.
+    """Run a browser with a profile that is kept, and yield its only context.
 
     Args:
-        settings: What the person set.
-        folder: Where; a temporary one where it is empty.
-        grace: Seconds for it to write down what it keeps.
-        context: What else Playwright is told of the context.
+        settings: The settings.
+        folder: The profile; empty for a temporary one.
+        grace: Seconds for the browser to save the profile.
+        context: More options for Playwright.
 
     Raises:
-        BrowserError: There is none, another browser uses the folder, or it does not start within
-            `settings.browser_timeout`.
+        BrowserError: There is none, it does not start, or another browser uses the folder.
     """
     path = find_chromium(settings)
     async with _driver(settings, grace, keeps=bool(folder)) as (driver, ending):
@@ -149,11 +142,7 @@ async def run_profile(
 
 @asynccontextmanager
 async def attach_chromium(settings: Settings, socket: str) -> AsyncIterator[Browser]:
-    """A browser that somebody else has started, for as long as the block; then it goes on.
-
-    Args:
-        settings: What the person set.
-        socket: The address of its DevTools' WebSocket.
+    """Attach to a running browser by its DevTools WebSocket, and detach at the end.
 
     Raises:
         BrowserError: It cannot be attached within `settings.browser_timeout`.
@@ -194,9 +183,7 @@ async def _driver(
 
 
 class _Ending:
-    """What was started, so that it can be ended: Playwright's driver (a Node process), and the
-    browser that the driver started.
-    """
+    """The processes to end: Playwright's driver (Node) and the browser that it started."""
 
     def __init__(self, grace: float, *, keeps: bool) -> None:
         self.browser: Browser | None = None
@@ -207,11 +194,7 @@ class _Ending:
         self._group: int | None = None
 
     async def start(self) -> Playwright:
-        """Start Playwright's driver.
-
-        Cancelling this does not leave it behind: once begun, it is started and then ended, if need
-        be later.
-        """
+        """Start Playwright's driver; if cancelled, end it as soon as it has started."""
         starting = asyncio.ensure_future(self._start())
         try:
             return await asyncio.shield(starting)
@@ -256,9 +239,9 @@ class _Ending:
         await self._sweep()
 
     async def _close(self, browser: Browser) -> None:
-        """Playwright kills one that has already begun to end, as its last window was closed, before
-        that has written down what it keeps. So we tell one that keeps something, and wait, where we
-        know its process.
+        """Close the browser, and wait for a kept profile to be saved.
+
+        Playwright kills a browser whose last window was closed before it has saved its profile.
         """
         if not self._keeps or self._group is None:
             await browser.close()
@@ -297,9 +280,7 @@ class _Ending:
             await node.wait()
 
     async def _sweep(self) -> None:
-        """Take its files away: a driver that was killed has not, and what is being killed may still
-        write.
-        """
+        """Remove the files that a killed driver left; a dying browser may still write some."""
         for pause in SWEEPS:
             await anyio.sleep(pause)
             if remove_folder(self._folder):
@@ -315,9 +296,7 @@ def _children(process: int) -> list[int]:
 
 
 def _folder() -> str:
-    """A folder for the files of one browser, near enough to the root for the sockets that Chromium
-    makes in it.
-    """
+    """Make a temporary folder with a path short enough for Chromium's sockets."""
     folder = make_folder()
     if len(os.fsencode(folder)) > MAX_PATH:
         remove_folder(folder)
@@ -330,9 +309,7 @@ _starting = asyncio.Lock()
 
 @contextmanager
 def _temporary_files_in(folder: str) -> Iterator[None]:
-    """Playwright's driver takes its environment from ours, and from that the place of its files and
-    the browser's.
-    """
+    """Have Playwright's driver, which inherits our environment, keep its files in `folder`."""
     before = os.environ.get("TMPDIR")
     os.environ["TMPDIR"] = folder
     try:

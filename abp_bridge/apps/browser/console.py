@@ -1,7 +1,6 @@
-"""What a page's console says, its uncaught errors and failed requests, as notices: bounded, with no
-answer that was a secret, and told as the page's own words.
+"""Report a page's console, uncaught errors and failed requests as notices.
 
-Nothing of it is trusted: a page writes there what it likes.
+Lines are bounded and free of secret answers. They are untrusted: the page writes what it likes.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ class Console:
     """The console of one page.
 
     Args:
-        tell: Gets each line, as a notice.
-        own: The page's own site.
-        clock: Seconds of a clock that only goes forward.
+        tell: Gets each line as a notice.
+        own: The page's origin.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -77,14 +76,13 @@ class Console:
         self.write(level, as_text(members.get("message")), as_text(members.get("at")), cut)
 
     def write(self, level: str, words: str, at: str = "", cut: int = 0) -> None:
-        """A line, and where it comes from; those without room are counted, which is told
-        when it begins, and with the next line how many they were.
+        """Report a line, or count it if there is no room; the next line tells the count.
 
         Args:
             level: `error` or `warning`.
             words: The line, or its beginning.
-            at: An address, with line and column; empty where nobody knows.
-            cut: Characters that the line has after `words`.
+            at: The script's address, line and column, if known.
+            cut: Number of characters cut after `words`.
         """
         now = self._clock()
         self._room = min(BURST, self._room + (now - self._then) * RATE)
@@ -122,17 +120,16 @@ class Console:
                 self._knows_secrets = True
 
     def replace_secrets(self, words: str, cut: int = 0) -> tuple[str, int]:
-        """A page's `words` without what was answered as a secret, however it is spelled there.
+        """Replace secret answers in `words`, in any encoding.
 
-        Where they were cut in the middle of a secret, its beginning stands at their end: that goes,
-        too.
+        If the cut split a secret, its beginning at the end of `words` goes too.
 
         Args:
             words: A text, or its beginning.
-            cut: Characters that the text has after them.
+            cut: Number of characters cut after `words`.
 
         Returns:
-            What is left of them, and how many characters the text has after that.
+            The remaining text, and the number of characters cut after it.
         """
         cut += len(words[MAX_LOOKED_AT:])
         words = words[:MAX_LOOKED_AT]
@@ -159,9 +156,7 @@ class Console:
 
 
 class SecretListener:
-    """Implements `AppListener` for a page: its console learns each secret that is answered, however
-    the page asked for it.
-    """
+    """An `AppListener` that tells the console each secret answer."""
 
     def __init__(self, listener: AppListener, console: Console) -> None:
         self.new_question_id = listener.new_question_id
@@ -185,8 +180,9 @@ class SecretListener:
 
 
 def show_place(at: str, own: str = "") -> str:
-    """`http://localhost:3000/app.js?v=2:12:5` -> `/app.js:12:5` where it is on the page's `own`
-    site: without what may be secret by where it stands.
+    """Shorten a script's address: `http://localhost:3000/app.js?v=2:12:5` -> `/app.js:12:5`.
+
+    The query may hold secrets; the host is dropped if it is `own`.
     """
     found = re.fullmatch(r"([^?#]*)(?:[?#].*?)?((?::\d+){0,2})", at, re.DOTALL)
     whole = f"{found[1]}{found[2]}" if found else at

@@ -1,9 +1,4 @@
-"""GET over HTTP with safeguards: whom it may reach is decided anew for every hop, and the address
-that was checked is the one connected to.
-
-Owns the rules about addresses and hosts; knows nothing of ABP. What is fetched goes to nobody but
-the caller, and nothing of it is run.
-"""
+"""GET over HTTP with safeguards: each hop is checked, and only the checked IP is connected to."""
 
 from __future__ import annotations
 
@@ -36,16 +31,10 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def split(url: str) -> SplitResult:
-    """An http(s) address in parts that every reader of it agrees on.
-
-    Args:
-        url: The address, as somebody wrote it.
-
-    Returns:
-        Its parts, in ASCII: the host as IDNA, without the port that its scheme has anyway.
+    """Split an http(s) address into parts that all readers agree on: ASCII, IDNA, no default port.
 
     Raises:
-        AppError: It is none (`INVALID_PARAMS`).
+        AppError: The address is invalid (`INVALID_PARAMS`).
     """
     parts, host, port, why = _read(url)
     if why:
@@ -79,9 +68,7 @@ def _read(url: str) -> tuple[SplitResult, str, int | None, str]:
 
 
 def join(base: str, link: str) -> str:
-    """The address that a `link` on the page or in the file at `base` leads to. One that cannot be
-    read is itself: `split` says so to who goes there.
-    """
+    """Resolve `link` against `base`; return an invalid link unchanged, which `split` rejects."""
     try:
         return urljoin(base, link)
     except ValueError:
@@ -96,9 +83,7 @@ _EXTENSION = re.compile(r"chrome-extension://[a-p]{32}(?=/|\Z)")
 
 
 def site(url: str) -> str:
-    """The origin of an address as browsers write it, `https://app.example` or
-    `http://localhost:3000`, or an extension's; empty for what is no such address.
-    """
+    """Return the origin of an http(s) or extension address as browsers write it, else ""."""
     if extension := _EXTENSION.match(url):
         return extension[0]
     try:
@@ -109,9 +94,7 @@ def site(url: str) -> str:
 
 
 class Guard:
-    """Which hosts may be reached: every public one, and of the others those that the person named
-    as `host` or `host:port`.
-    """
+    """Allows public hosts, and private ones that the user named as `host` or `host:port`."""
 
     def __init__(self, named: Iterable[str]) -> None:
         self._named = {each.strip().lower() for each in named}
@@ -127,10 +110,7 @@ class Guard:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is reached over the public internet.
-
-    One that carries another address inside is as public as that.
-    """
+    """Return whether an IP address, and any address embedded in it, is public."""
     ip: IPAddress = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
         carried = ip.ipv4_mapped or ip.sixtofour or _embedded_ipv4(ip)
@@ -152,9 +132,7 @@ def _embedded_ipv4(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 @dataclass(frozen=True, slots=True)
 class FetchedDocument:
-    """The beginning of a document: `url` is where it came from in the end, `body` its bytes as they
-    arrive.
-    """
+    """A response: its final `url`, and its `body` as the bytes arrive."""
 
     url: str
     headers: Mapping[str, str]  # by lower-case name
@@ -171,18 +149,18 @@ async def get(
     limit: float,
     headers: Sequence[tuple[str, str]] = (),
 ) -> AsyncIterator[FetchedDocument]:
-    """GET `url`, through at most `MAX_REDIRECTS`.
+    """GET `url`, following at most `MAX_REDIRECTS` redirects.
 
     Args:
-        url: Its address.
-        guard: Says which hosts may be reached.
-        what: Its name in AppErrors.
-        accept: The media type that is wanted.
-        limit: Seconds for all of it, with what the block reads.
-        headers: More of them, for the origin of `url` only.
+        url: The address.
+        guard: Decides which hosts are allowed.
+        what: The document's name in errors.
+        accept: The media type for `Accept`.
+        limit: Seconds for the request and the block.
+        headers: More headers, only for the origin of `url`.
 
     Raises:
-        AppError: It cannot be had.
+        AppError: The request failed or is not allowed.
     """
     failed = f"Failed to fetch {what}"
     shown = show_target(url)
@@ -214,9 +192,7 @@ class _NamedError(AppError):
 
 @contextmanager
 def _named_failures(failed: str, shown: str, limit: float) -> Iterator[None]:
-    """Within `limit` seconds, with each problem told as an AppError that begins with `failed` and
-    names the address.
-    """
+    """Bound the block to `limit` seconds, and raise its errors as AppError with the address."""
     try:
         with anyio.fail_after(limit):
             yield
@@ -275,9 +251,7 @@ def _redirect_target(url: str, location: str) -> str:
 
 
 class _Checked(httpcore2.AsyncNetworkBackend):
-    """Connects to an address only after the guard has seen that very address: a name that resolves
-    differently a moment later changes nothing.
-    """
+    """Connects to the very IP address that the guard checked, against DNS rebinding."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -302,7 +276,7 @@ class _Checked(httpcore2.AsyncNetworkBackend):
 
 
 async def reachable(host: str, port: int, guard: Guard) -> list[str]:
-    """The addresses of `host` that `guard` lets be reached: at least one.
+    """Return the addresses of `host` that `guard` allows.
 
     Raises:
         AppError: There are none.
@@ -319,10 +293,10 @@ async def reachable(host: str, port: int, guard: Guard) -> list[str]:
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Return the IP addresses of `host`, at least one.
+    """Return the IP addresses of `host`.
 
     Raises:
-        AppError: There is no such host.
+        AppError: The host is unknown.
     """
     try:
         found = await anyio.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
@@ -333,16 +307,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def download(url: str, auth: JsonObject, allowed_hosts: Sequence[str]) -> AppFile:
-    """Fetch `url` with what the app gave for it (`App.download`).
-
-    Args:
-        url: Its address.
-        auth: The app's own, which goes to no other origin.
-        allowed_hosts: Private hosts that may be reached.
-
-    Raises:
-        AppError: It cannot be had, or may not be.
-    """
+    """Fetch `url` for an app (`App.download`); `auth` goes to no other origin."""
     address, headers = authorize(url, auth)
     asked = get(
         address,

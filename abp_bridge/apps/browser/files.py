@@ -1,7 +1,6 @@
-"""The files that a page gives while a call runs: its prints and its downloads.
+"""The files that a page gives during a call: prints and downloads.
 
-`CallFiles` counts what is under way, so that the call's result can wait for it; `PageFiles` gets
-the files.
+`CallFiles` counts the pending ones, so that the call's result can wait for them.
 """
 
 from __future__ import annotations
@@ -68,9 +67,7 @@ class CallFiles:
         self._change()
 
     def begin(self, url: str = "") -> bool:
-        """A file is on its way, by a download from `url` if there is one. Whether it may be taken;
-        then `end` must follow.
-        """
+        """Return whether a file may be received; then `end` must follow."""
         if url:
             kinds = [each for each in (url, WINDOW, *self._awaited) if each in self._awaited]
             self.dismiss(kinds[0] if kinds else url)  # it may have been redirected
@@ -136,8 +133,9 @@ class PageFiles:
 
     @contextmanager
     def calling(self) -> Iterator[CallFiles]:
-        """While a call runs, its page's dialogs are questions, and what it prints or downloads is
-        the newest call's. What it still downloads afterwards is given up.
+        """During a call, collect files and ask dialogs as questions; afterwards, cancel downloads.
+
+        The newest call gets them.
         """
         files = CallFiles()
         self._calls.append(files)
@@ -150,11 +148,7 @@ class PageFiles:
                     self._page.tasks.start_soon(_cancel, running.download)
 
     async def print(self) -> bytes:
-        """The page as the bytes of a PDF.
-
-        Raises:
-            PlaywrightError: The browser cannot print it, or is gone.
-        """
+        """Print the page as PDF."""
         async with self._printing:  # Chromium prints one after the other, or none
             return await self._page.shown.pdf(print_background=True, prefer_css_page_size=True)
 
@@ -211,11 +205,7 @@ class PageFiles:
                 await running.download.delete()
 
     async def _read_download(self, running: _Running, name: str) -> tuple[AppFile | None, str]:
-        """Wait for it: the file, or why there is none.
-
-        Raises:
-            PlaywrightError: The browser cannot tell, or is gone.
-        """
+        """Wait for a download; return the file, or why there is none."""
         download = running.download
         too_large = f"its download {name} has more than {MAX_DOWNLOAD} bytes"
         if failed := await download.failure():

@@ -1,11 +1,7 @@
-"""Discovery (D1..D9): from a page's address to its manifest, over plain HTTP and without running
-anything of the page's.
+"""Discovery (D1..D9): from a page's address to its manifest and icon, without running the page.
 
-A manifest informs; it is never trusted (D3..D5): what an app can do is what it says itself once it
-runs.
-
-The icon that a manifest names is fetched too. It proves nothing: it is shown beside an origin,
-never instead of one.
+A manifest is not trusted (D3..D5): the running app says what it can do. An icon proves nothing: it
+is shown beside the origin, never instead of it.
 """
 
 from __future__ import annotations
@@ -36,8 +32,9 @@ TIME_LIMIT = 10.0  # seconds for the page, and again for the manifest
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a page's head and its manifest say. `url` is the page's own after redirects, `icon` the
-    address of the app's, if it names one, `content` the manifest as it came.
+    """A page's head and manifest: the page's `url` after redirects, the address of the app's
+    `icon`,
+    and the manifest's `content`.
     """
 
     url: str
@@ -56,15 +53,11 @@ class NoManifestError(AppError):
 
 
 async def discover(target: str, guard: Guard) -> Manifest:
-    """Read the page at `target` and the manifest it links to.
-
-    Args:
-        target: The address of the page.
-        guard: Says which hosts may be reached.
+    """Read the page at `target` and the manifest that it links to.
 
     Raises:
-        NoManifestError: There is no link.
-        AppError: Either cannot be fetched, or the manifest is none.
+        NoManifestError: The page has no link to a manifest.
+        AppError: One of them cannot be fetched, or the manifest is invalid.
     """
     async with get(target, guard, what="app page", accept="text/html", limit=TIME_LIMIT) as page:
         head = await _read_head(page)
@@ -125,10 +118,7 @@ async def _read_head(page: FetchedDocument) -> _Head:
 
 
 class _Head(HTMLParser):
-    """Reads a page until its first manifest link or the end of its head; its title on the way.
-
-    `over` says that there is nothing more to find.
-    """
+    """Finds the first manifest link and the title; `over` once nothing more can be found."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -204,17 +194,10 @@ _SIZE_AT = 16
 
 
 async def fetch_icon(url: str, guard: Guard) -> str:
-    """The PNG at `url`.
-
-    Args:
-        url: Its address.
-        guard: Says which hosts may be reached.
-
-    Returns:
-        It, as a `data:` address.
+    """Fetch the PNG at `url` and return it as a `data:` address.
 
     Raises:
-        AppError: It cannot be had, or is no small PNG.
+        AppError: It cannot be fetched, or is not a small PNG.
     """
     content = b""
     async with get(url, guard, what="app icon", accept="image/png", limit=PAGE_LIMIT) as file:

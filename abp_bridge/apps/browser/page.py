@@ -1,9 +1,7 @@
-"""One page of an app, from before its first script until it is gone: what crosses between it and
-the bridge, and who in it may speak.
+"""One page of an app, from before its first script until it is lost, and its messages.
 
-`inject.js` is the other half of this module. Nothing that a page sends is trusted: only the main
-frame, while it shows the connected app's origin, is heard at all, and whatever it says is read as
-JSON and decoded like any other app's words.
+`inject.js` is the other half. A page is not trusted: only its main frame is heard, and only while
+it shows the connected origin; its messages are decoded like any other app's.
 """
 
 from __future__ import annotations
@@ -68,9 +66,9 @@ class PageGoneError(AbpBridgeError):
 
 @dataclass(frozen=True, slots=True)
 class ScriptResult:
-    """What a method of inject.js returned: its value, or what it threw.
+    """The outcome of a method of inject.js: its value, or what it threw `at` a place in the page.
 
-    `notes` say what of it JSON could not hold; `at` where in the page it was thrown.
+    `notes` list the parts that JSON cannot hold.
     """
 
     value: JsonValue = None
@@ -100,11 +98,7 @@ class PageTools:
     """What a page offers beside ABP, or without it; a page that offers nothing else has none."""
 
     async def attach(self, page: AppPage, settings: Settings) -> None:
-        """Begin to listen, before the page is loaded.
-
-        Raises:
-            PlaywrightError: The page or its browser is gone.
-        """
+        """Start to listen, before the page is loaded."""
         raise NotImplementedError
 
     async def find(self, limit: float) -> str:
@@ -141,13 +135,11 @@ def ignore(name: str, said: JsonValue, thrown: bool) -> None:
 
 
 class AppPage(PageState):
-    """The page in `tab`, to which the app is to be loaded. Its handlers run in `tasks`, which must
-    outlive it.
+    """The page in `tab`; its handlers run in `tasks`, which must outlive it.
 
-    `guard`, if given, says which hosts its documents may come from, redirects in the browser
-    included. `alias`, if not empty, is what the person is told instead of the page's origin.
-    `overhear` is told what crosses, as it came: the name of what was called, or `ask`, what was
-    said, and whether it was thrown.
+    `guard` limits the hosts of its documents, including redirects. `alias` is shown to the user
+    instead of the origin. `overhear` gets each message: the called method or `ask`, the JSON, and
+    whether it was thrown.
     """
 
     def __init__(
@@ -179,21 +171,13 @@ class AppPage(PageState):
         self._is_leaving = False  # its document has ended
 
     async def new_session(self) -> CDPSession:
-        """A session of the browser's own protocol with it.
-
-        Raises:
-            PlaywrightError: The page or its browser is gone.
-        """
+        """Return a CDP session with the page."""
         return await self._context.new_cdp_session(self.shown)
 
     # --- opening ---
 
     async def prepare(self) -> None:
-        """Set up all that must be there before the page's first script.
-
-        Raises:
-            PlaywrightError: The page or its browser is gone.
-        """
+        """Set up everything that must exist before the page's first script."""
         page, context = self.shown, self._context
         # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
         # document.
@@ -249,13 +233,10 @@ class AppPage(PageState):
         """Load the app's page.
 
         Args:
-            url: Its address.
-            sites: The origins that it may be on.
-            limit: Seconds for it to load.
-            patience: Seconds for all that belongs to it.
-
-        Raises:
-            AppError: It does not load.
+            url: The address.
+            sites: The origins that it may show.
+            limit: Seconds for the document.
+            patience: Seconds for its resources.
         """
         self.sites = sites
         failed, shown = "Failed to fetch app page", show_target(url)
@@ -280,16 +261,12 @@ class AppPage(PageState):
             await self.shown.wait_for_load_state("load", timeout=patience * 1000)
 
     async def find_app(self, patience: float) -> None:
-        """Wait until what was loaded can be initialised. From then on it may not be loaded anew: an
-        app's session does not outlive its document.
+        """Wait up to `patience` seconds for `window.abp`; after that, a reload disconnects the app.
 
-        Up to here it may replace itself, as bootstrap pages do, as long as it stays on its sites.
-
-        Args:
-            patience: Seconds for `window.abp` to appear.
+        Until then the page may replace itself within its sites, as bootstrap pages do.
 
         Raises:
-            AppError: It left its sites, or offers no ABP.
+            AppError: The page left its sites, or offers no ABP.
         """
         self._script = await self._find_script(patience)
         self.settle()
@@ -357,10 +334,10 @@ class AppPage(PageState):
         return f"the page at {show_target(label(self.shown.url))} {titled}."
 
     def confirm_connected(self) -> None:
-        """From now on `AppListener.on_disconnect` is called when the page is lost.
+        """From now on, call `AppListener.on_disconnect` when the page is lost.
 
         Raises:
-            AppError: It is lost already.
+            AppError: The page is lost already.
         """
         if self.lost:
             raise AppError(f"The app is gone: {self.lost}.", "DISCONNECTED")
@@ -376,9 +353,9 @@ class AppPage(PageState):
         """Run a method of inject.js.
 
         Args:
-            method: Its name.
-            key: What this run is called in the page.
-            arguments: What it is given beside the key, as JSON where it is no text.
+            method: The name.
+            key: The id of this run in the page.
+            arguments: Texts, or JSON for anything else.
 
         Raises:
             PageGoneError: The page is lost.
@@ -411,8 +388,8 @@ class AppPage(PageState):
             await self._evaluate("(script, key) => script.abandon(key)", key)
 
     async def wait_turn(self) -> None:
-        """Wait until the task that the page runs now is over, and what it said has come; or until a
-        dialog stops it.
+        """Wait until the page's current task is over and its messages have arrived, or a dialog
+        opens.
         """
         if self.dialogs.is_open:
             return
@@ -424,9 +401,7 @@ class AppPage(PageState):
                 self.dialogs.forget(turn)
 
     async def _evaluate(self, expression: str, given: JsonValue) -> JsonValue:
-        """In the document that was initialised, and in no other: what is handed over must not reach
-        one that came after it.
-        """
+        """Evaluate only in the initialized document, never in one that replaced it."""
         if self.lost or self._script is None:
             raise PageGoneError(self.lost)
         try:
@@ -468,9 +443,7 @@ class AppPage(PageState):
         id: JsonValue = None,
         *_: JsonValue,
     ) -> JsonObject | None:
-        """The one way into the bridge, which every frame can find: an ABP response for those who
-        ask, and for those who may not.
-        """
+        """Receive a message from any frame, and return an ABP response to questions."""
         frame: Frame = source["frame"]
         if self.listener is None:
             return _failure("DISCONNECTED", "The session ended.")

@@ -1,6 +1,4 @@
-"""What is known of an app's page while it is open, and how its listener is notified: shared by the
-page, its files and its dialogs.
-"""
+"""The state of an app's open page, shared by the page, its files and its dialogs."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ PAGE_LIMIT = 5.0  # seconds for what the page or its browser does immediately, u
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A page for an app. `alone`: no other page is in its context. `shows`: it shows the app
-    already, and is loaded anew where it is.
-    """
+    """A tab for an app; `alone` in its context; `shows` the app already and will be reloaded."""
 
     context: BrowserContext
     page: Page
@@ -37,12 +33,12 @@ class PageState:
 
     Attributes:
         shown: Playwright's page.
-        listener: Who is told of it; None once the session has left it.
+        listener: Gets its events; None once the session has left.
         tasks: Runs its handlers.
-        console: What it writes there.
-        sites: The origins that it may be on.
-        lost: Why it is gone.
-        main_frame_id: The browser's id of its main frame.
+        console: Its console.
+        sites: The origins that it may show.
+        lost: Why it is lost.
+        main_frame_id: The CDP id of its main frame.
     """
 
     def __init__(self, page: Page, listener: AppListener, tasks: TaskGroup, alias: str) -> None:

@@ -1,7 +1,6 @@
-"""The folder in which a browser of ours keeps what it knows from one start to the next, above all
-where it is signed in: which folder may be that, and who uses it now.
+"""The folder where our browser keeps its sign-ins, and the lock on it.
 
-Starts no browser. A folder that holds anything else is never touched.
+A folder that holds anything else is never changed.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ class ProfileError(AppError):
 
 
 def default_profile() -> Path:
-    """Where a profile is kept for which nobody named a folder.
+    """Return the default folder of the profile.
 
     Raises:
-        ProfileError: This user has no home.
+        ProfileError: The user has no home folder.
     """
     try:
         if sys.platform == "darwin":
@@ -72,14 +71,10 @@ def find_problem(folder: Path) -> str:
 
 @contextlib.contextmanager
 def use_profile(folder: Path) -> Iterator[Path]:
-    """Have `folder` for oneself as long as the block; it is made if need be, and for this user
-    alone.
-
-    Yields:
-        Its path without links.
+    """Lock `folder`, created for this user only, and yield its real path.
 
     Raises:
-        ProfileError: It can be no profile, or another process uses it.
+        ProfileError: It cannot be a profile, or another process uses it.
     """
     folder = folder.expanduser().resolve()
     if problem := find_problem(folder):
@@ -122,9 +117,7 @@ def _lock(folder: Path, descriptor: int) -> None:
 
 
 def has_kept(folder: Path) -> bool:
-    """Whether the browser that used it last has ended as it should, and so has written down what
-    it keeps: one that crashed, or ended before it had quite begun, has not.
-    """
+    """Return whether the last browser exited properly, and so saved the profile."""
     try:
         found = as_object(_read_preferences(folder).get("profile"))
     except OSError:
@@ -133,9 +126,9 @@ def has_kept(folder: Path) -> bool:
 
 
 def _keep_sessions(folder: Path) -> None:
-    """Have its browser go on where it ended: else a cookie without a date, by which most sites know
-    who is signed in, ends with its last window. Its tabs are not opened again. How it ended before
-    is forgotten, for `has_kept`.
+    """Set Chromium to keep session cookies, which most sign-ins need, without reopening tabs.
+
+    Also forget how the last browser ended, for `has_kept`.
     """
     shutil.rmtree(folder / "Default" / "Sessions", ignore_errors=True)
     preferences = _read_preferences(folder)

@@ -1,9 +1,7 @@
-"""Where an app's page is shown: alone in a browser that begins empty, beside others in a profile
-that keeps what they are signed in to, or in a tab of a browser that the user runs already.
+"""Where an app's page is shown: in an empty browser, in a kept profile, or in the user's browser.
 
-Only apps that the user named get anything but the first. A running browser is attached only after
-the user said yes: until then only the list of its tabs is read. Its tab stays open at the end,
-without anything of ours in it.
+Only apps that the user named get a profile or the user's browser. Until the user allows to attach
+to that, only its list of tabs is read. Its tab stays open at the end, without anything of ours.
 """
 
 from __future__ import annotations
@@ -47,12 +45,11 @@ RunBrowser = Callable[[Settings], AbstractAsyncContextManager[Browser]]
 
 
 class Tabs:
-    """Opens tabs for one app: each in a browser of its own, which has seen nothing yet.
+    """Opens tabs for one app, each in a new empty browser.
 
     Attributes:
-        remembers: Whether the app may be signed in there: what it shows to anybody is then no
-            measure of it.
-        sign_in: What the user can do where it is no longer signed in, as a sentence.
+        remembers: Whether the app may be signed in, so that its page differs from the public one.
+        sign_in: A sentence that tells the user how to sign in again.
     """
 
     remembers = False
@@ -64,14 +61,10 @@ class Tabs:
 
     @asynccontextmanager
     async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
-        """Open a tab for as long as the block.
-
-        Args:
-            address: What it is going to show.
-            listener: Asks the user, where that is needed first.
+        """Open a tab for `address`, asking the user by `listener` if needed.
 
         Raises:
-            AppError: There is none; the message says what to do.
+            AppError: No tab can be opened; the message says what to do.
         """
         async with self._run_browser(self._settings) as browser:
             with browser_errors():
@@ -312,9 +305,7 @@ async def _open(browser: Browser) -> Page:
 
 
 async def _reload_later(page: Page) -> None:
-    """Have the tab load anew when nothing of ours is attached any more: what was put into its page
-    goes, and does not come back.
-    """
+    """Have the tab reload once we are detached, which removes our scripts from the page."""
     session = await page.context.new_cdp_session(page)
     frame = (await session.send("Page.getFrameTree"))["frameTree"]["frame"]["id"]
     # a world of its own: the page may have made `setTimeout` another

@@ -1,8 +1,8 @@
-"""The window in which the user can see an app's page, and the dialogs that the page opens.
+"""The window that shows an app's page to the user, and the page's dialogs.
 
-The window is brought to the front when only a hand in the page can go on. `confirm()` and
-`prompt()` during a call become questions; every other dialog is closed and reported. While the user
-has the page in hand, its dialogs are shown in its window and left to them.
+The window is brought to the front if only the user can continue in the page. `confirm()` and
+`prompt()` become questions during a call; other dialogs are closed and reported. While the user
+works in the page, dialogs are left to them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Window:
     """The window of one page.
 
     Attributes:
-        in_hand: Whether its person has it now, and nobody else may touch the page.
+        in_hand: Whether the user works in it, so that the page must not be touched.
     """
 
     def __init__(self, page: Page, cdp: CDPSession) -> None:
@@ -62,11 +62,7 @@ class Window:
 
     @contextmanager
     def hand(self) -> Iterator[list[Page]]:
-        """Leave the window to its person for the length of the block.
-
-        Yields:
-            The windows that the page opens meanwhile: the person sees them, the caller closes them.
-        """
+        """Leave the window to the user, and yield the windows that the page opens meanwhile."""
         self.in_hand, self._free, self._opened = True, anyio.Event(), []
         try:
             yield self._opened
@@ -88,8 +84,8 @@ class Dialogs:
     """The dialogs of one page.
 
     Attributes:
-        is_open: Whether one is open: nothing of the page runs then.
-        count: How many it has opened so far.
+        is_open: Whether one is open, which stops the page's scripts.
+        count: The number opened so far.
     """
 
     def __init__(self, page: PageState, window: Window, files: PageFiles, cdp: CDPSession) -> None:
@@ -145,10 +141,10 @@ class Dialogs:
         )
 
     async def _ask(self, kind: str, words: str, default: str, scope: anyio.CancelScope) -> None:
-        """Ask the person what a `confirm()` or `prompt()` asks (X21); close it with their answer.
+        """Ask the user a `confirm()` or `prompt()` (X21), and close it with the answer.
 
-        What a confirm() confirms, nobody knows: it is asked as one that destroys, so that only a
-        person can say yes.
+        What a confirm() does is unknown, so it counts as destructive and only the user can accept
+        it.
         """
         accept, typed = False, ""
         method = "elicitation/confirm"

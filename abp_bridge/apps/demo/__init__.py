@@ -1,3 +1,1 @@
-"""The built-in app: every kind of question, notification and progress, from one script
-(`script.json`), with and without a browser.
-"""
+"""The built-in app: every kind of question, notification and progress, from `script.json`."""

@@ -1,7 +1,6 @@
-"""The built-in app without a browser: `python -m abp_bridge.apps.demo` speaks ABP on a pipe, and is
-an example of how to write such an app.
+"""The built-in app on pipes: `python -m abp_bridge.apps.demo`, an example of an ABP app.
 
-Plays `script.json`. `page/app.js` plays the same script in a page.
+`page/app.js` plays the same `script.json` in a page.
 """
 
 from __future__ import annotations
@@ -94,10 +93,9 @@ class App:
         self._send(id=id, result=response)
 
     async def _play(self, steps: list[Json], params: Json, call: str) -> Json:
-        """Run `steps`.
+        """Run `steps`, and return the data of `return` or all answers.
 
-        `$name.member` in a step stands for an earlier answer or a parameter; the data is what
-        `return` says, or all answers.
+        `$name.member` in a step refers to an earlier answer or a parameter.
         """
         known = {"params": params}
         for step in steps:

@@ -1,6 +1,4 @@
-"""The built-in app in a browser: `page/` on a port of this machine for as long as the app is open,
-and a browser that shows it.
-"""
+"""The built-in app in a browser: serves `page/` on a local port while the app is open."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ _MAX_REQUEST = 16_384  # bytes of a request; browsers' have some 1,000
 
 
 class DemoPage(BrowserApp):
-    """The built-in page as an app. Its port changes from time to time, so that it is called by its
-    name.
-    """
+    """The built-in page, shown by name because its port changes."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__("http://127.0.0.1/", settings, named=True, origin="demo page")

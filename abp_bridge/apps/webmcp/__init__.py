@@ -1,3 +1,1 @@
-"""Pages that offer tools by WebMCP (`document.modelContext`, forms with a `toolname`): listed,
-called, and put to the person where they wait for one.
-"""
+"""Tools that pages offer by WebMCP: `document.modelContext`, and forms with a `toolname`."""

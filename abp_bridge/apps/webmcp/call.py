@@ -1,7 +1,4 @@
-"""One call of a page's tool: begun, watched, and ended with a result whatever the page does.
-
-What only a person may do is in `form_call.py`.
-"""
+"""One call of a page's tool, from its start to a result; `form_call.py` involves the user."""
 
 from __future__ import annotations
 
@@ -60,13 +57,13 @@ T = TypeVar("T")
 
 
 class ToolCall:
-    """A call of a function of a page's.
+    """A call of a page's function.
 
     Args:
         session: The page's tools.
         page: The page.
-        tool: What is called.
-        origin: The app's, as the user is told it.
+        tool: The tool.
+        origin: The app's origin, as the user sees it.
         call: The bridge's id of the call.
         limit: Seconds that the page may be silent.
     """
@@ -217,9 +214,7 @@ class ToolCall:
     # --- by hand ---
 
     async def _go_on_by_hand(self) -> CallResult | None:
-        """The person has the page while its call runs; None where what comes of it is to be
-        awaited.
-        """
+        """Leave the page to the user during the call; return None if the result is awaited."""
         assert self._invocation is not None
         self._may_hand = False
         if self._page.window.in_hand:  # for another call
@@ -271,10 +266,10 @@ class ToolCall:
         return listener
 
     async def _elicit(self, question: Question) -> Answer:
-        """Have the person asked, as long as the page waits for it.
+        """Ask the user while the page waits.
 
         Raises:
-            RemoteProtocolError: It cannot be asked without a secret that was given before.
+            RemoteProtocolError: The question contains a secret that was given before.
         """
         asked = clean_question(question, self._session.hide)
         answer = await self._unless_over(self._listener.elicit(asked, AskContext(calls=(self.id,))))

@@ -1,6 +1,7 @@
-"""A call of a form that waits for its user: filled in, shown to them, changed as they want, read
-again, and sent; or not. Where only a hand in the page can finish it, the user has the window, does
-there what the form wants, and says so.
+"""A call of a form that waits for its user: fill it in, show it, change it as they want, and
+submit.
+
+If only the user can finish it in the page, they get the window and say when they are done.
 """
 
 from __future__ import annotations
@@ -86,11 +87,7 @@ class FormByHand(ToolCall):
     _sent = False
 
     async def _have_made_ready(self) -> None:
-        """Have the person do what the page wants before any button of its form can be pressed.
-
-        Raises:
-            CallEndedError: They did not, or it is of no use.
-        """
+        """Have the user do what the page requires before a button of its form can be pressed."""
         why = "none of the form's buttons can be pressed yet"
         await self._check_window(why)
         wanted = (
@@ -218,12 +215,12 @@ class FormCall(FormByHand):
                 await self._form.reset()
 
     async def _send_at_once(self, params: JsonObject) -> CallResult:
-        """A form that the browser sends by itself: what it needs and no call gives is asked first,
-        and what it sends beside its fields is told. Where it would send other than that once it is
-        filled in, it is kept from it, and asked about again.
+        """Call a form that submits itself, after asking for required values that the call lacks.
+
+        If it would submit anything else once filled in, it is stopped, and the user is asked again.
 
         Raises:
-            CallEndedError: That was not given, or is another each time.
+            CallEndedError: The user gave no values, or the form keeps changing.
         """
         assert self._form is not None
         why = ""
@@ -264,10 +261,10 @@ class FormCall(FormByHand):
     async def _have_given(
         self, form: PageForm, before: Form, places: Sequence[int], note: str
     ) -> None:
-        """Have the person give what belongs into the controls at `places`.
+        """Have the user give the values of the controls at `places`.
 
         Raises:
-            CallEndedError: They did not, or the form is another by now.
+            CallEndedError: They did not, or the form has changed.
         """
         try:
             content = await self._accepted(await self._make_question(before, note, places))
@@ -283,7 +280,7 @@ class FormCall(FormByHand):
             await form.read(is_called=True)
 
     async def _until_waiting(self) -> Form:
-        """Wait until the browser has filled the form in and waits for its person.
+        """Wait until the browser has filled in the form and it waits for the user.
 
         Raises:
             CallEndedError: The page has answered already, or does not fill it in.
@@ -325,11 +322,11 @@ class FormCall(FormByHand):
     # --- asking ---
 
     async def _put_to_person(self, form: Form) -> CallResult:
-        """Ask until what they accepted is what would be sent, and the form takes it.
+        """Ask until the user has accepted what would be submitted and the form is valid.
 
         Raises:
-            HandNeededError: They have to do it in the page.
-            CallEndedError: It ended otherwise.
+            HandNeededError: They must do it in the page.
+            CallEndedError: The call ended otherwise.
         """
         note = await self._describe_need(form)
         for _ in range(MAX_ASKED):
@@ -358,11 +355,11 @@ class FormCall(FormByHand):
         return unsent_result(f"{why}. By hand it may go. {NEXT_STEP}")
 
     async def _describe_need(self, form: Form) -> str:
-        """What is said with the question of a form of which a part takes a hand.
+        """Return a note on a control that only the user can fill in.
 
         Raises:
             HandNeededError: There is a window for that.
-            CallEndedError: There is none, and the form cannot be sent without.
+            CallEndedError: There is none, and the form requires the control.
         """
         need = find_need(form)
         if need and await self._page.window.exists():
@@ -390,7 +387,7 @@ class FormCall(FormByHand):
             raise CallEndedError(needs_window(str(problem), NEXT_STEP)) from None
 
     async def _accepted(self, question: Question) -> JsonObject:
-        """Ask, and return what the person accepted.
+        """Ask, and return what the user accepted.
 
         Raises:
             CallEndedError: They did not, or the page did not wait.
@@ -437,8 +434,8 @@ class FormCall(FormByHand):
     async def _fill(
         self, form: Form, states: dict[int, JsonValue], files: Sequence[tuple[Entry, str]]
     ) -> Form:
-        """Have the form hold what was accepted: as the browser fills it in, so that the page's
-        scripts follow, and the rest by hand.
+        """Fill in accepted values through the browser, so that scripts notice, and the rest
+        directly.
         """
         assert self._form is not None
         changed = changed_places(form, states)
@@ -452,9 +449,7 @@ class FormCall(FormByHand):
         return await self._read_again()
 
     async def _invoke_again(self, form: Form, states: dict[int, JsonValue]) -> Form:
-        """One call at a time: a second one that replaces the first crashes the page when that is
-        cancelled.
-        """
+        """Invoke one call at a time: cancelling a replaced call crashes the page."""
         assert self._invocation is not None
         if not await self._session.cancel(self._invocation):
             raise CallEndedError(unsent_result("the page does not let go of the call before"))

@@ -1,7 +1,6 @@
-"""What is read and done in a page in a world where none of its scripts has been: its forms, and
-what it shows that only a hand in the page can deal with.
+"""Read and fill in forms, and find obstacles that only the user can remove, in an isolated world.
 
-`form.js` and `obstacles.js` are the other halves of this module.
+`form.js` and `obstacles.js` are the other halves.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ MAX_TEXT = 2**22  # characters of a form that is read
 
 
 class PageForm:
-    """The form of a tool.
+    """The form of a tool; `text` is its last reading, and only that may be submitted.
 
-    Attributes:
-        text: As it was read last: what is sent has to be that.
+    The methods raise CallRefusedError if the form is gone or cannot be read.
     """
 
     def __init__(self, session: ToolSession, tool: Tool) -> None:
@@ -43,31 +41,15 @@ class PageForm:
         self._object = ""
 
     async def read(self, *, is_called: bool = False) -> Form:
-        """Read the form as it is now.
-
-        Args:
-            is_called: Whether it is about to be called: then with all that it sends, also where it
-                does not wait for its person.
-
-        Raises:
-            CallRefusedError: It is gone, or cannot be read.
-        """
+        """Read the form as it is now; before a call (`is_called`), with all that it submits."""
         return self._decode(await self._run("read", is_called))
 
     async def set(self, states: Mapping[int, JsonValue], places: Sequence[int]) -> Form:
-        """Have the controls at `places` hold what `states` says, and read it again.
-
-        Raises:
-            CallRefusedError: It is gone, or cannot be read.
-        """
+        """Set the controls at `places` to `states`, and read the form again."""
         return self._decode(await self._run("set", [[at, states[at]] for at in places]))
 
     async def give_file(self, place: int, path: str) -> None:
-        """Have a control hold a file of this machine's.
-
-        Raises:
-            CallRefusedError: It is gone.
-        """
+        """Give a control a file of this machine."""
         control = await self._call("control", place, by_value=False)
         await self._session.send(
             "DOM.setFileInputFiles",
@@ -75,37 +57,20 @@ class PageForm:
         )
 
     async def submit(self) -> bool:
-        """Send it, if it is what was read last. Whether it was.
-
-        Raises:
-            CallRefusedError: It is gone, perhaps because it was sent.
-        """
+        """Submit the form if it is unchanged since the last reading; return whether it was."""
         return await self._run("send", self.text) == "sent"
 
     async def guard(self) -> bool:
-        """Let it send itself with that beside its fields which was read last, and with nothing
-        else. Whether it still is as it was read.
-
-        Raises:
-            CallRefusedError: It is gone.
-        """
+        """Stop the form if it would submit more than was read; return whether it is unchanged."""
         return await self._run("guard", self.text) is True
 
     async def read_stopped(self) -> Form | None:
-        """The form as it would have sent itself, where its guard kept it from that.
-
-        Raises:
-            CallRefusedError: It is gone, perhaps because it was sent.
-        """
+        """Return the form as it would have been submitted when its guard stopped it."""
         text = await self._run("stopped")
         return None if text is None else self._decode(text)
 
     async def reset(self) -> None:
-        """Have it hold what it held when it was loaded.
-
-        Raises:
-            CallRefusedError: It is gone.
-        """
+        """Reset the form to its state after loading."""
         await self._run("reset")
 
     def _decode(self, text: JsonValue) -> Form:

@@ -1,7 +1,7 @@
-"""What the browser says of a page's tools: which there are, and what becomes of each call.
+"""What the browser reports of a page's tools and their calls.
 
-A tool is known until the browser removes it, or until its frame shows another document, which the
-browser does not report. Tools of frames of other origins are never offered.
+A tool exists until the browser removes it or its frame shows another document, which the browser
+does not report. Tools in frames of other origins are not offered.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Invocation:
     """A call that the page runs.
 
     Attributes:
-        id: The browser's name for it; empty where nothing was called, and it is only watched.
-        key: Of the tool that is called.
-        response: What the page said, once it has.
-        hint: Why that may never come, where something speaks for it.
-        gone: Why it surely never comes.
-        has_left: Whether its frame shows another page by now.
-        has_lost_form: Whether its form was taken away since: the page may still answer.
-        has_stayed: Whether its page was to be left by the sending of a form, and was not.
+        id: The browser's id; empty if nothing was called, and the tool is only watched.
+        key: The tool's key.
+        response: The page's response.
+        hint: Why a response is unlikely.
+        gone: Why a response is impossible.
+        has_left: Whether its frame shows another page.
+        has_lost_form: Whether its form was removed; the page may still respond.
+        has_stayed: Whether submitting the form should have left the page, and did not.
     """
 
     def __init__(self, id: str, key: Key) -> None:
@@ -96,17 +96,13 @@ class Invocation:
 
 
 class ToolSession:
-    """The tools of one page.
-
-    Args:
-        page: The page.
-        on_change: Is called when there are others.
+    """The tools of one page; `on_change` is called when they change.
 
     Attributes:
-        tools: Those of frames of the page's own origin.
-        frames: The origin of each frame, by its id, in the page's order.
-        secrets: What the page was given as one, which is in no result of any later call.
-        knows_secrets: Whether it was given any.
+        tools: The tools in frames of the page's origin.
+        frames: The origin of each frame by its id, in page order.
+        secrets: Secrets given to the page, which are removed from later results.
+        knows_secrets: Whether there are any.
     """
 
     def __init__(self, page: AppPage, on_change: Callable[[], None]) -> None:
@@ -128,11 +124,7 @@ class ToolSession:
         self._asking_to_stay: set[str] = set()  # frames whose dialog asks whether they may be left
 
     async def start(self) -> None:
-        """Begin to hear which tools there are, and which come.
-
-        Raises:
-            PlaywrightError: The page is gone.
-        """
+        """Start to receive the tools that exist and are added."""
         self._cdp = cdp = await self._page.new_session()
         cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"]))
         cdp.on("Page.frameDetached", self._on_detached)
@@ -273,14 +265,13 @@ class ToolSession:
     # --- calls ---
 
     async def invoke(self, tool: Tool, params: JsonObject, limit: float) -> Invocation:
-        """Have the page begin a call. `limit` is in seconds.
+        """Have the page start a call within `limit` seconds.
 
-        A form is called once at a time: a call that takes another's place, and is cancelled then,
-        crashes the page.
+        A form has one call at a time: cancelling a replaced call crashes the page.
 
         Raises:
-            CallRefusedError: It did not begin.
-            PageSilentError: Nobody knows whether it did.
+            CallRefusedError: The call did not start.
+            PageSilentError: It is unknown whether the call started.
         """
         same = [each for each in self._open.values() if each.key == tool.key]
         if tool.node is not None and any([not await self.cancel(each) for each in same]):
@@ -297,9 +288,7 @@ class ToolSession:
 
     @contextmanager
     def watch(self, tool: Tool) -> Iterator[Invocation]:
-        """What becomes of a tool as long as the block, which nobody has called: an invocation that
-        has no response.
-        """
+        """Yield an invocation of a tool that was not called: it gets events, but no response."""
         watched = Invocation("", tool.key)
         self._watched.append(watched)
         try:
@@ -308,10 +297,9 @@ class ToolSession:
             self._watched.remove(watched)
 
     async def cancel(self, invocation: Invocation, limit: float = PAGE_LIMIT) -> bool:
-        """Cancel a call, and wait until the page has been told. Whether it surely runs no more.
+        """Cancel a call and wait for the page; return whether it surely runs no more.
 
-        One whose form was taken away is only given up: to cancel it crashes the page where there is
-        another of that name by now.
+        A call without its form is only dropped: cancelling it can crash the page.
         """
         if invocation.has_lost_form:
             invocation.gone = invocation.gone or FORM_GONE
@@ -333,11 +321,11 @@ class ToolSession:
     async def send(
         self, method: str, given: JsonObject, limit: float = PAGE_LIMIT
     ) -> Mapping[str, Any]:
-        """Send one command of the browser's protocol to the page.
+        """Send one CDP command to the page.
 
         Raises:
             CallRefusedError: The browser refused, or the page is gone.
-            PageSilentError: There is no answer for `limit` seconds in which no dialog is open.
+            PageSilentError: No response for `limit` seconds, not counting open dialogs.
         """
         assert self._cdp is not None, "it was started"
         sending = asyncio.ensure_future(self._cdp.send(method, dict(given)))

@@ -1,6 +1,4 @@
-"""What a page offers by WebMCP, as capabilities: listed again when there are others, and called
-(`PageTools`).
-"""
+"""What a page offers by WebMCP, as capabilities, listed again after changes (`PageTools`)."""
 
 from __future__ import annotations
 
@@ -50,11 +48,7 @@ class WrittenTools:
         self._script = SCRIPT.read_text(encoding="utf-8")
 
     async def attach(self) -> None:
-        """Note each registration from the page's first script on.
-
-        Raises:
-            PlaywrightError: The page is gone.
-        """
+        """Record each registration from the page's first script on."""
         await self._page.shown.add_init_script(f"({self._script})(false)")
 
     async def tell(self) -> None:
@@ -138,9 +132,7 @@ class WebMcpTools(PageTools):
         )
 
     async def capabilities(self, taken: Collection[str]) -> CapabilityList:
-        """The tools that there are (`PageTools.capabilities`); where none is left, those that there
-        were, as not available.
-        """
+        """Return the tools; if none is left, the earlier ones as unavailable."""
         session = self._session
         assert session is not None
         problems = [*await session.warnings()]
@@ -168,8 +160,9 @@ class WebMcpTools(PageTools):
         return CapabilityList(self._listed, [*problems, *listed.problems])
 
     async def _find_withheld(self, tool: Tool, until: float) -> tuple[Mapping[str, bool], str]:
-        """The parameters of a tool that no model may give, each with whether its person is asked
-        for it; and why it cannot be offered.
+        """Return the parameters hidden from the model, and why the tool cannot be offered.
+
+        Each parameter has whether the user is asked for it.
         """
         assert self._session is not None
         if has_nested_secret(tool.schema):
