@@ -1,8 +1,6 @@
-"""abp-bridge: the questions of web apps that speak the Agentic Browser Protocol, carried to the
-person and back.
+"""abp-bridge: questions of Agentic Browser Protocol apps, and the user's answers.
 
-What is named here is for programs that embed the bridge (docs/embedding.md). Each name is imported
-when it is first used; importing the package loads nothing else.
+These names are for programs that embed the bridge (docs/embedding.md), imported on first use.
 """
 
 TYPE_CHECKING = False  # checkers take it for True; `typing` itself is not loaded

@@ -1,8 +1,4 @@
-"""What the errors of this package have in common, and the two ways a protocol can be broken: by us,
-or by the other side.
-
-Every exception that a caller may catch derives from `AbpBridgeError`; those of one room live there.
-"""
+"""The base class of all errors a caller may catch, and the two protocol errors."""
 
 from __future__ import annotations
 
@@ -16,11 +12,7 @@ class LocalProtocolError(AbpBridgeError):
 
 
 class RemoteProtocolError(AbpBridgeError):
-    """The other side broke a rule; nothing else is raised by decoding what came from outside.
-
-    Attributes:
-        code: The ABP error code that describes it.
-    """
+    """The other side broke a rule; `code` is the ABP error code."""
 
     def __init__(self, message: str, code: str = "INVALID_PARAMS") -> None:
         super().__init__(message)

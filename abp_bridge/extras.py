@@ -9,8 +9,8 @@ PACKAGE = "abp-bridge"
 
 
 def install_command(extra: str) -> str:
-    """The command that brings what the extra needs: its packages by their own names, so that it
-    works from any install of this one; by uv into a Python that has no pip, as uv's own have none.
+    """Return the command that installs an extra's packages into this Python, with uv if it has no
+    pip.
     """
     # Only for an error, and it brings all of `email`.
     from importlib.metadata import PackageNotFoundError, requires

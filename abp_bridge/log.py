@@ -1,8 +1,6 @@
-"""This process's own words on stderr, and in a log file: records of `logging`, and plain sentences
-for the person at the terminal.
+"""Logging to stderr and a log file, without ever blocking on a reader.
 
-Nothing here waits for a reader, and nothing here knows what a record is about. Exceptions are
-written without their messages where those may quote what came from outside, such as an answer.
+Exceptions are written without their messages if those may quote an answer.
 """
 
 from __future__ import annotations
@@ -39,9 +37,7 @@ def print_message(sentence: str) -> None:
 
 
 def warn_if_interactive(who: str) -> None:
-    """A person who typed the command sees what it waits for; a program that launched it sees
-    nothing.
-    """
+    """Tell a user who typed the command at a terminal what it waits for."""
     if os.isatty(0):
         print_message(
             f"waiting for {who} on stdin. It is launched by programs; to see it work here:"
@@ -50,15 +46,10 @@ def warn_if_interactive(who: str) -> None:
 
 
 def configure(level: str = "warning", file: str | None = None, *, own_only: bool = False) -> None:
-    """Send all records of this process to stderr, and to `file` if one is named.
-
-    Of other libraries only warnings and errors are written, at any level. Where stderr is a
-    terminal, a person reads: our own warnings and errors are sentences there.
+    """Send all records to stderr, and to `file` if given; of other libraries only warnings.
 
     Args:
-        level: One of `LEVELS`: what is less is not written.
-        file: A path; what is there already stays, and records are added.
-        own_only: Keep what other libraries log off stderr.
+        own_only: Keep other libraries' records off stderr.
 
     Raises:
         LogFileError: `file` cannot be written.
@@ -80,16 +71,14 @@ def configure(level: str = "warning", file: str | None = None, *, own_only: bool
 
 
 class NonBlockingHandler(logging.Handler):
-    """Writes each record to a descriptor at once, or drops and counts it; the count is said with
-    the next record that can be written.
+    """Write each record without blocking, or drop it and report the count with the next.
 
-    A record longer than `PIPE_BUF` goes in several parts. It is dropped from the first part on that
-    is not taken, which counts too: nothing is cut in silence.
+    A record longer than `PIPE_BUF` is written in several parts.
     """
 
     def __init__(self, descriptor: int, *, stamped: bool = False, plain: bool = False) -> None:
-        """Write to `descriptor`; `stamped` puts time (UTC) and process before each record, `plain`
-        leaves out level and logger of our own warnings and errors.
+        """Write to `descriptor`; `stamped` adds time and process, `plain` omits our level and
+        logger.
         """
         super().__init__()
         self._formatter = _Formatter(stamped, plain)
@@ -180,12 +169,11 @@ _PLAIN = (
 def format_exception(
     problem: BaseException, *, chain: int = MAX_CHAIN, written: set[int] | None = None
 ) -> Iterator[str]:
-    """The lines of a traceback as Python writes it, but no message that may quote a value.
+    """Yield a traceback's lines, without messages that may quote a value.
 
     Args:
-        problem: What was raised.
-        chain: How many exceptions before it are written, of those that led to it.
-        written: Those that are written already, by their `id`: groups lead to each on many ways.
+        chain: How many causes to write.
+        written: The `id` of exceptions written already, as groups may share causes.
     """
     name = f"{type(problem).__module__}.{type(problem).__qualname__}".removeprefix("builtins.")
     written = set() if written is None else written
@@ -233,10 +221,9 @@ def _write_nowait(descriptor: int, data: bytes) -> int:
 
 @contextlib.contextmanager
 def open_nonblocking(descriptor: int) -> Iterator[int]:
-    """A descriptor for the same, for a while: one that does not block where it is a terminal.
+    """Yield a descriptor for the same file that does not block if it is a terminal.
 
-    A terminal is writable when it takes one byte, and holds up whoever writes more: unless it is
-    opened so as not to, which must not concern others that have it.
+    Setting O_NONBLOCK on the original would affect other processes that share it.
     """
     ours = descriptor
     with contextlib.suppress(OSError):  # no terminal, or none that can be opened here

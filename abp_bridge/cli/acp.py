@@ -1,6 +1,4 @@
-"""`abp-bridge acp`: this process's stdio as a client's connection to an agent of its own, from the
-first byte to a quiet end.
-"""
+"""`abp-bridge acp`: carry stdio between a client and the agent that this process starts."""
 
 from __future__ import annotations
 
@@ -60,10 +58,7 @@ def add_acp_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_acp(options: argparse.Namespace) -> int:
-    """Run an agent behind our stdio until either side ends or a signal comes.
-
-    Returns its exit code where it ended by itself.
-    """
+    """Run an agent behind our stdio until either side ends or a signal comes."""
     if not options.agent:
         give_up("the agent's command is missing, as in: abp-bridge acp --app demo -- goose acp")
     settings = load_session_settings(options)
@@ -117,9 +112,7 @@ async def _carry(
     endpoint: McpEndpoint | None,
     tasks: TaskGroup,
 ) -> Side:
-    """Carry lines until either side ends; from then on the apps end beside the agent, in
-    `tasks`.
-    """
+    """Carry lines until either side ends; then close the apps in `tasks`."""
     from abp_bridge.acp.proxy.proxy import run_proxy  # while the agent starts
 
     try:

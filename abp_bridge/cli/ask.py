@@ -1,8 +1,7 @@
-"""`abp-bridge ask`: put ABP questions from a shell or a program to the user at this terminal, on a
-page, or to an answers file.
+"""`abp-bridge ask`: put ABP questions to the user at this terminal, a page or an answers file.
 
-`read_request` turns the command line into an ABP request, `User` resolves it on the surfaces that
-this machine has, and `QuestionStream` serves `ask -`: ABP on a pipe in either binding.
+`read_request` reads the command line, `User` resolves it on this machine's surfaces, and
+`QuestionStream` serves `ask -`: ABP on a pipe in either binding.
 """
 
 from __future__ import annotations
@@ -187,11 +186,7 @@ async def _ask_once(
     mask: bool,
     exit_code: bool,
 ) -> int:
-    """Resolve one question and print its response.
-
-    Returns:
-        The exit code: 0 if it was answered, that of `SAID_NO` for a no with `exit_code`, else 1.
-    """
+    """Resolve one question, print its response and return the exit code."""
     user = User(settings, question.origin, tasks)
     answer = await user.elicit(question, context)
     response = abp.encode_answer(question, mask_secrets(question, answer) if mask else answer)
@@ -246,10 +241,7 @@ class UsageError(AbpBridgeError):
 
 
 def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
-    """Return the ABP request of METHOD and its params (a JSON object or words), or of a FILE.
-
-    Raises UsageError.
-    """
+    """Return the ABP request of METHOD and its params (a JSON object or words), or of a FILE."""
     kind = _METHODS.get(what)
     if kind is None and what.lstrip().startswith("{"):
         raise UsageError(
@@ -364,13 +356,9 @@ def choose_surfaces(settings: Settings, on: str | None) -> Settings:
 
 
 class User:
-    """The user of `abp-bridge ask`. Implements `QuestionListener`, and shows notices and progress.
+    """The user of `abp-bridge ask`. Implements `QuestionListener`; shows notices and progress.
 
-    Args:
-        settings: The surfaces, the time for an answer and the readable folders.
-        origin: The requester, as it is shown.
-        tasks: Runs the page's server.
-        mask: Return dots in place of secrets.
+    `mask` returns dots in place of secrets.
     """
 
     def __init__(
@@ -400,10 +388,10 @@ class User:
     async def _send_link(
         self, question: Question, context: AskContext, link: PageLink
     ) -> SurfaceResponse:
-        """Show the user the page's address, and wait: the page returns the answer.
+        """Show the user the page's address, and wait.
 
         Raises:
-            SurfaceUnsupportedError: Only stderr could show it, which may be read by a model.
+            SurfaceUnsupportedError: Only stderr could show it, which a model may read.
         """
         is_terminal = os.isatty(2)
         is_shown = is_terminal or bool(await link.show_code())
@@ -525,11 +513,7 @@ class QuestionStream:
         )
 
     async def serve(self) -> int:
-        """Answer until stdin has ended and all questions are answered, or stdout is closed.
-
-        Returns:
-            The exit code: 1 if a question has no answer or a line was not a request, else 0.
-        """
+        """Answer until stdin has ended and all questions are answered, or stdout is closed."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._watch_writer)
             await self._connection.run()
@@ -587,9 +571,7 @@ class QuestionStream:
 
 
 class _LastingReader(ByteReader):
-    """A reader that ends when `wait_answered` returns: a program may close its end and wait. It
-    adds the end of the last line if that is missing.
-    """
+    """End when `wait_answered` returns, and add a missing last newline."""
 
     def __init__(self, reader: ByteReader, wait_answered: Callable[[], Awaitable[None]]) -> None:
         self._reader = reader

@@ -1,8 +1,4 @@
-"""`abp-bridge check`: whether an app keeps ABP's rules, as far as a client can see them, and how to
-fix what it does not.
-
-`gather_facts` connects the app, hears what crosses, and makes the facts that `check_rules` judges.
-"""
+"""`abp-bridge check`: whether an app keeps ABP's rules, and how to fix what it does not."""
 
 from __future__ import annotations
 
@@ -231,9 +227,7 @@ def _report_lines(
 
 
 def _is_folded(finding: Finding, facts: Facts) -> bool:
-    """Whether one line tells it with others: there was nothing to see of it in such an app, or in
-    one that is not connected.
-    """
+    """Return whether a skipped finding is summed up in one line with others."""
     seen = facts.step is Step.DONE and facts.kind in finding.rule.kinds
     return finding.status is Status.NOT_CHECKED and not seen
 
@@ -254,18 +248,11 @@ _CALLS = {"capabilities/call": "call", "capabilities/list": "capabilities"}
 async def gather_facts(
     target: str, settings: Settings, call: Sequence[str] = (), script: Script | None = None
 ) -> Facts:
-    """The facts of the app at `target`.
+    """Connect the app at `target`, and return the facts that `check_rules` judges.
 
     Args:
-        target: As `--app` has it.
-        settings: What the person set.
-        call: A capability to be called too, and its parameters as words.
-        script: What answers its questions; without one they are declined.
-
-    Raises:
-        AppError: This machine lacks what such an app needs.
-        CapabilityError: The app has no such capability.
-        ParameterError: Its parameters do not fit.
+        call: A capability to call too, and its parameters as words.
+        script: Answers its questions, which are declined otherwise.
     """
     facts = Facts(_kind(target))
     collector = FactCollector(facts)
@@ -333,13 +320,7 @@ def _kind(target: str) -> Kind:
 
 
 class FactCollector:
-    """Sorts what crosses into the facts.
-
-    Attributes:
-        facts: Those.
-        stage: What the next call's answer is: `unknown` or `called`.
-        has_heard: Whether a program said anything.
-    """
+    """Sort messages into facts; `stage` is the kind of the next call's answer."""
 
     def __init__(self, facts: Facts) -> None:
         self.stage = "unknown"
@@ -393,9 +374,7 @@ def _message(line: bytes | None) -> JsonObject:
 
 
 class ScriptedListener:
-    """Who listens while an app is checked (`AppListener`): its questions are answered by a script,
-    or declined.
-    """
+    """An `AppListener` that answers from a script, or declines."""
 
     def __init__(self, facts: Facts, script: Script | None) -> None:
         self._facts = facts

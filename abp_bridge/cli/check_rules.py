@@ -1,6 +1,4 @@
-"""The rules of `abp-bridge check`: a table with the source and the fix of each, and how each is
-judged from the facts that were gathered. Pure.
-"""
+"""The rules of `abp-bridge check`: a table with source, fix and judge of each. Pure."""
 
 from __future__ import annotations
 
@@ -90,15 +88,13 @@ class Facts:
     """What was gathered of an app; `MISSING` is what was not seen.
 
     Attributes:
-        problem, step, absence: Why and where connecting it ended; `DONE` if it is connected.
-        initialize, listed, unknown, called, shutdown: The answers as they came; `unknown` answers
-            the call of a capability that does not exist.
-        thrown: Those that it threw instead.
-        failures: Why a call failed, in the bridge's words.
+        problem, step, absence: Why and where connecting failed; `DONE` if connected.
+        initialize, listed, unknown, called, shutdown: The answers as they came; `unknown` is that
+            to a call of a nonexistent capability.
+        thrown: The exceptions it threw instead.
         unanswered: The calls without an answer, with the seconds that each had.
-        asked: What the app asked during the call, as it came; `questions` those of it that are.
-        written: The WebMCP `tools` that a page registered, and its `forms`; how many of each were
-            `unread`, or `why` all were.
+        asked: What the app asked during the call; `questions` the valid ones.
+        written: The page's WebMCP `tools` and `forms`; how many were `unread`, or `why` all were.
     """
 
     kind: Kind
@@ -135,8 +131,8 @@ class Rule:
 
     Attributes:
         reference: A page of ABP's documents, or a row of docs/abp.md.
-        cure: Empty if the problem says it.
-        must: The protocol demands it; otherwise a failure is a warning.
+        cure: The fix; "" if the problem says it.
+        must: A failure is an error, not a warning.
         cures: The fixes by what is absent.
     """
 

@@ -1,6 +1,4 @@
-"""`abp-bridge completion`: a script by which a shell completes this command line, made of the same
-parser by shtab.
-"""
+"""`abp-bridge completion`: print a shell's completion script, made by shtab."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What one process is made of, as its settings have it: the recording, the bridge's own page, and
-for each session its surfaces, its bridge or only its elicitor.
+"""Build a process from its settings: the recording, the page, and each session's parts.
 
 Nothing heavy is imported before it is needed.
 """
@@ -57,12 +56,11 @@ def ignore_progress(calls: Sequence[str], words: str) -> None:
 
 
 class Composition:
-    """The parts of one process, each made once where it can be shared.
+    """The parts of one process, each made once if it can be shared.
 
     Args:
-        settings: What the person set.
-        command: What the process was started as, for the recording: `serve`, `acp` or `mcp`.
-        tasks: Where the page's server and the sessions live.
+        command: `serve`, `acp` or `mcp`, for the recording.
+        tasks: Runs the page's server and the sessions.
     """
 
     def __init__(self, settings: Settings, command: str, tasks: TaskGroup) -> None:
@@ -127,9 +125,7 @@ class Composition:
 
     @cached_property
     def _known_offers(self) -> OfferCache | None:
-        """What apps offered in earlier sessions. A recording has nothing of them: it is played
-        where they are not known.
-        """
+        """Return the capability cache, unless recording: a replay starts without it."""
         if not self.settings.apps or self.settings.tool_cache == OFF or self.settings.record:
             return None
         from abp_bridge.apps.offer_cache import OfferCache
@@ -168,9 +164,7 @@ class Composition:
     def make_elicitor(
         self, host: HostSurfaces, on_progress: OnModelProgress = ignore_progress
     ) -> Elicitor:
-        """Who asks the questions of a session of `host` that has no apps; `on_progress` is told how
-        far a model is that answers one.
-        """
+        """Return the elicitor of a session without apps."""
         from abp_bridge.session.elicitor import Elicitor
 
         return Elicitor(
@@ -184,9 +178,7 @@ class Composition:
     def make_mcp_elicitor(
         self, connection: McpConnection, on_progress: OnModelProgress, find_parked: FindParked
     ) -> Elicitor:
-        """Who asks the questions of a server in front of the host of `connection`, with one of its
-        calls where `find_parked` knows one; `on_progress` is told how far a model is.
-        """
+        """Return the elicitor of a server behind `abp-bridge mcp`."""
         from abp_bridge.core.sanitize import Revealed
         from abp_bridge.mcp.surfaces import McpSurfaces
 
@@ -269,18 +261,13 @@ def make_router(
     *,
     tap_model: Tap = unobserved_stream,
 ) -> Router:
-    """Who can be asked in a session of `host`, which sends its person to the page by `send_link`.
-    Notifications are sent in `tasks`.
-
-    What the process has once (its terminal, its answers) is the same in each.
+    """Return the router over a session's surfaces; the terminal and answers are shared.
 
     Args:
-        settings: What the person set up.
         host: The host's own surfaces.
-        send_link: Has the host send its person to the page.
-        page: The bridge's own page.
-        tasks: Where notifications are sent, and a model is looked for.
-        tap_model: Overhears a model that speaks ACP.
+        send_link: Has the host show the page's link.
+        tasks: Sends notifications, and looks for a model.
+        tap_model: Observes an ACP model.
     """
     from abp_bridge.core.surface import Surface, order_of
     from abp_bridge.session.router import Router
@@ -326,10 +313,7 @@ def _make_agent_surface(settings: Settings, tap: Tap) -> AgentSurface:
 
 @cache
 def answers(path: str) -> AnswersFile:
-    """The answers that are written down there; each is used up wherever it is asked for.
-
-    Raises AnswersError.
-    """
+    """Return the answers file at `path`; each answer is used once per process."""
     from abp_bridge.surfaces.answers_file import AnswersFile, read_answers
 
     return AnswersFile(read_answers(path), "the answers file")
@@ -337,10 +321,7 @@ def answers(path: str) -> AnswersFile:
 
 @cache
 def audit_log(path: str) -> AuditLog:
-    """The file there, which begins now.
-
-    Raises AuditError.
-    """
+    """Return the audit log at `path`."""
     from abp_bridge.session.audit import AuditLog
 
     return AuditLog(path)
@@ -387,11 +368,9 @@ def find_obstacle(settings: Settings, host: str, *, host_asks: bool) -> str:
 async def show_code(
     settings: Settings, tasks: TaskGroup, question: Question, page: PageQuestion
 ) -> str:
-    """Show the person the ways to the page where no model reads: at their terminal; or its code,
-    which is nothing without its address, in a notification, whose words others can read.
+    """Show the page's code at the terminal, or in a notification, and return where.
 
-    Returns:
-        Where that was; empty where there is no such place.
+    Models read neither. A code alone is useless, so others may read the notification.
     """
     ways = f"{question.asker} asks on a page: {page.url}\n  or {page.address}, code {page.code}"
     words = "\n  ".join(filter(None, (ways, page.directions)))

@@ -1,8 +1,4 @@
-"""`abp-bridge demo`: the built-in app behind a real, spawned bridge, and this terminal as its MCP
-host.
-
-Owns the story, and who answers. The host is `terminal_host`'s.
-"""
+"""`abp-bridge demo`: a tour of the built-in app behind a real bridge, in this terminal."""
 
 from __future__ import annotations
 
@@ -88,12 +84,7 @@ def add_demo_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_demo(options: argparse.Namespace) -> int:
-    """Tell the story.
-
-    Returns:
-        The exit code: 0 when it was told, 1 when it could not be, 2 for an unusable answers file
-        or setting, 128 + n after signal n.
-    """
+    """Run the demo."""
     replace_unencodable()
     answers, options.answers = options.answers, None  # not the bridge's: this host's own
     ask_here = answers is None and not options.json and at_terminal()

@@ -1,6 +1,4 @@
-"""`abp-bridge doctor`: what works between this machine, the hosts that are configured on it, and an
-app; and the next step where something does not.
-"""
+"""`abp-bridge doctor`: what works between this machine, its hosts and an app, and what to fix."""
 
 from __future__ import annotations
 
@@ -125,16 +123,14 @@ def _describe_wrong(what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What a run of `doctor` is to look at.
+    """What a run of `doctor` checks.
 
     Attributes:
-        machine: Where it is looked.
-        host: This one alone.
-        target: An app, and what each host does with its questions; without both, this machine and
-            all hosts that have a configuration here.
-        starts: Programs are started; else files are read.
-        asks: The person is asked one question at the end.
-        project: What the project's files name is started too.
+        host: Check this host only.
+        target: Check an app, and what each host does with its questions.
+        starts: Start programs, not just read files.
+        asks: Ask the user one question at the end.
+        project: Start what the project's files name, too.
     """
 
     machine: Machine
@@ -145,15 +141,7 @@ class Examination:
     project: bool = False
 
     async def run(self, tasks: TaskGroup | None, *, as_json: bool) -> int:
-        """Look at all that is wanted, and print each section.
-
-        Args:
-            tasks: Where the page of the question lives; None where nobody is asked.
-            as_json: One object, at the end.
-
-        Returns:
-            The exit code.
-        """
+        """Print all sections, as text or one JSON object, and return the exit code."""
         paint = style_for()
         sections = []
         async for section in self._sections(tasks):
@@ -274,9 +262,7 @@ def _asks_without_browser(entry: Entry) -> bool:
 
 
 def _entries(facts: HostFacts, first: str, *, named: bool) -> Iterator[Finding]:
-    """Where our entries are; else how to get one, and what comes `first`. Where a file has to be
-    mended before, the trap says so.
-    """
+    """Yield where our entries are, or how to add one unless a trap must be fixed first."""
     for entry in facts.entries:
         what = "agent" if entry.agent else "server"
         words = f'The {what} "{entry.name}" of {entry.place} is abp-bridge.'

@@ -1,6 +1,4 @@
-"""What happens in a session, as lines of the log at level debug: who asked, where, and how it
-ended. Never what was asked, shown or answered.
-"""
+"""Log a session's events at level debug, without what was asked, shown or answered."""
 
 from __future__ import annotations
 

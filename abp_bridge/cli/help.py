@@ -1,6 +1,4 @@
-"""How `--help` is laid out at the width of its terminal: prose is filled, rows of two columns stay
-rows, and no word is broken.
-"""
+"""Lay out `--help`: prose is filled, rows of two columns stay rows, words stay whole."""
 
 from __future__ import annotations
 
@@ -19,11 +17,10 @@ Row = tuple[str, str]  # a term, and what it means
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Lays out the descriptions of commands, which are written as plain text.
+    """Lay out the commands' descriptions.
 
-    A line that begins with two spaces is a row: a term, and after two more spaces what it means,
-    which goes on in lines that begin with eight. One that begins with `- ` is a point. All others
-    make paragraphs, up to an empty line.
+    A line that begins with two spaces is a row: a term, two spaces, its meaning, which continues in
+    lines indented by eight. `- ` begins a list item. Other lines are paragraphs.
     """
 
     def __init__(self, prog: str, **given: Any) -> None:
@@ -46,9 +43,7 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 def _columns() -> int:
-    """Of the terminal, as `shutil.get_terminal_size` has it: argparse asks with each option, and a
-    bridge that starts has no time to import that.
-    """
+    """Return the terminal's width without importing shutil, which starts slowly."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given):
         return int(given)
@@ -89,9 +84,7 @@ def _split_row(line: str) -> Row:
 
 
 def _lay_out(rows: Sequence[Row], width: int) -> Iterator[str]:
-    """Meanings stand in one column beside the terms that take 3/5 of the width at most, and below
-    the longer ones.
-    """
+    """Yield the rows with meanings in one column, or below terms wider than 3/5."""
     short = [len(term) for term, meaning in rows if meaning and len(term) <= width * 3 // 5]
     column = max(short, default=HANGING - 4) + 4
     for term, meaning in rows:

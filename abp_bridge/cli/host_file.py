@@ -49,19 +49,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The servers, or the agents, of a host in one file.
+    """The servers or agents of a host in one file.
 
     Attributes:
-        host: Whose file it is.
-        file: As it was read.
-        document: What it says.
-        layout: Where the entries are.
-        others: Where the same file has more: of the person, or of this folder alone.
-        scope: Whether it is the person's, or a project's, or the person's for this folder alone.
-        agents: They are agents: asked for, or the host has nothing else in a file.
-        by_host: The host itself has to write it: it does so all the time.
-        hidden_by: For which folder alone the person's own file has an entry of the name that is
-            meant, which goes before a project's there; empty where it has none.
+        others: Where the same file has more, for the user or for this folder alone.
+        scope: The user's, a project's, or the user's for this folder alone.
+        by_host: The host has to write the file, as it rewrites it itself.
+        hidden_by: The folder whose own entry of that name hides a project's; or "".
     """
 
     host: SetupHost
@@ -75,9 +69,7 @@ class Place:
     hidden_by: str = ""
 
     def find(self, name: str) -> Server | None:
-        """The entry of this name. Raises SetupError where there is something else, and FormatError
-        where it is not clear what there is.
-        """
+        """Return the entry of this name."""
         path = (*self.layout.key, name)
         self.document.check(path)
         entry = self.document.find(path)
@@ -117,9 +109,7 @@ class Place:
         return f"{file} (for {label(self.folder, 200)} alone)" if self.folder else f"{file}"
 
     def namesakes(self, name: str, *, goes: bool = False) -> Iterator[str]:
-        """What a person should know of another entry of this name, for all folders; `goes` says
-        that this one is taken out.
-        """
+        """Yield notes about another entry of this name; `goes` if this one is removed."""
         there = self.others.key if self.folder and self.others is not None else None
         if there is not None and self.document.find((*there, name)) is not None:
             yield f'Another "{label(name)}", for all folders, stays: it counts ' + (
@@ -157,10 +147,7 @@ def find_host(word: str) -> SetupHost:
 def find_place(
     options: argparse.Namespace, machine: Machine, *, agents: bool, reads: bool = True
 ) -> Place:
-    """The place that the options name, as if there were no file where none is read: of a person's
-    file that of this folder alone, where the name is there, as it goes before the other. Raises
-    SetupError.
-    """
+    """Return the place that the options name; entries for this folder alone go first."""
     host = find_host(options.host)
     agents = agents or not host.layouts
     usual = find_layout(host, {}, agents=agents)
@@ -205,17 +192,14 @@ NOT_DONE = 1
 
 @dataclass(frozen=True)
 class Proposal:
-    """What is to become of one entry.
+    """A planned change of one entry.
 
     Attributes:
-        place: Where.
-        name: Of the entry.
-        change: Of the file.
-        entry: What is there afterwards; None where nothing is.
-        commands: Of the host's, where it has to write its file itself.
-        notes: What a person should know of this change, a sentence each.
-        restores: The file is afterwards what its backup has.
-        is_theirs: The entry is a person's own, or has one inside: its secrets are not shown.
+        entry: The new entry; None if it is removed.
+        commands: The host's commands, if it has to write its file itself.
+        notes: Sentences for the user about this change.
+        restores: The file will equal its backup.
+        is_theirs: The entry is or wraps the user's own: its secrets are hidden.
     """
 
     place: Place
@@ -275,14 +259,7 @@ class Proposal:
 
 
 def carry_out(proposal: Proposal, options: argparse.Namespace) -> int:
-    """Show a change, ask, make it, and say what comes next.
-
-    Returns:
-        The exit code: 0 where all is as it was asked for.
-
-    Raises:
-        SetupError: It cannot be made.
-    """
+    """Show a change, ask, make it, say what comes next, and return the exit code."""
     status: Status = "nothing to do"
     if proposal.change.is_one:
         status = _agree(proposal, options)
@@ -357,9 +334,7 @@ def _make(proposal: Proposal) -> None:
 
 
 def _have_host_write(proposal: Proposal) -> None:
-    """Run the host's commands. Raises SetupError; what one of them took out is there again then, or
-    in the backup.
-    """
+    """Run the host's commands; if one fails, restore the entry it removed."""
     if not equal(_entry_now(proposal), proposal.entry_before):
         raise SetupError(f"{proposal.place.file.path} has changed meanwhile: run this again")
     first, *others = proposal.commands
@@ -379,9 +354,7 @@ def _have_host_write(proposal: Proposal) -> None:
 
 
 def _check_made(proposal: Proposal) -> None:
-    """Raises SetupError where the host's file does not say what it was to say: a program that ends
-    well may have done nothing.
-    """
+    """Raise SetupError if the host's command succeeded without the change."""
     place, name = proposal.place, proposal.name
     launches = [
         None if entry is None else read_server(place.layout, name, entry).launch
@@ -393,11 +366,7 @@ def _check_made(proposal: Proposal) -> None:
 
 
 def _put_back(proposal: Proposal, *, has_run: bool) -> str:
-    """Have the host take the entry again that it had: what came of that, as a further sentence.
-
-    `has_run` says that it took one out. Where that is still there it was another, as of another
-    folder: the file as it was has that.
-    """
+    """Have the host add the removed entry again, and return a sentence about it."""
     place, name = proposal.place, proposal.name
     if _is_as_before(proposal):
         return f". {_keep(proposal)}" if has_run else ""

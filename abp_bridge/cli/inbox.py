@@ -1,6 +1,4 @@
-"""`abp-bridge inbox`: what all bridges of this person ask on this machine, in one place, for a
-browser that is paired once.
-"""
+"""`abp-bridge inbox`: the questions of all bridges of this user, on one page."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`abp-bridge install`: the bridge, a server behind it or an agent behind it, in a host's own
-configuration.
-"""
+"""`abp-bridge install`: add the bridge, a server or an agent behind it, to a host."""
 
 from __future__ import annotations
 
@@ -167,9 +165,7 @@ def run_install(options: argparse.Namespace) -> int:
 
 
 def _propose_change(options: argparse.Namespace, machine: Machine) -> Proposal:
-    """What is asked for; what is only to be printed, also where the file cannot be changed. Raises
-    SetupError.
-    """
+    """Return the planned change; with `--print` also if the file cannot be changed."""
     propose = propose_wrapping if options.wrap else propose_entry
     agents = options.agent is not None
     try:
@@ -350,9 +346,7 @@ def _limit(place: Place) -> list[str]:
 
 
 def _find_display(place: Place) -> dict[str, str]:
-    """The variables by which a browser is found, where the host keeps them back; none of them in
-    what others may get with a project.
-    """
+    """Return the variables a browser needs, if the host drops them and the file is not shared."""
     if place.host.environment != "bare" or place.scope == "project":
         return {}
     names = (*DISPLAY_VARIABLES, *BROWSER_VARIABLES)
@@ -411,9 +405,7 @@ def is_behind_us(server: Server) -> bool:
 
 
 def find_originals(place: Place, backup: bytes | None) -> list[tuple[Server, Server]]:
-    """The servers behind us that the backup has as they were before that: as they were, and as they
-    are.
-    """
+    """Return the wrapped servers: as they are in the backup, and as they are now."""
     with suppress(FormatError):
         earlier = Document(backup or b"", place.host.format).value
         there = list_servers(place.host, earlier, agents=place.agents)
@@ -426,9 +418,7 @@ def find_originals(place: Place, backup: bytes | None) -> list[tuple[Server, Ser
 
 
 def keep_originals(place: Place, made: change.Change, backup: bytes | None) -> change.Change:
-    """A change that leaves the backup alone where that has a server as it was before we came before
-    it: what would take its place has the server behind us.
-    """
+    """Return the change, keeping a backup that has the server unwrapped."""
     return replace(made, keeps_backup=made.keeps_backup or bool(find_originals(place, backup)))
 
 
@@ -498,9 +488,9 @@ def is_temporary(command: str, environ: Mapping[str, str]) -> bool:
 
 
 def write_snippet(proposal: Proposal, encoding: str) -> str:
-    """What is put in by hand: the entry alone in a file, or the host's own command. Of a person's
-    own entry the secrets are left out: they have them. A letter that the encoding lacks is its
-    escape, which the host reads the same.
+    """Return what the user adds manually, without secrets of their own entry.
+
+    Characters outside `encoding` are escaped, which the host reads the same.
     """
     place = proposal.place
     entry = proposal.shown_entry if proposal.is_theirs else proposal.entry
@@ -546,9 +536,7 @@ def print_hosts(machine: Machine, *, as_json: bool) -> None:
 
 
 def _describe_host(host: SetupHost, machine: Machine) -> JsonObject:
-    """A host, whether its program is here (None where that is not known), its file, which
-    entries of ours are in it, and which for this folder alone.
-    """
+    """Return a host, whether its program is found (None: unknown), its file and our entries."""
     scope: FileScope = "user" if host.user else "project"
     file = locate(host, scope, machine)
     names: list[str] = []

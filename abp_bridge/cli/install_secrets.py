@@ -1,8 +1,7 @@
-"""What is not shown of a person's file, though it stands in a line that changes: values of
-variables and headers, what is named as a secret, addresses with more than a host, and words of
-commands that look like one. Of our own entry what is named as a secret, and what signs in to an
-address: the rest is what a person agrees to. An agent may run this, and its model reads what it
-prints.
+"""Hide secrets of a user's file in the lines that are shown.
+
+Hidden are values of variables and headers, members named as secrets, addresses with more than a
+host, and words that look like a secret. A model may read the output of an agent that runs this.
 """
 
 from __future__ import annotations
@@ -99,9 +98,7 @@ def _own_words(words: list[str]) -> Iterator[str]:
 
 
 class Mask:
-    """Puts a mark in the place of each secret in a text, however it is quoted there; and in that of
-    the whole text where there are too many to look for.
-    """
+    """Replace each secret in a text, however quoted; the whole text if there are too many."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = sorted(secrets, key=len, reverse=True)

@@ -1,9 +1,4 @@
-"""The way in for ABP agents on this machine: `/` is a page with `window.abp`, `/abp.json` its
-manifest, and `/abp` a WebSocket, each connection of which is a host's.
-
-It owns who is let in. It is in `cli`, as it joins what `surfaces/http.py` serves with who attends
-to a host's connection, and those rooms do not know each other.
-"""
+"""The entrance for ABP agents: a page with `window.abp`, its manifest, and a WebSocket at `/abp`."""
 
 from __future__ import annotations
 
@@ -51,11 +46,7 @@ _MANIFEST = {
 
 
 class Listener:
-    """Agents are let in here for as long as it is served.
-
-    Args:
-        port: Of this machine; 0 is any that is free.
-        origins: Of the pages that may connect, and show this one in theirs.
+    """Accept agents on a local port (0: any) from pages of `origins` while served.
 
     Raises:
         OSError: The port cannot be used.
@@ -150,9 +141,7 @@ async def _send_manifest(request: Request) -> Response:
 
 
 class _WebSocket(WebSocketsSansIOProtocol):
-    """Knows when what it read last may have come, however late that is looked at, and closes what
-    is no handshake: uvicorn waits for more of it.
-    """
+    """Note when the last bytes came, and close what is not a handshake."""
 
     def data_received(self, data: bytes) -> None:
         if (scope := getattr(self, "scope", None)) is not None:

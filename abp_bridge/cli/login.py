@@ -64,11 +64,7 @@ def add_login_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_login(options: argparse.Namespace) -> int:
-    """Open the window, and wait until it is closed.
-
-    Returns:
-        The exit code: 0 where the person closed it, and its browser kept what it knows.
-    """
+    """Open the window, and wait until it is closed."""
     given = load_settings(options, ignored=variables_of_others("login"))
     settings = replace(given, headless=False)
 

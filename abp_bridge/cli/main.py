@@ -1,9 +1,8 @@
-"""The command line: which command is meant, and what holds for all of them.
+"""The command line: find the command, and do what is common to all.
 
 Each command, such as `ask`, is a module with `HELP`, `DESCRIPTION` and `run_ask`. It may have a
-`USAGE`, `add_ask_options`, what to say if words are missing (`MISSING`) or too many
-(`describe_more`), and the option that takes what follows `--` (`BEHIND`). Only the module of the
-command that is meant is imported.
+`USAGE`, `add_ask_options`, `MISSING` (the error for missing words), `describe_more` (for extra
+ones), and `BEHIND` (the option for words after `--`). Only that module is imported.
 """
 
 from __future__ import annotations
@@ -105,15 +104,7 @@ NOBODY_READS = 141  # as others end whom SIGPIPE ends
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, in a process that goes on afterwards with its signals as they were. Errors are
-    one line on stderr that says what to do, and the answer to what a host asks that launched it.
-
-    Args:
-        arguments: The command and what follows it; of the process, where none are given.
-
-    Returns:
-        The exit code.
-    """
+    """Run a command, restore the signals, and return the exit code."""
     with _kept_signals():
         return _main(arguments)
 
@@ -135,7 +126,7 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, the last of its process (`main`)."""
     # Until a command takes over, Ctrl-C just ends us, without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    whole = _mend_streams()
+    whole = _open_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _run(words, whole)
@@ -183,9 +174,7 @@ def _run(words: list[str], whole: bool) -> int:
 
 
 def _is_launched(words: Sequence[str]) -> bool:
-    """Whether a program may have launched this as one of the commands that hosts launch, or as what
-    may have been meant to be one; not a person at a terminal.
-    """
+    """Return whether a host may have launched this, not a user at a terminal."""
     word = words[0] if words else ""
     meant = word if word in COMMANDS else _nearest(word, COMMANDS)
     return meant in (*LAUNCHED, "") and not os.isatty(0)
@@ -218,9 +207,7 @@ def _ended(sentence: str) -> str:
 
 
 def entry() -> None:
-    """The `abp-bridge` script: ends at once, so that no finaliser can hold up a host that waits for
-    us to go.
-    """
+    """Run the `abp-bridge` script; exit immediately, as finalizers may delay a waiting host."""
     code = _main()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -229,9 +216,7 @@ def entry() -> None:
 
 
 def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The parser of the command that `words` begin with; of all, where they begin with none, and of
-    none for the version.
-    """
+    """Return the parser of the command in `words`; of all commands if there is none."""
     from abp_bridge import VERSION
     from abp_bridge.cli.help import HelpFormatter
 
@@ -265,9 +250,7 @@ def _make_parser_class() -> type[argparse.ArgumentParser]:
         def parse_known_args(  # type: ignore[override]
             self, args: Sequence[str] | None = None, namespace: Any = None
         ) -> tuple[argparse.Namespace, list[str]]:
-            """What follows `--` is another command's, where ours says so: of two lists of words
-            argparse gives the first one nothing.
-            """
+            """Keep what follows `--` for `BEHIND`: argparse leaves the first of two lists empty."""
             words, behind = list(args or ()), self.get_default("behind")
             place = words.index("--") if behind and "--" in words else len(words)
             found, unknown = super().parse_known_args(words[:place], namespace)
@@ -317,9 +300,7 @@ def _describe_unknown(
     help: str,
     describe_more: Callable[[Sequence[str]], str] = _describe_nothing,
 ) -> str:
-    """What is wrong with words that no option takes, and which of the `help` may be meant; or what
-    is, by what the command says of `describe_more`.
-    """
+    """Return the error for unknown words, with the closest option in `help`."""
     options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     if not options:
         from abp_bridge.core.redact.command import show_unknown
@@ -358,9 +339,7 @@ def _report_bug(problem: BaseException) -> int:
 
 
 def _flush() -> None:
-    """Raises BrokenPipeError when nobody reads any more; a terminal that has gone is no error of
-    ours.
-    """
+    """Flush stdout; raise BrokenPipeError if its reader is gone, but ignore a lost terminal."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -369,11 +348,8 @@ def _flush() -> None:
         return
 
 
-def _mend_streams() -> bool:
-    """Whether there is a stdout.
-
-    Each of the three streams is something afterwards: else a file of ours would get its number.
-    """
+def _open_streams() -> bool:
+    """Open missing standard streams, so no file gets their number; return whether stdout was."""
     missing = []
     for fd in range(3):
         try:

@@ -1,9 +1,4 @@
-"""`abp-bridge matrix`: the table of `core.matrix` for people, as Markdown and as JSON.
-
-With a host's name, as that host's profile has it; with a folder of fixtures, each cell with the
-recording that proves it. docs/capabilities.md has more tables, which `make docs` prints
-in the same way.
-"""
+"""`abp-bridge matrix`: print the table of `core.matrix`, for a host, with proofs from fixtures."""
 
 from __future__ import annotations
 
@@ -66,13 +61,12 @@ _HOST = "host"
 
 @dataclass(frozen=True, slots=True)
 class PrintedCell:
-    """One cell: a `row` under a `column`, which is a surface or a protocol, with its proof where
-    there is one.
+    """A `row` under a `column` (a surface or protocol), with its proof, if any.
 
     Attributes:
-        title: The heading of its table in Markdown, if that is not the family of its column.
-        since: The version of the protocol that has it first.
-        own: The host's profile makes it what it is.
+        title: The heading of its table in Markdown, if not the column's family.
+        since: The first version of the protocol that has it.
+        own: The host's profile changes it.
         fixture: The file that proves it.
     """
 
@@ -158,9 +152,7 @@ def run_matrix(options: argparse.Namespace) -> int:
 
 
 def _find_hosts(name: str, *, one: bool) -> list[str]:
-    """The profiles that somebody means: by title, else by name or by how that begins; `one` alone
-    where there is room for no more.
-    """
+    """Return the profiles by title, name or prefix; `one` rejects more."""
     wanted = re.sub(r"[^a-z0-9]+", "-", name.strip().lower())
     found = [
         each
@@ -218,10 +210,7 @@ def _describe(profile: Profile | None) -> Iterator[str]:
 
 
 def read_proofs(folder: str, host: str = "") -> dict[Key, str]:
-    """What the heads of the fixtures in a folder say that they prove, also of one `host`.
-
-    What is no fixture is passed over. Raises OSError.
-    """
+    """Return what a folder's fixtures say that they prove, also for one `host`."""
     found: dict[Key, str] = {}
     os.listdir(folder)
     for path in sorted(Path(folder).rglob("*.jsonl")):
@@ -238,9 +227,7 @@ def read_proofs(folder: str, host: str = "") -> dict[Key, str]:
 
 
 def _read_key(proof: JsonObject, host: str, head: JsonObject) -> Key | None:
-    """The cell that a fixture says it proves; where it is about the `host`, what that does with a
-    shape, in the protocol that it speaks there.
-    """
+    """Return the cell that a fixture proves, if any."""
     if "event" in proof:
         return str(proof.get("protocol", "")), "", str(proof["event"])
     row = proof.get("shape", proof.get("hint"))

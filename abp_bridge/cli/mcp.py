@@ -1,6 +1,4 @@
-"""`abp-bridge mcp`: this process's stdio as a host's connection to a server of its own, from the
-first byte to a quiet end.
-"""
+"""`abp-bridge mcp`: carry stdio between a host and the server that this process starts."""
 
 from __future__ import annotations
 
@@ -68,10 +66,7 @@ def add_mcp_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_mcp(options: argparse.Namespace) -> int:
-    """Run a server behind our stdio until either side ends or a signal comes.
-
-    Returns its exit code where it ended by itself.
-    """
+    """Run a server behind our stdio until either side ends or a signal comes."""
     settings = load_session_settings(options, usual=usual_settings("mcp"))
     if bool(options.server) == bool(settings.server_url):
         give_up(

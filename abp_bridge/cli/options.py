@@ -1,8 +1,6 @@
-"""The settings of a command: its options, made of the table, and the settings as they were given.
+"""A command's options from the settings table, and the settings as given.
 
-What can be seen of them before a session needs them is checked here too: the files, folders,
-programs and ports that they name. Looking leaves nothing behind. Most sessions name none: what only
-a look needs is imported for it.
+Files, folders, programs and ports that they name are checked here, without side effects.
 """
 
 from __future__ import annotations
@@ -95,11 +93,7 @@ def read_count(text: str) -> int:
 def load_settings(
     options: argparse.Namespace, ignored: Sequence[str] = (), usual: Settings | None = None
 ) -> Settings:
-    """The settings of this process: flags, then the environment without the variables `ignored`,
-    then those that are `usual` for its command.
-
-    Ends the process where one cannot be used.
-    """
+    """Return the settings: flags, environment without `ignored`, then `usual`. Exit on errors."""
     environ = {name: value for name, value in os.environ.items() if name not in ignored}
     try:
         settings = read_settings(environ, usual, **_flags(options))
@@ -123,9 +117,7 @@ def load_settings(
 def load_session_settings(
     options: argparse.Namespace, ignored: Sequence[str] = (), usual: Settings | None = None
 ) -> Settings:
-    """`load_settings` of a process that is asked something only later: a terminal or place that is
-    named and cannot be used ends it now.
-    """
+    """Return `load_settings`, and exit if a terminal or place that it names cannot be used."""
     settings = load_settings(options, ignored, usual)
     if settings.tty is not None:
         from abp_bridge.surfaces.terminal.device import check_terminal
@@ -142,11 +134,7 @@ def load_session_settings(
 
 
 def configure_log(options: argparse.Namespace) -> None:
-    """Log as flags and environment say, and name what looks like a misspelt setting, or has another
-    name by now.
-
-    Ends the process where that cannot be.
-    """
+    """Set up logging, and warn about misspelt or renamed settings. Exit on errors."""
     from abp_bridge.log import configure
 
     try:

@@ -1,6 +1,4 @@
-"""What is called, as it is written on a command line: a capability of an app's by its name, and its
-parameters, one JSON object or `name=value` words, each read as its schema has it.
-"""
+"""A call on the command line: a capability, and parameters as JSON or `name=value` words."""
 
 from __future__ import annotations
 
@@ -40,11 +38,7 @@ class CapabilityError(AbpBridgeError):
 
 
 def find_capability(name: str, known: Sequence[str]) -> int:
-    """Which of the `known` capabilities is called `name`.
-
-    Raises:
-        CapabilityError: None is.
-    """
+    """Return the index of the capability `name`."""
     if name in known:
         return known.index(name)
     if "=" in name or name.lstrip().startswith("{"):
@@ -67,12 +61,7 @@ class ParameterError(AbpBridgeError):
 def read_call(
     words: Sequence[str], capabilities: Sequence[Capability]
 ) -> tuple[str, dict[str, JsonValue]]:
-    """The call that `words` name, a capability and its parameters.
-
-    Raises:
-        CapabilityError: There is no such capability.
-        ParameterError: Its parameters do not fit.
-    """
+    """Return the capability and parameters that `words` name."""
     name, *more = words
     capability = capabilities[find_capability(name, [each.name for each in capabilities])]
     try:
@@ -85,15 +74,9 @@ def read_call(
 def read_parameters(
     words: Sequence[str], schema: JsonObject, asked: Sequence[str] = ()
 ) -> dict[str, JsonValue]:
-    """The parameters that `words` give, checked against the capability's schema.
+    """Return the parameters in `words`, checked against the schema.
 
-    Args:
-        words: As they were written.
-        schema: The capability's.
-        asked: What its person is asked for (`Capability.asked_of_person`).
-
-    Raises:
-        ParameterError: They are no parameters, or do not fit.
+    `asked` has the parameters that the user is asked for (`Capability.asked_of_person`).
     """
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         given = _read_object(words[0])
@@ -135,9 +118,7 @@ def _read_pair(word: str, schema: JsonObject) -> tuple[str, JsonValue]:
 
 
 def titled_values(about: JsonObject) -> dict[str, str]:
-    """The texts that a parameter may be, each with what people call it; empty where it may be
-    others.
-    """
+    """Return a parameter's allowed texts with their titles; empty if others are allowed."""
     listed = [as_object(each) for each in as_list(about.get("oneOf", about.get("anyOf")))]
     named = {as_text(each.get("const")): as_text(each.get("title")) for each in listed}
     return named if len(named) == len(listed) and all(map(_is_text, listed)) else {}
@@ -148,9 +129,7 @@ def _is_text(each: JsonObject) -> bool:
 
 
 def _read_value(name: str, text: str, kinds: Sequence[JsonValue]) -> JsonValue:
-    """Text is text where the schema has text; anything else is JSON, and text where it is none and
-    nobody said what it has to be.
-    """
+    """Return text if the schema has text, else JSON, else text if the schema allows any."""
     if "string" in kinds:
         return text
     try:

@@ -1,6 +1,4 @@
-"""Somebody else's program behind this process's stdio: started, with its stderr on ours, and what
-its end makes of our exit code. What is carried is its command's.
-"""
+"""Run another program behind this process's stdio, with its stderr on ours."""
 
 from __future__ import annotations
 
@@ -30,19 +28,14 @@ async def run_program(
     *,
     prefix: str = "",
 ) -> int:
-    """Run the program, and carry lines until one side ends; then what else runs in `tasks` is
-    cancelled, while the program ends too.
+    """Run the program, carry lines until one side ends, and return the exit code.
 
     Args:
-        command: The program and its arguments.
-        roles: What it is, and what its host is, in messages: ("agent", "client").
+        roles: The program and its host in messages: ("agent", "client").
         tasks: Ends with the program.
-        carry: Is given the program and our stderr, and carries the lines: which side ended first.
-        on_failure: Is told why it cannot be started, and tells the host.
+        carry: Carries the lines, and returns which side ended first.
+        on_failure: Reports to the host why it cannot be started.
         prefix: What its lines on stderr begin with.
-
-    Returns:
-        The exit code: its own where it ended by itself.
     """
     role, host = roles
     stderr = Stderr(role, prefix.encode())

@@ -1,5 +1,6 @@
-"""What a host hears of a command that it launched and that cannot run: each of its requests is
-answered with the reason, as most hosts show no stderr. In all protocols that a host may speak.
+"""Answer a host's requests with the reason why the command cannot run.
+
+Most hosts show no stderr.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ FIRST_WORDS = 10.0  # seconds for a host to begin with what cannot run: most nee
 def translate_first(
     protocol: JsonRpcProtocol, message: dict[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """What a host's message means before anybody has said who they are; where it is an envelope, a
-    translator is set before the `protocol`.
-    """
+    """Translate a host's first message, and set a translator if it is an envelope."""
     if "jsonrpc" in message or message.get("type") != "initialize":
         return message
     from abp_bridge.protocols.abp.envelope import AgentEnvelope
@@ -31,10 +30,9 @@ def translate_first(
 
 
 async def refuse(source: ByteReader, sink: ByteWriter, words: str) -> None:
-    """Answer requests with `words`, up to the one with which sessions begin, to the end of what the
-    host says, or for `FIRST_WORDS` seconds.
+    """Answer requests with `words` up to the session's first one, or for `FIRST_WORDS` seconds.
 
-    An MCP host that is told so of `server/discover` tries `initialize` next.
+    After `server/discover` an MCP host tries `initialize` next.
     """
     done = anyio.Event()
     protocol = JsonRpcProtocol(inward=lambda message: translate_first(protocol, message))

@@ -88,11 +88,7 @@ def add_replay_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_replay(options: argparse.Namespace) -> int:
-    """Play fixtures, or make one.
-
-    Returns:
-        The exit code: 0 when all passed, 1 when one did not, 2 when nothing could be played.
-    """
+    """Play fixtures, or make one, and return 0 (passed), 1 (failed) or 2 (nothing played)."""
     try:
         if options.save:
             return _save(options.paths, options.shows)
@@ -171,10 +167,7 @@ def _files(paths: Sequence[str]) -> list[str]:
 async def _play_all(
     files: Sequence[str], bridge: Sequence[str], as_json: bool, patience: float, jobs: int
 ) -> int:
-    """Several at once; what came of them is said in the order of the files.
-
-    Returns how many did not pass.
-    """
+    """Play several at once, report in the files' order, and return the failures' number."""
     results: dict[int, list[Played]] = {}
     finished = [anyio.Event() for _ in files]
     limiter = anyio.CapacityLimiter(jobs)

@@ -1,8 +1,4 @@
-"""What commands share at run time: how they print, signals, and how a command gives up. Knows no
-command, and imports nothing heavy.
-
-Not every terminal is UTF-8: what is printed on a stdout that lacks letters has plainer signs.
-"""
+"""What commands share at run time: printing, signals and errors. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -100,9 +96,7 @@ def discard_stdout() -> None:
 
 @asynccontextmanager
 async def signals_interrupt(on_signal: Callable[[int], object]) -> AsyncIterator[None]:
-    """Inside, no signal ends the process: `on_signal` gets its number, each time one comes (some
-    hosts send SIGINT twice, then SIGTERM).
-    """
+    """Call `on_signal` with each signal's number, as some hosts send several."""
     import anyio
 
     async def watch(*, task_status: TaskStatus[None]) -> None:

@@ -1,6 +1,4 @@
-"""`abp-bridge serve`: this process's stdio as a host connection, from the first byte to a quiet end
-within two seconds.
-"""
+"""`abp-bridge serve`: this process's stdio as a host connection; ends within two seconds."""
 
 from __future__ import annotations
 
@@ -62,10 +60,7 @@ def describe_more(words: Sequence[str]) -> str:
 
 
 def run_serve(options: argparse.Namespace) -> int:
-    """Serve until the host closes our stdin, stops reading, or sends a signal.
-
-    Returns the exit code.
-    """
+    """Serve until the host closes our stdin, stops reading, or sends a signal."""
     settings = load_session_settings(options)
     listener = None if settings.listen is None else _listen(settings.listen, settings)
     if listener is None:
@@ -108,12 +103,7 @@ async def _serve(
 
 
 class Hosts:
-    """The host connections of one process.
-
-    Args:
-        composition: Makes their sessions.
-        tasks: Where those live: longer than the connections.
-    """
+    """The host connections of one process; `tasks` outlives them."""
 
     def __init__(self, composition: Composition, tasks: TaskGroup) -> None:
         self._composition = composition
@@ -136,15 +126,11 @@ class Hosts:
 
 
 class ProtocolDetector:
-    """A host connection whose first message decides who is there: an ACP client's `initialize` has
-    a whole number for a version, an MCP host's has words, and an ABP agent's names features; or it
-    is an envelope of ABP's.
+    """A host connection whose first message decides its protocol.
 
-    Args:
-        composition: Makes the sessions' bridges.
-        source: What the host says.
-        sink: What it reads.
-        tasks: Where what takes time runs.
+    The `protocolVersion` of ACP's `initialize` is a number, that of MCP's a text; an ABP agent
+    sends
+    features or an envelope.
     """
 
     def __init__(

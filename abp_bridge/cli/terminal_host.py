@@ -1,7 +1,7 @@
 """This terminal as the MCP host of a spawned bridge, for `demo` and `try`.
 
-`run_host` spawns the bridge, connects the app, and gives a `TerminalHost` to the command, which
-calls capabilities. The user or an answers file answers; `terminal_view` shows all of it.
+`run_host` spawns the bridge, connects the app, and gives the command a `TerminalHost` for its
+calls. The user or an answers file answers; `terminal_view` shows all of it.
 """
 
 from __future__ import annotations
@@ -75,13 +75,12 @@ class Answerer:
     Attributes:
         by: Their name; `PERSON` is the user at this terminal.
         introduction: What is shown before the first question.
-        script: The answers file.
         hosts: This host declares elicitation.
-        links: It only shows the links to the page on which the bridge asks.
-        by_bridge: The bridge asks at this terminal too, what a host may not read.
+        links: It only shows links to the bridge's page.
+        by_bridge: The bridge asks for secrets at this terminal itself.
         warning: What is shown before the first call.
-        account: Per word of the bridge for who answered: a name, and what the account says of it.
-        sampling: The answer in place of a model's; None without a model.
+        account: The bridge's word for who answered -> a name, and a sentence.
+        sampling: A canned model answer; None without a model.
     """
 
     by: str
@@ -131,11 +130,7 @@ Work = Callable[["TerminalHost"], Awaitable[None]]
 
 
 def run_host(host: Callable[[], TerminalHost], work: Work, command: str) -> int:
-    """Run the `work` of a command with the host that `host` makes.
-
-    Returns:
-        The exit code: 0, that of a CommandError, or 128 + n after signal n.
-    """
+    """Run the `work` of a command with the host that `host` makes; return the exit code."""
     with tempfile.TemporaryFile("w+", errors="replace") as words:
         code = anyio.run(_start_host, host, work, words)
         words.seek(0)
@@ -154,9 +149,7 @@ class TerminalHost:
     Args:
         command: The name of this command.
         target: The app.
-        as_json: Write JSON lines instead of text.
-        arguments: Further arguments of the bridge.
-        environ: Further variables of its environment.
+        arguments: Further arguments of the bridge; `environ` its further variables.
     """
 
     def __init__(
@@ -220,9 +213,7 @@ class TerminalHost:
         return self._code or 0
 
     def _on_signal(self, number: int) -> None:
-        """Ctrl-C cancels the question that is open here or on the page, if one is; else it ends the
-        session.
-        """
+        """Cancel the open question on Ctrl-C, else end the session."""
         if number == signal.SIGINT and self.terminal is not None:
             if self.terminal.interrupt():
                 return

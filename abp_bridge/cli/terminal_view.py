@@ -1,7 +1,6 @@
-"""What a terminal host shows: the same events in words for a person, and as JSON lines for a
-program.
+"""What a terminal host shows: the same events as text, and as JSON lines.
 
-Everything that came over MCP is cleaned (`core.sanitize`) before it is written.
+Everything from MCP is cleaned (`core.sanitize`) before it is written.
 """
 
 from __future__ import annotations
@@ -50,9 +49,7 @@ _WARNINGS = ("warning", "error", "critical", "alert", "emergency")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A capability of the app, as the bridge's list of tools has it; all of it safe to show but its
-    schema.
-    """
+    """A capability from the bridge's list of tools; safe to show except its schema."""
 
     name: str
     tool: str
@@ -69,12 +66,11 @@ class Account:
     """What was asked in a session.
 
     Attributes:
-        rows: The bridge's (`abp_status`, questions.ended); those that somebody answered for whom
-            the bridge's word means something else have an `answerer` too.
-        asked: How many questions there were; more than rows where the bridge has forgotten some.
+        rows: From `abp_status`; `answerer` names who really answered.
+        asked: The number of questions, some of which may have no row any more.
         seconds: How long all took.
-        answerers: Who stood behind those words, a sentence each.
-        remarks: What did not go as written, a sentence each.
+        answerers: A sentence for each answerer.
+        remarks: Further sentences.
     """
 
     rows: Sequence[dict[str, Any]]
@@ -207,10 +203,7 @@ def _field_members(question: Question, field: Field) -> dict[str, Json]:
 
 
 class TextView:
-    """The same in words, on a terminal or as plain lines where it is none.
-
-    With a `terminal`, that shows the questions that its person is asked itself.
-    """
+    """Events as text. A `terminal` shows its own questions itself."""
 
     def __init__(self, output: Output, terminal: Terminal | None) -> None:
         self._output = output
@@ -386,9 +379,7 @@ View = JsonView | TextView
 
 
 def parameter_lines(schema: JsonObject, asked: Sequence[str] = ()) -> Iterator[str]:
-    """The parameters of a capability, a line each: name, type and what is said of it; and those
-    that are `asked` of its person (`Capability.asked_of_person`).
-    """
+    """Yield a line for each parameter, and for those that are `asked` of the user."""
     required = as_list(schema.get("required"))
     known = as_object(schema.get("properties"))
     for name, part in known.items():
@@ -414,9 +405,7 @@ def _parse(text: str) -> Json:
 
 
 def _plain(value: Json) -> str:
-    """A member of a result as a person reads it: an error by its code and message, all else as it
-    is, as whoever writes an app has it from here.
-    """
+    """Return a result's member as text; of an error its code and message."""
     if isinstance(value, dict) and "code" in value and "message" in value:
         return f"{value['code']}: {value['message']}"
     return to_text(value)
@@ -461,9 +450,7 @@ def _duration(seconds: float) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]], style: Style) -> Iterator[str]:
-    """Aligned columns; the message wraps in what is left of the terminal's width, and has lines of
-    its own where too little is.
-    """
+    """Yield aligned columns; a long message wraps, or gets lines below."""
     rooms = [max(map(len, column)) for column in zip(_HEADS, *rows, strict=True)]
     rest = width() - sum(room + 2 for index, room in enumerate(rooms) if index != _MESSAGE) - 2
     if rest < _NARROWEST:

@@ -1,6 +1,4 @@
-"""`abp-bridge trace`: draws a trace or a fixture. How such a file is read, `replay` has from
-here.
-"""
+"""`abp-bridge trace`: draw a trace or a fixture."""
 
 from __future__ import annotations
 
@@ -58,10 +56,10 @@ def run_trace(options: argparse.Namespace) -> int:
 
 
 def load(path: str) -> list[Recording]:
-    """The recordings of a file.
+    """Return the recordings of a file.
 
     Raises:
-        TraceError: it cannot be read, or is no trace and no fixture.
+        TraceError: It cannot be read, or is neither a trace nor a fixture.
     """
     try:
         if os.path.getsize(path) > MAX_FILE:
@@ -74,11 +72,7 @@ def load(path: str) -> list[Recording]:
 
 
 def _decode(data: bytes) -> str:
-    """UTF-8, of which the last letter may be cut off, and is a mark then.
-
-    Raises:
-        UnicodeDecodeError: it is something else.
-    """
+    """Decode UTF-8 whose last character may be cut off."""
     decoder = getincrementaldecoder("utf-8")()
     text = decoder.decode(data)
     cut, _ = decoder.getstate()

@@ -1,8 +1,4 @@
-"""`abp-bridge try`: an app behind a real, spawned bridge, and this terminal as its MCP host.
-
-Owns what is called: what the command line names, or what the person here chooses. The host is
-`terminal_host`'s.
-"""
+"""`abp-bridge try`: call an app's capabilities behind a real bridge, in this terminal."""
 
 from __future__ import annotations
 
@@ -241,11 +237,7 @@ def _find_offer(name: str, offers: list[Offer]) -> Offer:
 async def _parameters(
     host: TerminalHost, offer: Offer, words: Sequence[str], target: str
 ) -> JsonObject | None:
-    """What it is called with: as it was written, or else, where something can be asked for, as the
-    person here fills it in; None where they do not.
-
-    Raises CommandError where it does not fit.
-    """
+    """Return the parameters as written, or as the user fills them in; None if they decline."""
     try:
         if words or host.terminal is None or not as_object(offer.schema.get("properties")):
             return read_parameters(words, offer.schema, offer.asked)

@@ -1,7 +1,4 @@
-"""Read the settings: flags first, then `ABP_*` in the environment, then the defaults of the table.
-
-Read once, at the start; nothing here opens or starts anything.
-"""
+"""Read the settings once at the start: flags, then `ABP_*` variables, then the table's defaults."""
 
 from __future__ import annotations
 
@@ -59,15 +56,10 @@ class SettingsError(AbpBridgeError):
 def read_settings(
     environ: Mapping[str, str] = os.environ, usual: Settings | None = None, **flags: object
 ) -> Settings:
-    """Return the settings from `environ`, overruled by the `flags` that are not None.
-
-    Args:
-        environ: The environment.
-        usual: The defaults, if not those of the table.
-        flags: Values by the names of the fields of `Settings`.
+    """Return the settings: `flags` that are not None, then `environ`, then `usual`.
 
     Raises:
-        SettingsError: One cannot be used.
+        SettingsError: A value is invalid.
     """
     for name, value in environ.items():
         if value and (removed := describe_removed(name)):
@@ -81,11 +73,7 @@ def read_settings(
 def read_values(
     environ: Mapping[str, str], flags: Mapping[str, object], only: Iterable[str] = TABLE
 ) -> dict[str, Any]:
-    """Return the given values of the fields that `only` names, not checked against each other.
-
-    Raises:
-        SettingsError: A variable cannot be read.
-    """
+    """Return the values given for the fields in `only`, not checked against each other."""
     found: dict[str, Any] = {}
     for name in only:
         row = TABLE[name]
@@ -149,10 +137,7 @@ def variables_of_others(command: str) -> tuple[str, ...]:
 
 
 def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the names that are nearly settings: (name, the setting that may be meant).
-
-    The setting is a variable, or an option that has none.
-    """
+    """Yield names that look like misspelt settings: (name, the variable or option meant)."""
     known = [each.variable for each in TABLE.values() if each.variable]
     by_flag = {
         f"ABP_{row.flag[2:].upper().replace('-', '_')}": row.variable or row.flag
@@ -181,10 +166,7 @@ def usual_settings(command: str) -> Settings:
 
 
 def to_environment(settings: Settings, usual: Settings | None = None) -> dict[str, str]:
-    """Return the settings that are not the `usual` ones as environment variables.
-
-    With these another process has the same session; private settings are left out.
-    """
+    """Return the settings that differ from `usual` as variables, without private ones."""
     usual = usual or Settings()
     return {
         row.variable: row.format(value)

@@ -1,8 +1,7 @@
 """The table of settings: each field of `Settings` with its flag, variable, reader and help.
 
-The options of the commands, the reader of the environment, the table in docs/settings.md, shell
-completion and what a replay may set are all made from this table. A value comes from the flag, else
-from the variable, else it is the default.
+Command options, the environment reader, docs/settings.md, shell completion and the replayable
+settings all come from this table.
 """
 
 from __future__ import annotations
@@ -54,26 +53,14 @@ class Setting:
     """One row: how a field of `Settings` is given, and what it is for.
 
     Attributes:
-        help: What it does, as `--help` and docs/settings.md say it.
-        variable: Its name in the environment.
-        flag: Its option, in each of the `commands`.
         read: Returns the value of a text. Raises ValueError.
-        metavar: What follows the flag, in the help; nothing if there is a `const`.
-        choices: The words that may follow the flag.
         const: The value of the flag alone.
-        repeated: The flag may be repeated; each adds to a tuple.
-        duration: It is a time: seconds in `Settings` and after a flag, milliseconds in the
-            environment, unless a unit is given.
-        zero: A time of 0 is allowed.
-        separator: Between several values in the environment.
-        path: It names a file or a folder. `~` is expanded: hosts start the bridge without a shell.
+        duration: Seconds in `Settings` and after a flag, milliseconds in the environment.
         shown: The default as text, if the value says little.
-        group: The heading of the flag in the help.
-        private: Never in a recording: it names places of this machine, or says who may connect.
-        replayable: What a fixture may give for it; None if a fixture may not give it.
+        private: Not recorded, as it names local places or allowed origins.
+        replayable: The values a fixture may give; None if it may not.
         check: Returns what is wrong with one value, or "".
-        needs: Another field that must be set too, and the words of the error.
-        excludes: Another field that must not be set too, and the words of the error.
+        needs, excludes: Another field that must (not) be set too, and the error's words.
     """
 
     help: str
@@ -118,10 +105,7 @@ class Setting:
 
 
 def setting(default: T, **row: Any) -> T:
-    """Return a field of `Settings` with this default and the row `Setting(**row)`.
-
-    A boolean is read by `read_bool`, and a float is a time.
-    """
+    """Return a field of `Settings` with this default and the row `Setting(**row)`."""
     if isinstance(default, bool):
         row = {"read": read_bool, **row}
     elif isinstance(default, float):

@@ -54,16 +54,12 @@ def suggest_targets(target: str) -> list[str]:
 
 
 def find_interpreter(command: str) -> str:
-    """What runs the file that `command` begins with, by how its name ends; empty where that says
-    nothing.
-    """
+    """Return the interpreter for a command's file by its suffix, or ""."""
     return _INTERPRETERS.get(os.path.splitext(command.partition(" ")[0])[1][1:], "")
 
 
 def is_nearby(host: str) -> bool:
-    """Whether a host is this machine or in a private network, as far as its name says: where few
-    have a certificate, and nobody signs in.
-    """
+    """Return whether a host name looks like this machine or a private network."""
     import ipaddress
 
     try:

@@ -1,8 +1,4 @@
-"""Read the text of a setting, and check its value.
-
-Readers return the value of a text, or raise ValueError with what would be right. Checks return what
-is wrong with one value of a setting, to be said after its flag; "" if nothing is.
-"""
+"""Readers (text to value, or ValueError) and checks (what is wrong with a value, or "")."""
 
 from __future__ import annotations
 
@@ -29,14 +25,7 @@ def read_port(text: str) -> int:
 
 
 def read_duration(text: str, unit: Literal["ms", "s"], *, positive: bool = False) -> float:
-    """A time: `30s`, `500ms`, `2min`, `1h`, or a bare number of `unit`.
-
-    Returns:
-        Seconds.
-
-    Raises:
-        ValueError: It is no time, longer than a day, or none where it must be `positive`.
-    """
+    """Return the seconds of `30s`, `500ms`, `2min`, `1h`, or a bare number of `unit`."""
     name = {"ms": "milliseconds", "s": "seconds"}[unit]
     found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(ms|s|min|h|)\s*", text)
     try:

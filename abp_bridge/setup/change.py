@@ -1,6 +1,4 @@
-"""What becomes of a file when an entry comes, changes or goes: contents in, contents out, and
-`FormatError` where the file has to stay as it is.
-"""
+"""Changes of a configuration file: contents in, contents out, or `FormatError`."""
 
 from __future__ import annotations
 
@@ -19,11 +17,11 @@ class Change:
     """What becomes of one file.
 
     Attributes:
-        before: Its content; None where there is no file.
-        after: What it is to be; None where the file goes.
-        keeps_backup: The backup that is there goes on being the way back.
-        exact: A removal left nothing behind: the file is what it was before we came.
-        left: Members of a person's entry that we had put in, and that stay.
+        before: Its content; None if the file does not exist.
+        after: Its new content; None to remove the file.
+        keeps_backup: Keep the existing backup.
+        exact: The file is again as it was before the install.
+        left: Members we added to the user's entry, and that stay.
     """
 
     before: bytes | None
@@ -41,17 +39,7 @@ class Change:
 def install(
     format: str, before: bytes | None, wanted: Wanted, backup: bytes | None = None
 ) -> Change:
-    """Have an entry in a file: new, or ours as it is, with what a person set in it.
-
-    Args:
-        format: Of the file.
-        before: Its content; None where there is none.
-        wanted: The entry.
-        backup: The content of its backup, if there is one.
-
-    Raises:
-        FormatError: The file cannot hold it.
-    """
+    """Add an entry, or update ours and keep the user's changes."""
     document = Document(before or b"", format)
     there = document.find(wanted.path)
     if there is None:
@@ -70,9 +58,7 @@ def install(
 def uninstall(
     format: str, before: bytes, path: tuple[str, ...], backup: bytes | None = None
 ) -> Change:
-    """Take an entry out: back to the byte where nothing else has changed, and elsewhere what came
-    with it. Raises FormatError.
-    """
+    """Remove an entry, restoring the exact bytes if nothing else has changed."""
     entry = Document(before, format).find(path)
     if _is_way_back(format, backup, path, entry, before):
         return Change(before, backup, keeps_backup=True)
@@ -83,9 +69,7 @@ def uninstall(
 def wrap(
     format: str, before: bytes, server: Server, members: JsonObject, added: JsonObject
 ) -> Change:
-    """Have a server's entry start it through us: `members` are its command, `added` what is put in
-    where it is missing. Raises FormatError.
-    """
+    """Set a server's command to `members`, and fill in missing members from `added`."""
     document = Document(before, format)
     for name, each in members.items():
         document.set((*server.path, name), each)
@@ -104,18 +88,12 @@ def unwrap(
     backup: bytes | None = None,
     originals: Sequence[Server] = (),
 ) -> Change:
-    """The way back of `wrap`: the server as it was, to the byte, where nothing has changed since
-    but others that were wrapped; else its command alone. Raises FormatError.
+    """Undo `wrap`: restore the backup if only wrapped servers differ, else the command alone.
 
     Args:
-        format: Of the file.
-        before: Its content.
-        server: The entry.
-        members: Its own command.
-        added: What `wrap` may have put in.
-        backup: The content of the backup, if there is one.
-        originals: The wrapped servers that the backup has as they were before, as they are now,
-            where nobody has changed them since.
+        members: The server's own command.
+        added: Members that `wrap` may have added.
+        originals: The servers in the backup that are wrapped now and otherwise unchanged.
     """
     others = [each for each in originals if each != server]
     if backup is not None and len(others) < len(originals):
@@ -149,9 +127,7 @@ def _is_way_back(
 
 
 def _cut(format: str, content: bytes, path: tuple[str, ...], backup: bytes | None) -> bytes:
-    """Without the entry, and without the objects around it that the backup has not and that are
-    empty now.
-    """
+    """Remove the entry, and empty objects around it that the backup lacks."""
     document = Document(content, format)
     document.cut(path)
     earlier = None

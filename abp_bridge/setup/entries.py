@@ -34,15 +34,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An entry of a file.
-
-    Attributes:
-        name: Its name there.
-        path: Where it is.
-        entry: All that it says.
-        launch: What it starts; None where that is no command, as of a server at an address.
-        enabled: It is not switched off in the file.
-    """
+    """An entry of a file; `launch` is None if it has no command."""
 
     name: str
     path: tuple[str, ...]
@@ -74,17 +66,13 @@ def wrapped_command(words: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def is_started_by_another(words: Sequence[str]) -> bool:
-    """Whether a command, as `uvx abp-bridge mcp -- x`, has a runner of packages start a role of
-    ours.
-    """
+    """Return whether a command such as `uvx abp-bridge mcp -- x` runs us by a package runner."""
     pairs = pairwise(words[1:])
     return any(_PACKAGE.fullmatch(word) and role in _ROLES for word, role in pairs)
 
 
 def find_layout(host: SetupHost, value: JsonValue, *, agents: bool = False) -> Layout | None:
-    """Where a file that says `value` has its servers, or its agents: as the last layout has it
-    where the file does, else as the first. None where the host has none.
-    """
+    """Return the last layout that occurs in the file, else the host's first, if any."""
     if agents:
         return host.agents
     for layout in host.layouts[:0:-1]:
@@ -101,9 +89,7 @@ def list_servers(host: SetupHost, value: JsonValue, *, agents: bool = False) -> 
 
 
 def list_entries(value: JsonValue, *layouts: Layout | None) -> list[Server]:
-    """What a file that says `value` has in each of these places, where there is one; what is no
-    entry is left out.
-    """
+    """Return the valid entries in each of these places."""
     return [
         read_server(layout, name, entry)
         for layout in layouts
@@ -144,13 +130,7 @@ def read_launch(shape: Shape, entry: JsonObject) -> Launch | None:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be at a place of a file.
-
-    Attributes:
-        path: Where.
-        set: Members that are to be so.
-        filled: Members that are to be there, and are a person's to change.
-    """
+    """What a file should have at `path`: members `set`, and those `filled` only if missing."""
 
     path: tuple[str, ...]
     set: JsonObject
@@ -181,14 +161,10 @@ def make_entry(
     beside: Mapping[str, str],
     approve: bool,
 ) -> Wanted:
-    """The entry of a server, or of an agent.
+    """Return the entry of a server or agent.
 
     Args:
-        host: Whose it is.
-        layout: Where it is, and its shape.
-        name: Its name.
-        launch: Its command, with the variables that it was given.
-        beside: Variables that it needs besides, and their values.
+        beside: Further variables that it needs.
         approve: The host calls its tools without asking first.
     """
     shape = layout.shape
@@ -229,9 +205,7 @@ def find_wrapped(shape: Shape, server: Server, ours: Launch) -> JsonObject | Non
 
 
 def find_unwrapped(shape: Shape, server: Server) -> JsonObject | None:
-    """The members of a server's entry without our command before its own; None where that is not
-    before it.
-    """
+    """Return the members of an entry without our command in front, if it is there."""
     command = None if server.launch is None else wrapped_command(server.launch.words)
     if command is None:
         return None
@@ -244,9 +218,7 @@ def find_rewrapped(shape: Shape, own: Sequence[str], ours: Launch) -> JsonObject
 
 
 def is_only_wrapped(host: SetupHost, shape: Shape, earlier: Server, now: Server) -> bool:
-    """Whether an entry that is behind us is what it was, but for what wrapping it puts in: nothing
-    that somebody has changed since goes when it is put back.
-    """
+    """Return whether wrapping is the only change of an entry, so that it can be restored."""
     if earlier.launch is None or now.launch is None:
         return False
     added = additions(host, shape, dict.fromkeys((*DISPLAY_VARIABLES, *BROWSER_VARIABLES), ""))

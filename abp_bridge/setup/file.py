@@ -1,5 +1,6 @@
-"""A configuration file on disk: read once, and written whole or not at all, in place of what was
-read and of nothing newer. Links are followed; mode and owner stay. One backup lies beside it.
+"""Read a configuration file once, and replace it atomically if it has not changed since.
+
+Links are followed; mode and owner stay. One backup is kept beside the file.
 """
 
 from __future__ import annotations
@@ -34,13 +35,7 @@ _NEW = 0o600  # of a file that was not there: tokens may come to stand in it
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file as it was read.
-
-    Attributes:
-        path: As the person knows it.
-        target: The file itself, behind links.
-        content: All of it; None where there is none.
-    """
+    """A file as it was read: `target` is behind links, `content` None if missing."""
 
     path: Path
     target: Path
@@ -99,16 +94,10 @@ def read_backup(file: ConfigFile) -> bytes | None:
 
 
 def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
-    """Write a file anew, if it is still what was read.
-
-    Args:
-        file: As it was read.
-        content: All of it; None takes the file away.
-        backup: What was there is kept beside it, in place of the backup before.
+    """Replace a file that is still as it was read; None removes it.
 
     Raises:
-        SetupError: It has changed meanwhile, or cannot be written; it is what it was, and so is the
-            backup unless it changed just now.
+        SetupError: It has changed, or cannot be written. File and backup stay as they were.
     """
     _check_unchanged(file)
     try:
@@ -131,10 +120,7 @@ def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
 
 @contextlib.contextmanager
 def _folder(folder: Path, *, makes: bool) -> Iterator[Path]:
-    """Inside, there is such a folder, if that `makes` it; where the inside fails, it goes again.
-
-    Raises OSError where it cannot be made.
-    """
+    """Make the folder if `makes`, and remove it again if the body fails."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()] if makes else []
     made: list[Path] = []
     try:
@@ -153,9 +139,7 @@ def _folder(folder: Path, *, makes: bool) -> Iterator[Path]:
 
 
 def remove_folders(folder: Path) -> None:
-    """Remove a folder, and those above it, that were made for a file of ours; each where it is
-    empty.
-    """
+    """Remove the empty folders that were made for our file."""
     marker = folder / MADE
     with contextlib.suppress(OSError, ValueError, SetupError):
         made = int(read_content(marker) or b"0")
@@ -188,9 +172,7 @@ def _check_unchanged(file: ConfigFile) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Only one of us writes in `folder`: of two that have read the same, the second would undo what
-    the first was told is done. Raises OSError where another goes on for more than `LOCK_LIMIT`.
-    """
+    """Lock a folder against other writers of ours; raise OSError after `LOCK_LIMIT`."""
     if os.name != "posix" or not folder.is_dir():
         yield
         return
@@ -215,9 +197,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _remove_begun(folder: Path) -> None:
-    """Remove what one of us that was killed had begun to write: tokens of the host's may be in it.
-    The lock says that no other is at work.
-    """
+    """Remove temporary files of a killed writer: they may hold tokens."""
     with contextlib.suppress(OSError):
         for begun in folder.glob("*".join(_BEGUN)):
             if not begun.is_symlink() and begun.is_file():

@@ -1,9 +1,6 @@
-"""Where each host keeps its MCP servers, or the ACP agents that it starts, and how it writes one of
-them: a table, from which `install`, `uninstall`, `doctor` and the docs are made. Nothing here reads
-a file.
+"""Where each host keeps its MCP servers or ACP agents, and how it writes them: a table.
 
-Paths and members are those of the releases of late 2026; what was seen to work is in
-docs/install.md.
+`install`, `uninstall`, `doctor` and docs/install.md use it. Paths are those of late 2026.
 """
 
 from __future__ import annotations
@@ -48,9 +45,8 @@ class Files:
     """Where a file may be.
 
     Attributes:
-        folders: `~` is the person's home, `$NAME` a variable. The first counts whose variables are
-            set, and that is there where it has a `*`.
-        names: Of the file in it: the first that is there, else the first.
+        folders: With `~` and `$NAME`; the first with set variables and a match for `*` counts.
+        names: The first that exists, else the first.
     """
 
     folders: tuple[str, ...]
@@ -59,21 +55,18 @@ class Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How a host writes down a command.
+    """How a host writes a command.
 
     Attributes:
-        command: The member for the program.
-        args: The member for its arguments; empty where `command` is one list of all.
+        args: The member for arguments; "" if `command` is one list of all.
         env: The member for variables and their values.
-        env_names: The member for the names of variables that are let through.
-        within: The member in which command, args and env are, where they are not the entry's own.
-        fixed: Members that make it such an entry at all.
-        defaults: Members that are set once, and are a person's to change.
-        approve: Members by which the host calls our tools without asking its person first.
-        timeout: The member for how long a call may take; empty where the host has none. Of a path
-            the last name is in the object of the one before.
-        unit: That of `timeout`.
-        disabled: (member, its value) by which an entry is not started.
+        env_names: The member for names of variables to pass on.
+        within: The member that holds command, args and env, if not the entry.
+        fixed: Members that every entry needs.
+        defaults: Members that are set once; the user may change them.
+        approve: Members that let the host call our tools without asking.
+        timeout: The member for a call's time limit, as a path; `unit` is its unit.
+        disabled: (member, its value) that disables an entry.
         named: The member that repeats the entry's name.
     """
 
@@ -101,36 +94,25 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupHost:
-    """How one host is configured: its files, and how it writes a server down.
+    """How one host is configured: its files, and how it writes a server.
 
     Attributes:
-        name: The word for it on our command line.
-        title: What people call it.
-        format: Of its files.
-        user: Platform (`sys.platform`; `*` for all others) -> its file for this person; empty where
-            it has only a project's.
-        project: Its file in a folder of a project; None where it has none.
-        layouts: Where its servers are; the last one that its file has, else the first.
-        agents: Where the ACP agents are that it starts.
-        local: The member of its person's file with what is for one folder alone, by that folder's
-            path; empty where it has none.
-        patience: After how many seconds it gives a call up once our entry is there, its person's
-            time included; None where nobody has measured that.
-        tells_patience: The bridge is to be told of `patience`: by itself it goes by less.
-        asks: It shows its person what a server asks.
-        environment: What of its environment a server gets.
-        on_desktop: It is started from a desktop, with the bare PATH of that.
-        add: Its command that adds a server, followed by the name and the entry as JSON: it rewrites
-            its file while it runs, so nobody else may. `{scope}` is `user`, or `local` for one
-            folder alone.
-        remove: Its command that removes one, followed by the name.
-        verify: Its command that shows our server, or whether it starts.
-        verify_reach: How far that goes: it reads the entry, starts the server, or begins a session
-            with its person's model.
-        client: The name that it gives itself to servers; empty where nobody has seen it.
-        then: What a person does before it has our server, as a sentence.
-        traps: What goes wrong without a word, a sentence each.
-        warnings: (where in its file, a value there, what goes wrong with it).
+        user: Platform (`sys.platform` or `*`) -> the user's file.
+        project: The file in a project's folder, if any.
+        layouts: Where its servers are; the last one in its file, else the first.
+        agents: Where its ACP agents are.
+        local: The member of the user's file for one folder alone, by path.
+        patience: Measured seconds until it abandons a call, the user's time included.
+        tells_patience: Pass `patience` to the bridge, which assumes less by default.
+        asks: It shows the user what a server asks.
+        environment: Which variables a server gets.
+        on_desktop: It is started from a desktop, with that PATH.
+        add, remove: Its commands to change a server, as it rewrites its file itself. `{scope}`
+            is `user` or `local`.
+        verify: Its command that shows or starts our server, as `verify_reach` says.
+        client: Its `clientInfo.name`, if known.
+        then: What the user does next, as a sentence.
+        warnings: (path in its file, a value there, what goes wrong).
     """
 
     name: str

@@ -31,14 +31,8 @@ def _working_folder() -> Path:
 class Machine:
     """Where files are looked for.
 
-    Attributes:
-        environ: The variables that hosts go by.
-        home: The person's folder; where None, as the system has it.
-        folder: Of the project.
-        platform: As `sys.platform`.
-
     Raises:
-        SetupError: The folder is not given, and that of this process is gone.
+        SetupError: The working directory was deleted.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -88,9 +82,7 @@ def _existing(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _expand(template: str, machine: Machine) -> Path | None:
-    """The folder that a template stands for; None where its variable is not set, or none matches
-    its `*`.
-    """
+    """Return the folder of a template, or None if a variable or match is missing."""
     first, *rest = template.split("/")
     if first == "~":
         start = machine.home or _find_home()
@@ -107,9 +99,7 @@ def _expand(template: str, machine: Machine) -> Path | None:
 
 
 def local_layout(host: SetupHost, value: JsonValue, machine: Machine) -> Layout | None:
-    """Where its person's file, which says `value`, has what is for the machine's folder alone; None
-    where the host has no such.
-    """
+    """Return where the user's file has the entries for this folder alone, if it can."""
     usual = find_layout(host, value)
     if usual is None or not host.local:
         return None
@@ -118,9 +108,7 @@ def local_layout(host: SetupHost, value: JsonValue, machine: Machine) -> Layout 
 
 
 def repository_folder(folder: Path) -> Path:
-    """The folder of the repository that `folder` is in, for a worktree that of the main one, as
-    Claude Code has it; `folder` itself where it is in none.
-    """
+    """Return the main worktree's folder, as Claude Code does, or `folder` outside any."""
     for each in (folder, *folder.parents):
         if os.path.isdir(each / ".git"):
             return each
@@ -130,9 +118,7 @@ def repository_folder(folder: Path) -> Path:
 
 
 def _main_folder(worktree: Path) -> Path:
-    """Where the repository is that this is a worktree of, as each of them says of the other; else
-    that itself.
-    """
+    """Return the main worktree's folder if both refer to each other, else `worktree`."""
     try:
         kept = _join(worktree, _read_link(worktree / ".git").removeprefix("gitdir:").strip())
         shared = _join(kept, _read_link(kept / "commondir"))

@@ -51,11 +51,8 @@ class Finding:
     """One line of the report.
 
     Attributes:
-        check: What was looked at, in a word or two: of a trap its name.
-        verdict: What came of it.
-        says: In a sentence.
-        cure: The next step, as a sentence; empty where there is none.
-        seconds: How long it took, where that matters.
+        check: What was checked, in a word or two; for a trap its name.
+        cure: The next step as a sentence, or "".
     """
 
     check: str
@@ -67,13 +64,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The lines about one thing.
-
-    Attributes:
-        name: `machine`, a host's name, or an app's target.
-        title: For people.
-        findings: The lines.
-    """
+    """The findings about `machine`, a host, or an app's target."""
 
     name: str
     title: str
@@ -91,15 +82,12 @@ _OURS = ("abp-bridge", "abp-bridge.exe", "abp_bridge")
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A configuration file, as it was found.
+    """A configuration file that was looked for.
 
     Attributes:
-        scope: Whose it is: this person's, or a project's.
-        path: Where.
-        value: What it says; None where there is no file, or it is not understood.
+        value: Its content; None if missing or not understood.
         problem: Why it is not understood.
-        obstacle: Why `install` leaves it alone, where a host may read it all the same.
-        exists: It is there.
+        obstacle: Why `install` cannot change it, though a host may read it.
     """
 
     scope: FileScope
@@ -112,19 +100,14 @@ class SeenFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A server of ours, or an agent, in one of the files.
+    """Our server, or an agent, in one of the files.
 
     Attributes:
-        scope: Of its file; `local` is this person's for one folder.
-        file: Its path.
-        server: As it is there.
-        shape: How this host writes down a command.
-        agent: It is an ACP agent.
-        program: Where its command is on this machine, by the PATH that the host has; None where
-            there is none.
-        elsewhere: Where it is by the PATH of this terminal; None where there is none.
-        shares_name: Another of this host's has the same name, in another file or for other folders.
-        folder: For which it is alone; empty where it is for all.
+        scope: That of its file; `local` is the user's for one folder.
+        program: Its command's path by the host's PATH, if found.
+        elsewhere: Its command's path by this terminal's PATH, if found.
+        shares_name: Another entry of this host has the same name.
+        folder: The only folder it is for; "" for all.
     """
 
     scope: Scope
@@ -216,16 +199,13 @@ class HostFacts:
     """What was seen of one host's configuration.
 
     Attributes:
-        host: Of whom.
-        files: Its files, whether they are there or not.
-        entries: Ours in them.
-        names: Of all servers in them.
-        beside: Other files of the host, by name, that are there and understood.
-        unread: Files with a server of ours in them that this host does not read, and why.
-        folders: That of the project, and those above it, from the inmost.
-        root: The folder of its repository; the folder itself where there is none.
-        repository: The same, but for a worktree: that of the main one.
-        environ: The variables of this terminal.
+        entries: Our entries in its files.
+        names: All servers in its files.
+        beside: Its other files by name, if understood.
+        unread: Files with our entry that this host does not read, and why.
+        folders: The project's folder and those above it, innermost first.
+        root: The worktree's top folder, or the project's folder.
+        repository: The same, but the main worktree's.
     """
 
     host: SetupHost

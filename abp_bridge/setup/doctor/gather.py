@@ -56,8 +56,9 @@ _BESIDE_PROJECT: Mapping[str, Sequence[str]] = {
 
 
 def find_hosts(machine: Machine) -> list[SetupHost]:
-    """The hosts that have a configuration here; a project's file that several read is that of the
-    first, unless another has one of its person's too.
+    """Return the hosts configured here.
+
+    A project file that several hosts read counts for the first, or for one with a user file too.
     """
     found, taken = [], set[Path]()
     for host in HOSTS.values():

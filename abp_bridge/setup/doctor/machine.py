@@ -1,8 +1,4 @@
-"""This machine: Python, extras, a browser, the page, folders and settings, and how each host starts
-a server (variables, handshake and patience). Looking leaves nothing behind.
-
-The hosts were measured with the releases of late 2026.
-"""
+"""Checks of this machine, and how each host starts a server (as measured in late 2026)."""
 
 from __future__ import annotations
 
@@ -159,14 +155,12 @@ _NAMED = ("HOME", "LANG", "PATH", "SHELL", "TERM")  # Codex
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a host begins with.
+    """How a host starts an MCP session.
 
     Attributes:
-        version: Of MCP, in its handshake.
-        modern: It asks `server/discover` first.
-        capabilities: It declares them.
-        patience: Seconds that it waits for the tools, unless its file says otherwise.
-        short: Whether it goes on without them after that.
+        modern: It sends `server/discover` first.
+        patience: Seconds that it waits for the tools by default.
+        short: Whether it continues without them then.
     """
 
     version: str = "2025-11-25"

@@ -1,6 +1,4 @@
-"""Which questions reach the user of a host, by its profile and the matrix, and whether an app's
-address or program is there. The app is not started.
-"""
+"""Which questions reach a host's user, and whether an app's address or program exists."""
 
 from __future__ import annotations
 
@@ -40,12 +38,7 @@ _UNOPENED = (
 
 
 def what_can_be_asked(facts: HostFacts, *, opens: bool = True) -> list[Finding]:
-    """A line for each way in which questions reach the host's person, and one for the others.
-
-    Args:
-        facts: What is known of the host here.
-        opens: Whether a browser can be opened from it.
-    """
+    """Return a line for each way in which questions reach the user, and one for the others."""
     host = facts.host
     agents = bool(facts.entries) and all(each.agent for each in facts.entries)
     known = PROFILES.get(host.name if agents else host.client)
@@ -114,13 +107,9 @@ _COMMANDS = ("stdio", "mcp", "acp")
 
 
 async def reach_all(paths: Mapping[str, str]) -> dict[str, str]:
-    """Look for all apps at once.
+    """Look for all apps at once, and return the problems by target.
 
-    Args:
-        paths: The apps' targets, and the `PATH` by which the program of each is looked for.
-
-    Returns:
-        What is wrong with those that cannot be there, a sentence each.
+    `paths` has the `PATH` for each target's program.
     """
     problems: dict[str, str] = {}
 
@@ -174,13 +163,7 @@ def _reason(problem: BaseException) -> str:
 
 
 def findings(apps: Collection[str], problems: Mapping[str, str], *, each: bool) -> list[Finding]:
-    """The lines about apps, none of which was connected.
-
-    Args:
-        apps: Their targets.
-        problems: Of those that cannot be there.
-        each: A line for each; else one for all that have no problem.
-    """
+    """Return the lines about apps: one for `each`, or one for all that have no problem."""
     quiet = [app for app in apps if app not in problems]
     found = [
         Finding(APP_CHECK, Verdict.FAILS, problems[app], _cure(app))

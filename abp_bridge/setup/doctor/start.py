@@ -1,6 +1,4 @@
-"""Our server, started as a host starts it until its tools are listed, and checked by the command
-with which a host lists its servers. Every wait has a bound, and the process always ends.
-"""
+"""Start our server as a host does until it lists its tools, and run the host's list command."""
 
 from __future__ import annotations
 
@@ -45,11 +43,7 @@ class _Offer:
 
 
 async def try_start(host: SetupHost, entry: Entry, machine: Machine) -> Finding:
-    """Start a server, or an agent, as the host does, and end it.
-
-    Returns:
-        Whether it answers within the host's patience, and with what.
-    """
+    """Start a server or agent as the host does, and report whether it answers in time."""
     if not entry.server.enabled or entry.program is None or entry.unusable:
         return Finding(CHECK, Verdict.NOT_TRIED, f"{entry.shown} cannot be started as it is.")
     began = time.monotonic()
@@ -196,9 +190,9 @@ def is_missing(host: SetupHost, machine: Machine) -> bool:
 
 
 async def ask_host(facts: HostFacts, machine: Machine, *, project: bool) -> list[Finding]:
-    """What the host says of each server of ours; nothing where it has no such command here. One
-    that starts servers is run beside a project's file only where `project` says so: some start
-    those too, unasked.
+    """Return what the host's own command says of our servers.
+
+    Some hosts start a project's servers for that, so `project` must allow it.
     """
     host, theirs = facts.host, facts.file("project")
     if host.verify_reach == "model" and facts.entries:

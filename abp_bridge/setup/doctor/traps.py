@@ -1,7 +1,6 @@
-"""What goes wrong in hosts' configurations without a word, as a table: whom it befalls, how it is
-seen in what was read, what it does, and what to do. Pure.
+"""Silent traps in hosts' configurations, as a table of condition, effect and fix.
 
-A row without a `find` cannot be seen in any file: it is said once, as a note.
+A row without a `find` cannot be seen in a file: it is reported once, as a note.
 """
 
 from __future__ import annotations
@@ -18,15 +17,11 @@ Find = Callable[[HostFacts], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A trap: a row of the table.
+    """A row of the table.
 
     Attributes:
-        name: In a word or two.
-        hosts: Names of the hosts that have it; empty for all.
-        verdict: What it is worth.
-        says: What goes wrong, as a sentence.
-        cure: What to do, as a sentence.
-        find: What was seen of it, a sentence each; None where nobody can see it in a file.
+        hosts: The hosts that have it; empty for all.
+        find: Yields a sentence for each occurrence.
     """
 
     name: str

@@ -1,6 +1,4 @@
-"""A configuration file of any format: bytes in, bytes out, and each change held against what was
-there: one member is another, and everything else says what it said.
-"""
+"""A configuration file of any format. Each change is verified: nothing else may change."""
 
 from __future__ import annotations
 
@@ -36,11 +34,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 class Document:
-    """The content of a file, which changes a member at a time.
-
-    Args:
-        content: Of the file, in UTF-8, with a mark of that at its beginning or without.
-        format: A name of `FORMATS`.
+    """The content of a file in UTF-8, with or without a byte order mark.
 
     Raises:
         FormatError: It is not understood.
@@ -71,9 +65,7 @@ class Document:
         return find(self._value, path)
 
     def check(self, path: Path) -> None:
-        """Raises FormatError where it is not clear what stands at `path`: a name on the way is
-        there twice, or is no object.
-        """
+        """Raise FormatError if a name on `path` is duplicate or not an object."""
         self._format.check(self._text, path)
 
     def insert(self, path: Path, value: JsonValue) -> None:
@@ -88,9 +80,7 @@ class Document:
         self._take(self._format.replace(self._text, path, value), path, value)
 
     def set(self, path: Path, value: JsonValue) -> None:
-        """Have `value` at `path`; where both are objects, each member by itself, and those that
-        `value` lacks stay. Raises FormatError.
-        """
+        """Set `path` to `value`; merge objects member by member."""
         there = self.find(path)
         if there is None:
             self.insert(path, value)
@@ -101,10 +91,7 @@ class Document:
             self.replace(path, value)
 
     def fill(self, path: Path, value: JsonValue) -> None:
-        """Have something at `path`: `value`, or of an object each member, where nothing is.
-
-        Raises FormatError.
-        """
+        """Set `path` to `value` if missing; of objects each missing member."""
         there = self.find(path)
         if there is None:
             self.insert(path, value)

@@ -1,8 +1,4 @@
-"""JSON as configuration files have it: with comments, and with a comma before a closing bracket.
-
-A member is put in behind the last one, in the manner of its neighbours, and taken out again with
-what came with it. Numbers are compared as they are written.
-"""
+"""JSON with comments and trailing commas. New members follow the style of their neighbours."""
 
 from __future__ import annotations
 
@@ -48,12 +44,11 @@ class Node:
     """A value in a text.
 
     Attributes:
-        kind: `object`, `list`, or `plain`: anything else.
-        start: Where it begins; `end` where it is over.
-        value: What it says; of a number that Python does not hold, its text.
-        written: The same, with numbers as they are written.
-        members: Those of an object; of a list its items, without a name.
-        trailing: Where the comma before the closing bracket is, if there is one.
+        kind: `object`, `list` or `plain`.
+        value: Its value; the text of a number that Python cannot hold.
+        written: The same, with numbers as written.
+        members: Of an object; of a list its items, without names.
+        trailing: Where the trailing comma is, if any.
     """
 
     kind: str
@@ -178,9 +173,7 @@ class _Parser:
 
 @lru_cache(maxsize=4)
 def _parse(text: str, comments: bool, trailing_commas: bool) -> Node | None:
-    """Kept, as a change reads the text before it and behind it several times, and some hosts keep
-    megabytes in it.
-    """
+    """Cached, as each change reads the text several times, and some files have megabytes."""
     return _Parser(text, comments=comments, trailing_commas=trailing_commas).document()
 
 
@@ -211,10 +204,7 @@ class Jsonc:
         return _parse(text, self.comments, self.trailing_commas)
 
     def insert(self, text: str, path: Path, value: JsonValue) -> str:
-        """`text` with a member at `path`, where none is, and the objects on the way to it.
-
-        Raises FormatError.
-        """
+        """Return `text` with a new member at `path`, and missing objects on the way."""
         root = self._parse(text)
         if root is None:
             end = newline(text)
@@ -363,9 +353,7 @@ def _behind_comment(text: str, at: int) -> int:
 
 
 def _cuttings(text: str, around: Node, member: Member) -> Iterator[list[Edit]]:
-    """Ways to take a member out, with what may have come with it; the last one is for a member that
-    was put in by somebody else.
-    """
+    """Yield ways to remove a member; the last is for one that we did not write."""
     place = around.members.index(member)
     before = around.members[place - 1] if place else None
     end = member.node.end if member.comma is None else member.comma + 1
@@ -385,9 +373,7 @@ def _cuttings(text: str, around: Node, member: Member) -> Iterator[list[Edit]]:
 
 
 def _render(value: JsonValue, indent: str, unit: str, end: str) -> str:
-    """`value` in lines, each but the first after `indent`; lists of plain values in one, if they
-    fit.
-    """
+    """Return `value` in lines indented by `indent`; short plain lists in one line."""
     inner = indent + unit
     if isinstance(value, Mapping) and value:
         rows = [

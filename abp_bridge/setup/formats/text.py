@@ -1,6 +1,4 @@
-"""What the formats share: edits of a text and its lines, lists in brackets that change an item at a
-time, and the error of a text that is not understood. Pure.
-"""
+"""What the formats share: edits of text, lists in brackets, and `FormatError`."""
 
 from __future__ import annotations
 
@@ -22,11 +20,7 @@ MAX_COLUMNS = 100  # columns: a longer list is written with an item a line
 
 
 class FormatError(AbpBridgeError):
-    """A file is not understood, or cannot hold what is wanted; the message says why.
-
-    Attributes:
-        line: Where, counted from 1; 0 where it is about no place.
-    """
+    """A file is not understood, or cannot hold a value. `line` counts from 1; 0 for none."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {message}" if line else message)
@@ -157,8 +151,9 @@ _BLANK = " \t\r\n"
 def difference(
     old: Sequence[JsonValue], new: Sequence[JsonValue]
 ) -> tuple[int, int, Sequence[JsonValue]]:
-    """What of two lists is not the same: items of `old`, from and to, and those of `new` that take
-    their place. What both end with counts first: of a command behind another, that is all of it.
+    """Return which items of `old` (from, to) differ, and their replacement in `new`.
+
+    The common end counts first, as in a command behind another.
     """
     most = min(len(old), len(new))
     ends = _alike(old[::-1], new[::-1], most)
@@ -176,10 +171,9 @@ class Brackets:
     """A list in a text.
 
     Attributes:
-        text: The whole.
-        start: Where its bracket opens; `end` behind the one that closes it.
-        items: Where each item begins and ends.
-        comment: A pattern for a comment, without the end of its line.
+        start, end: From its opening bracket to behind the closing one.
+        items: (start, end) of each item.
+        comment: A pattern for a comment, without its line's end.
     """
 
     text: str
@@ -194,9 +188,7 @@ class Brackets:
         new: Sequence[JsonValue],
         render: Callable[[JsonValue], str],
     ) -> list[Edit] | None:
-        """The edits that make `new` of `old`, which the items say; None where nothing would stay,
-        neither an item nor a comment: then it is written anew.
-        """
+        """Return the edits from `old` to `new`, or None if no item or comment would stay."""
         start, end, items = difference(old, new)
         if end - start == len(old) and not self._has_comment():
             return None
@@ -285,9 +277,7 @@ class Brackets:
             yield Edit(comma, comma + 1, "")
 
     def _pieces(self, start: int, end: int) -> list[tuple[int, int]]:
-        """What goes with items, from and to: all in one where no comment is between, else each
-        item, and its comma.
-        """
+        """Return the spans to remove with items: one if no comment is between them."""
         pieces = list[tuple[int, int]]()
         for place in range(start, end):
             (first, last), behind = self.items[place], self._behind(place)

@@ -1,6 +1,4 @@
-"""TOML: a table is put in at the end of the file, and taken out with its keys; a key of a table is
-put in behind the last one. What a table says is left to `tomllib`.
-"""
+"""TOML: new tables go to the end of the file, new keys to the end of their table."""
 
 from __future__ import annotations
 
@@ -54,13 +52,12 @@ _HEADER = re.compile(rf"\[\[?(?P<key>{_NAMES})\]\]?[ \t]*(?:#[^\n]*)?(?=\r?\n|\Z
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A header or a key with its value, in a text.
+    """A header or a key with its value.
 
     Attributes:
-        path: Of the table, or of the key from the top.
-        is_header: It begins a table.
-        start: Where its line begins, and `end` where the next one does.
-        value: Where its value is, from and to; of a header (0, 0).
+        path: From the top.
+        start, end: Its lines.
+        value: The value's span; (0, 0) for a header.
         array: It is in a table of an array, or begins one.
     """
 
@@ -74,9 +71,7 @@ class Statement:
 
 @lru_cache(maxsize=4)
 def _parse(text: str) -> tuple[JsonValue, JsonValue]:
-    """What `text` says, as JSON and as TOML has it; kept, as a change reads each text several
-    times. Raises FormatError.
-    """
+    """Return the value of `text` as JSON and as TOML. Cached."""
     _check_size(text)
     try:
         found: JsonValue = tomllib.loads(text)
@@ -86,9 +81,7 @@ def _parse(text: str) -> tuple[JsonValue, JsonValue]:
 
 
 def _check_size(text: str) -> None:
-    """Raises FormatError for what `tomllib` would read far too long: its time grows with the square
-    of a name's parts.
-    """
+    """Raise FormatError for long dotted names, for which `tomllib` takes quadratic time."""
     count = dots = at = 0
     while found := _BEGINS.match(text, at):  # up to a text that does not end: nobody reads on there
         count, at = count + 1, found.end()
@@ -219,9 +212,7 @@ def _append(text: str, path: Path, value: Mapping[str, JsonValue]) -> str:
 
 
 def _with_blank_line(text: str, edits: list[Edit]) -> list[Edit]:
-    """With the empty line before the first, which is a header; where the text ends with the last
-    and without a line's end, with that of the line before too.
-    """
+    """Extend the edits to the empty line before a removed header."""
     first = edits[0]
     start = first.start
     before = line_start(text, start - 1) if start else 0

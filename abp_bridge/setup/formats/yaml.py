@@ -1,7 +1,4 @@
-"""YAML as hosts keep their settings in: a mapping of mappings in blocks. A member is put in behind
-the last one of its mapping, and taken out with its lines. PyYAML says where things are; what plain
-words mean (`yes`, `1e3`) is nobody's business here, so they are compared as they are written.
-"""
+"""YAML block mappings. PyYAML finds the positions; plain words are compared as written."""
 
 from __future__ import annotations
 
@@ -55,12 +52,12 @@ class Node:
 
     Attributes:
         kind: `mapping`, `list`, `scalar` or `alias`.
-        start: Where it begins, and `end` where it is over, blanks and comments not counted.
+        start, end: Its span without blanks and comments around it.
         column: That of its first line.
-        word: Of a scalar its text, of an alias the name.
-        mark: Its anchor and its tag, and `plain` for a scalar without quotes.
-        flow: It stands in brackets.
-        members: (name, value) of a mapping or, with a name of None, the items of a list.
+        word: The text of a scalar, or an alias's name.
+        mark: Its anchor and tag, and `plain` for an unquoted scalar.
+        flow: It is in brackets.
+        members: (name, value); list items have the name None.
     """
 
     kind: str
@@ -87,16 +84,12 @@ class Yaml:
         return {} if node is None else _value(node, _Anchors())
 
     def written(self, text: str) -> JsonValue:
-        """What `text` says, to be compared: every plain word as it is written. Raises
-        FormatError.
-        """
+        """Return the value of `text` with plain words as written."""
         node = _parse(text)
         return {} if node is None else _written(node)
 
     def check(self, text: str, path: Path) -> None:
-        """Raises FormatError where a name on the way to `path` is twice, or is no mapping; what an
-        alias stands for is not looked at.
-        """
+        """Raise FormatError if a name on `path` is duplicate or not a mapping."""
         node = _parse(text)
         for place, name in enumerate(path):
             if node is None or node.kind == "alias":
@@ -105,10 +98,7 @@ class Yaml:
             node = found[1] if (found := node.find(name)) else None
 
     def insert(self, text: str, path: Path, value: JsonValue) -> str:
-        """`text` with a member at `path`, where none is, and the mappings on the way to it.
-
-        Raises FormatError.
-        """
+        """Return `text` with a new member at `path`, and missing mappings on the way."""
         root = _parse(text)
         if root is None:
             return _append(text, len(text), _lines(path, value, 0))
@@ -182,9 +172,7 @@ class Yaml:
 
 @lru_cache(maxsize=4)
 def _parse(text: str) -> Node | None:
-    """The value of the only document; None where there is nothing but comments. Kept, as a change
-    reads each text several times. Raises FormatError.
-    """
+    """Return the only document, or None if there are just comments. Cached."""
     import yaml
 
     if len(text) > MAX_YAML_CHARACTERS:
@@ -327,9 +315,7 @@ def _written(node: Node) -> JsonValue:
 
 
 def _walk(text: str, node: Node, path: Path) -> tuple[Node, Path]:
-    """The mapping at `path`, or what stands for an empty one, as far as there is one, and the rest
-    of the path.
-    """
+    """Return the innermost existing mapping on `path`, and the rest of the path."""
     for place, name in enumerate(path):
         _check_mapping(text, node, path[:place])
         found = node.find(name)
@@ -366,9 +352,7 @@ def _is_null(node: Node) -> bool:
 
 
 def _inside(text: str, node: Node) -> str:
-    """What stands between the brackets of what has no members: comments; nothing where there are no
-    brackets.
-    """
+    """Return the comments inside the brackets of an empty value."""
     opening = re.compile(r"[{\[]").search(text, node.start, node.end) if node.flow else None
     return text[opening.end() : node.end - 1] if opening else ""
 
@@ -390,9 +374,7 @@ def _name(path: Path) -> str:
 
 
 def _put_below(text: str, name: Node, empty: Node, lines: list[str]) -> str:
-    """`lines` in the place of what is empty, below its name and the comments behind that and in
-    it.
-    """
+    """Replace an empty value by `lines`, below its name and comments."""
     behind = text.index(":", name.end) + 1
     start, end = max(behind, empty.start), max(behind, empty.end)
     before = (text[behind:start] + _inside(text, empty)).rstrip(" \t")
@@ -428,9 +410,7 @@ def _brackets(text: str, node: Node) -> Brackets:
 def _edit_lines(
     text: str, name: Node, node: Node, old: Sequence[JsonValue], new: Sequence[JsonValue]
 ) -> str:
-    """A list in lines with the items that are not the same; comments in it stay. Raises
-    FormatError.
-    """
+    """Change a block list where the items differ; its comments stay."""
     start, end, made = difference(old, new)
     words = [_scalar(each) for each in made]
     places = _items(text, name, node)
@@ -454,9 +434,7 @@ def _edit_lines(
 
 
 def _items(text: str, name: Node, node: Node) -> list[tuple[int, int, int]]:
-    """Of each item of a list in lines, where its dash is, and where it begins and ends. Raises
-    FormatError.
-    """
+    """Return (dash, start, end) for each item of a block list."""
     found, before = list[tuple[int, int, int]](), name.end
     for _, each in node.members:
         dash = _DASH.search(text, before, each.start)
