@@ -1,4 +1,4 @@
-"""The entrance for ABP agents: a page with `window.abp`, its manifest, and a WebSocket at `/abp`."""
+"""The entrance for ABP agents: a page with `window.abp`, its manifest and a WebSocket."""
 
 from __future__ import annotations
 

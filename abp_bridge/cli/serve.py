@@ -129,8 +129,7 @@ class ProtocolDetector:
     """A host connection whose first message decides its protocol.
 
     The `protocolVersion` of ACP's `initialize` is a number, that of MCP's a text; an ABP agent
-    sends
-    features or an envelope.
+    sends features or an envelope.
     """
 
     def __init__(
