@@ -1,7 +1,4 @@
-"""The answer to a question: what it holds, and how content from a host becomes one.
-
-`validate_answer` reads what a host sent and checks it against the fields of the question.
-"""
+"""The answer to a question, and `validate_answer`, which reads and checks a host's content."""
 
 from __future__ import annotations
 
@@ -36,11 +33,12 @@ DIGEST_KEY_LENGTH = 32  # bytes, as long as the digest
 class Answer:
     """How a question ended, with the validated content if it was accepted.
 
-    `evidence` is the row of `evidence.EVIDENCE` that says who answered; `route` names the surface
-    and what it did (`mcp-form`, `mcp-form (as text)`); `latency` is in seconds from asking to
-    answering; `reason` is for the app's developer; `unchecked` names schema keywords that nobody
-    checked; `metadata` is what the surface has to say of it besides. Where no person was
-    asked, `tried` has each surface with its reason, and `ways` how one would be.
+    `evidence` names the row of `evidence.EVIDENCE` that says who answered; `route` names the
+    surface
+    (`mcp-form`, `mcp-form (as text)`); `latency` is in seconds; `reason` is for the app's
+    developer;
+    `unchecked` names schema keywords that were not checked; `metadata` is the surface's own. If the
+    user was not asked, `tried` has each surface with its reason, and `ways` how to be asked.
     """
 
     outcome: Outcome
@@ -68,9 +66,7 @@ class Answer:
 
     @property
     def unasked(self) -> bool:
-        """Whether it says that no person was asked: no surface could, or a host answered by itself
-        what is no accept.
-        """
+        """Whether the user was not asked: no surface could, or a host declined automatically."""
         by_itself = self.answered_by is AnsweredBy.HOST_POLICY
         refused = by_itself and self.outcome is not Outcome.ACCEPTED
         return refused or self.outcome is Outcome.UNSUPPORTED
@@ -79,12 +75,11 @@ class Answer:
 def validate_answer(
     question: Question, content: JsonValue
 ) -> tuple[dict[str, JsonValue], list[str]]:
-    """What a host sent back as an accepted form -> (the answer by field name, what is wrong with
-    it).
+    """Return the answer by field name, and its problems.
 
-    Text that stands for a number, a yes or a list is read as that where only one reading is
-    possible (hosts with plain text lines send those). A field that was not asked is left out; an
-    optional field left empty is no answer to it. Content with problems is no answer.
+    Text is read as a number, a yes or a list if only one reading is possible, as hosts with plain
+    text
+    lines send it. Unknown fields and empty optional ones are left out.
     """
     if not isinstance(content, Mapping):
         return {}, ["the answer must be an object with one member per field"]
@@ -150,18 +145,14 @@ def _shown(problems: list[str]) -> list[str]:
 
 
 def _without_values(problems: list[str], secret: Field) -> list[str]:
-    """What is wrong, without the value that it is wrong with: problems are shown, logged and told
-    to the app's developer.
-    """
+    """Return problems without the secret value: they are shown, logged and sent to the app."""
     if problems and secret.type is FieldType.JSON:  # the names in it are the person's too
         return [f"{secret.name} does not fit"]
     return [problem.partition(", not ")[0] for problem in problems]
 
 
 def read_value(asked: Field, sent: JsonValue) -> JsonValue:
-    """The value a host meant by `sent`: choice keys and labels become values, plain text becomes
-    what the field holds. Never guesses.
-    """
+    """Return the value meant by `sent`: choice keys and labels become values, text is parsed."""
     return _READERS[asked.type](asked, sent)
 
 
@@ -177,16 +168,12 @@ _CARRIED: Mapping[FieldType, Sequence[str]] = {
 
 
 def carries(kind: FieldType, value: JsonValue) -> bool:
-    """Whether a control of this kind, left as it is, gives `value` back: one for text would make
-    "5" of a 5.
-    """
+    """Whether a control of this kind returns `value` unchanged: a text field makes "5" of 5."""
     return kind not in _CARRIED or type_of(value) in _CARRIED[kind]
 
 
 def _asks_all(question: Question) -> bool:
-    """Whether it asks for everything that `whole` speaks of: one field of several cannot be held
-    against it.
-    """
+    """Whether the question has all fields that `whole` requires."""
     return set(as_object(question.whole.get("properties"))) == {
         each.name for each in question.fields
     }
@@ -219,9 +206,7 @@ def _read_number(asked: Field, sent: JsonValue) -> JsonValue:
 
 
 def _whole(text: str) -> int | str:
-    """The whole number of at most some 300 digits that is written with a point or an exponent, each
-    digit of it; `text` where it is none.
-    """
+    """Return the whole number (some 300 digits) written with a point or exponent, or `text`."""
     # Few questions need it, and it takes time to load.
     from decimal import Decimal, InvalidOperation
 

@@ -1,6 +1,4 @@
-"""What an app is and does, in no protocol's words: its capabilities, and how a call to one of them
-ended.
-"""
+"""An app's info and capabilities, and the result of a call, for all protocols."""
 
 from __future__ import annotations
 
@@ -25,14 +23,12 @@ _HIDDEN = "(not shown: its name is a secret's)"
 class Capability:
     """Something an app can do.
 
-    `description` is safe to show; `input_schema` is the app's own; `destructive` is that the app
-    says it can destroy something, or, `presumed`, that it may: what the app says is not known.
-    `harmless` is that it says it does not. `title` is what people call it, `output_schema` what its
-    result fits, and `hints` are MCP's annotations of it. `requirements` say what it needs first,
-    each as ABP has it (`type`, `description`, `met`, `resolution`), and `alternatives` what else
-    there is; both safe to show. `needs_approval` is that a person comes before each call, whatever
-    was set up. `asked_of_person` are parameters that its person is asked for: one that is in
-    `input_schema` where a call leaves it out, any other always, and no call may give it.
+    `description`, `requirements` (ABP's `type`, `description`, `met`, `resolution`) and
+    `alternatives`
+    are safe to show. `destructive` is declared by the app, or `presumed`; `harmless` is declared.
+    `title`, `output_schema` and `hints` are MCP's. `needs_approval` asks the user before each call.
+    The user is asked for the parameters in `asked_of_person`: for one in `input_schema` if a call
+    omits it, for any other always, and no call may give it.
     """
 
     name: str
@@ -57,9 +53,7 @@ class Capability:
     )
 
     def parameter_errors(self, params: JsonObject) -> list[str]:
-        """What is wrong with the parameters of a call, a sentence each; nothing where the schema
-        cannot be followed: the app looks at them too.
-        """
+        """Return what is wrong with a call's parameters, a sentence each."""
         if not self._normal:
             self._normal.append(_normalize(self.input_schema))
         schema = self._normal[0]
@@ -77,8 +71,8 @@ class CapabilityList(tuple[Capability, ...]):
     """Capabilities that can be called.
 
     Attributes:
-        problems: Names those of the same list that cannot, with the reason, safe to show.
-        failed: Whether the app could not say what it has.
+        problems: Names those that cannot, with the reason, safe to show.
+        failed: Whether the app failed to list them.
     """
 
     problems: tuple[str, ...]
@@ -104,10 +98,11 @@ class CapabilityList(tuple[Capability, ...]):
 
 @dataclass(frozen=True, slots=True)
 class AppInfo:
-    """What an app answered to `initialize`.
+    """An app's answer to `initialize`.
 
-    `name`, `id` and `instructions` are its own words about itself, `icon` is its own picture as a
-    `data:` address; `version` is the version of its protocol that it speaks.
+    `name`, `id` and `instructions` are its own words, `icon` is a `data:` address; `version` is
+    that of
+    its protocol.
     """
 
     id: str
@@ -139,13 +134,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class AppFile:
-    """A file that an app gave otherwise than in its data, or that was fetched for it.
+    """A file that an app gave outside its data, or that was fetched for it.
 
     Attributes:
         content: Its bytes.
-        mime_type: Its type; empty where nobody named it.
-        name: What the app calls it, which decides nothing.
-        source: What the app did to give it, in words, such as `window.print()`.
+        mime_type: Its type; empty if unknown.
+        name: The app's name for it.
+        source: How the app gave it, such as `window.print()`.
     """
 
     content: bytes
@@ -156,9 +151,9 @@ class AppFile:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """How a call ended: `failure` is None when it succeeded, and then `data` is what the app
-    returned. `files` are what it gave beside its data, and `structured` is what an MCP server
-    returned as that, where it did; it is in `data` too.
+    """How a call ended; `failure` is None on success.
+
+    `files` are those outside `data`. `structured` is an MCP server's; `data` has it too.
     """
 
     data: JsonValue = None
@@ -171,12 +166,10 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """A file that a result was saved to.
+    """A saved file of a result.
 
-    `uri` is its resource, `path` where it lies on this machine: empty where it could not be saved,
-    and only the session has it.
-
-    `content` is there when it is small enough to be shown with the result.
+    `uri` is its resource; `path` is empty if it could not be saved. `content` is set if it is small
+    enough to be in the result.
     """
 
     uri: str
@@ -200,9 +193,7 @@ def failed(
 
 
 def describe_parameters(params: JsonObject) -> str:
-    """The parameters, one a line, each with its name and its value as JSON, the long ones last: as
-    many as anybody could be shown.
-    """
+    """Return the parameters, one `name: JSON` a line, long ones last."""
     lines: list[str] = []
     room = MAX_MESSAGE
     for name, value in params.items():
@@ -221,9 +212,7 @@ def _show(name: str, value: JsonValue) -> str:
 
 
 def _plain(words: str) -> str:
-    """One line in which nothing is there and not seen. What is longer than any message is not
-    shown at all, so that its end does not matter.
-    """
+    """Return one line without invisible characters."""
     return escape(reveal(words[: MAX_MESSAGE + 1]))
 
 

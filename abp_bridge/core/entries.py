@@ -1,9 +1,7 @@
-"""A question with lists of flat objects, as a walk of questions without any: for surfaces that show
-no lists.
+"""A question with lists of flat objects as a series of questions, for surfaces without lists.
 
-Fields of other kinds come first, together; then each list, entry by entry, as long as the person
-adds another. Nothing is made up: an entry is what was answered to its question. A walk is a
-generator: it yields a question and is sent the content that answers it.
+Other fields come first, together; then each list, entry by entry, while the user adds another. The
+generator yields a question and is sent its content.
 """
 
 from __future__ import annotations
@@ -38,9 +36,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(schema: Schema) -> Bounds:
-    """Those of the schema of a list; at most `MAX_ENTRIES` where it has none, and never more than
-    `MOST_ENTRIES`.
-    """
+    """Return a list schema's bounds: by default `MAX_ENTRIES`, at most `MOST_ENTRIES`."""
     least, most = (as_count(schema.get(word)) for word in ("minItems", "maxItems"))
     if most is None:
         return Bounds(least or 0, max(least or 0, MAX_ENTRIES))
@@ -48,9 +44,7 @@ def bounds(schema: Schema) -> Bounds:
 
 
 def holds(columns: Sequence[Field], schema: Schema, proposed: JsonValue | Missing) -> bool:
-    """Whether all that an app proposes for a list can stand in its entries: each of them, and each
-    member of it, as what it is. The rest would be lost of an answer that nobody changed.
-    """
+    """Whether the entries can hold a list's whole default, so that none of it is lost."""
     if proposed is MISSING:
         return True
     kinds, entries = {each.name: each.type for each in columns}, as_list(proposed)
@@ -120,9 +114,7 @@ def _another(columns: Sequence[Field]) -> Field:
 
 
 def with_default(column: Field, proposed: Sequence[JsonValue]) -> Field:
-    """The column with what the app proposes for it in an entry, if it proposes that entry; null is
-    no value, as in any other field, unless it is a choice.
-    """
+    """Return the column with its default from the proposed entry; null is none unless a choice."""
     entry = as_object(proposed[0]) if proposed else {}
     if column.name not in entry:
         return column

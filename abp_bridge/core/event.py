@@ -1,8 +1,7 @@
-"""What happens in a session, for whoever watches it: questions and what becomes of them, and what
-apps tell. Each once, in order, when it happens.
+"""A session's events, each once and in order: questions, their ends, and the apps' notices.
 
-Times are passed in, in seconds of one clock that only goes forward. What a person answered is in
-`InputResolvedEvent` only, and not at all for a secret.
+Times are in seconds of one monotonic clock. Only `InputResolvedEvent` has the answer, and never a
+secret.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ class NoticeKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something an app told.
+    """An app's notification.
 
-    `name` is the full ABP name; `operation` the operation it speaks of, if any.
+    `name` is the full ABP name; `operation` the operation it is about, if any.
     """
 
     kind: NoticeKind
@@ -97,10 +96,9 @@ def _short(value: JsonValue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One progress report.
+    """A progress report.
 
-    `value` counts up to `total` where that is known; `remaining` is in seconds; `token` is the
-    call's own, where the report has one beside the name of its operation.
+    `value` counts up to `total` if known; `remaining` is in seconds; `token` is the call's own.
     """
 
     operation: str | None
@@ -123,11 +121,10 @@ class Progress:
 
 
 def next_progress(last: Progress | None, report: Progress) -> Progress:
-    """`report` as a host may see it after `last`: higher (MCP basic/patterns/progress).
+    """Return `report` as a host may get it after `last`: higher (MCP basic/patterns/progress).
 
-    The app's own numbers go out where they rise, a share of 1 as that of what it counted before.
-    What stands still or begins again takes the smallest step up, and a total that does not hold
-    for it is left out, never made up: what the app counted is then said in words.
+    A value that does not rise becomes the smallest step up, without a total that does not hold for
+    it.
     """
     value, total = report.value, report.total
     if last is not None and last.total is not None and total == 1:

@@ -1,8 +1,7 @@
-"""Who gave an answer, by evidence: a table of rows, the first that fits decides.
+"""Who gave an answer: a table of rows, of which the first that fits decides.
 
-No single time tells a person from a policy: a host may wait, and a person may be quick. So each row
-says what speaks for whom, and its name goes with the answer (`metadata.evidence`). Nothing here
-waits or measures: times are the host's own, in seconds, and passed in.
+No single time tells a user from a policy, so each row names its reason, which goes with the answer
+(`metadata.evidence`). Times are the host's, in seconds.
 """
 
 from __future__ import annotations
@@ -25,14 +24,12 @@ SLOWEST_READER = 5  # shortest times: nobody is asked to stare at a text
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is seen of one answer.
+    """What is known of one answer.
 
     Attributes:
-        seconds: The host's own time for it, or for most of its steps.
-        preset: It is the default or the first choice, in a form or among buttons, or nothing: what
-            somebody takes who does not look.
-        exact: Whether `seconds` measures this answer alone. It does not where the host was asked
-            several things at once and answered only some: then it may hold the time of others.
+        seconds: The host's time for it, or for most of its steps.
+        preset: Whether it is the default, the first choice or nothing, as if taken unread.
+        exact: Whether `seconds` is for this answer alone, and not for several asked at once.
     """
 
     seconds: float
@@ -42,18 +39,17 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What there is to tell who gave an answer.
+    """The evidence of who gave an answer.
 
     Attributes:
         seen: The answer.
-        by_hand: It was given on a surface of the person's own.
-        machine: What answers on that surface, where no person can.
-        said: Who answered, as the host says itself, where that was no person.
-        interactive: True for a host that is known to show its person what it is asked, False for
-            one that is known to answer by itself, None for any other.
-        may_be_unattended: The host gives such an answer by itself too, where nobody sits at it.
-        reading: Seconds that a reader needs for the question; 0 where nobody measures.
-        before: What this host answered before, oldest first.
+        by_hand: Whether it came from the user's own surface.
+        machine: What answers on that surface, if never the user.
+        said: Who answered, as the host says, if not the user.
+        interactive: Whether the host shows questions to its user; None if unknown.
+        may_be_unattended: Whether the host also gives such an answer without a user.
+        reading: Seconds to read the question; 0 if not measured.
+        before: The host's earlier answers, oldest first.
     """
 
     seen: Observation
@@ -175,9 +171,7 @@ def _tell(reason: str, seconds: float) -> str:
 
 
 def reading_time(question: Question, shortest: float) -> float:
-    """Seconds that a reader needs for `question`, whose `shortest` time for anything is given; 0
-    when that is.
-    """
+    """Return the seconds to read `question`, at least `shortest`; 0 if that is 0."""
     times = 1 + len(question.message) / READ_AT_ONCE
     return shortest * min(times, SLOWEST_READER)
 
@@ -185,8 +179,9 @@ def reading_time(question: Question, shortest: float) -> float:
 def is_preset(
     question: Question, outcome: Outcome, content: JsonObject, *, by_buttons: bool = False
 ) -> bool:
-    """Whether an accepted `content` is what a host finds in the form: each field its default, or
-    the first of its choices, or left out; `by_buttons`, the first that allows.
+    """Whether `content` is what the form starts with: defaults, first choices or nothing.
+
+    With `by_buttons`, the first that allows.
     """
     return outcome is Outcome.ACCEPTED and all(
         _is_preset(question, each, content, by_buttons) for each in question.fields
@@ -225,9 +220,7 @@ def _presets(question: Question, asked: Field, by_buttons: bool) -> list[JsonVal
 
 
 def needs_proof(question: Question, outcome: Outcome, content: JsonObject) -> bool:
-    """Whether such an answer counts only on proof of a person: a yes to what cannot be undone, to a
-    model's being asked, a file or consent to read one, a secret.
-    """
+    """Whether an answer needs proof of a user: a destructive yes, sampling, a file or a secret."""
     if outcome is not Outcome.ACCEPTED:
         return False
     said = content.get(question.fields[0].name) if _is_yes_or_no(question) else None
@@ -239,9 +232,7 @@ def needs_proof(question: Question, outcome: Outcome, content: JsonObject) -> bo
 
 
 def _stays_safe(question: Question, content: JsonObject) -> bool:
-    """Whether one of several options was chosen that rejects what cannot be undone: such a question
-    stands on no other.
-    """
+    """Whether an option was chosen that rejects the destructive act."""
     fields = question.fields if question.kind is Kind.SELECT else ()
     return any(
         each.default is not MISSING and json_equal(content.get(each.name), each.default)

@@ -1,7 +1,4 @@
-"""A file that an app asks its user for: which kinds it takes, and how the file is given to it.
-
-Also which type the first bytes of a file speak for.
-"""
+"""A file that an app asks for: its accepted types, its checks, and types by first bytes."""
 
 from __future__ import annotations
 
@@ -141,9 +138,7 @@ class File:
 
 
 def kinds(wanted: JsonValue) -> tuple[str, ...]:
-    """An app's `type` (`"image/png"`, `"image/*"`, `"image"`, several with commas or as a list) ->
-    MIME types; empty when any file will do.
-    """
+    """Return the MIME types of an app's `type` (`"image/*"`, `"image"`, a list); empty for any."""
     listed = wanted if isinstance(wanted, list) else str(wanted or "").split(",")
     words = [label(each, 100).strip().lower() for each in listed if isinstance(each, str)]
     found = [
@@ -155,9 +150,7 @@ def kinds(wanted: JsonValue) -> tuple[str, ...]:
 
 
 def admits(accept: Sequence[str], mime_type: str) -> bool:
-    """Whether a file of this type is one of the `accept`ed; parameters (`; charset=utf-8`) do not
-    count.
-    """
+    """Whether a MIME type is accepted; parameters (`; charset=utf-8`) do not count."""
     given = mime_type.partition(";")[0].strip().lower()
     return not accept or any(
         given == kind or (kind.endswith("/*") and given.startswith(kind[:-1])) for kind in accept
@@ -187,9 +180,7 @@ def encode(file: File) -> dict[str, str]:
 
 
 def file_errors(given: JsonValue, accept: Sequence[str]) -> list[str]:
-    """What is wrong with a file that has the shape of `SCHEMA`: its type, its size, or an encoding
-    that it does not have.
-    """
+    """Return what is wrong with a file of `SCHEMA`: its type, size or encoding."""
     problems: list[str] = []
     sent = as_object(given)
     mime_type = as_text(sent.get("mimeType"))

@@ -1,8 +1,4 @@
-"""JSON as Python has it, and the readers of what comes from outside.
-
-A reader is total: it takes any JSON value, never raises, and what is not of its kind reads as
-nothing. Whoever must refuse such a value, and say why, looks at its type.
-"""
+"""JSON values and readers for untrusted ones, which never raise: a wrong type reads as empty."""
 
 from __future__ import annotations
 
@@ -96,9 +92,7 @@ def to_text(value: JsonValue) -> str:
 
 
 def well_formed(value: JsonValue) -> JsonValue:
-    """`value` with a mark (U+FFFD) for each half of a character, in the names of members too: who
-    reads JSON as UTF-8 refuses the whole message for one.
-    """
+    """Return `value` with U+FFFD for lone surrogates, which UTF-8 readers refuse."""
     written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     try:
         written.encode()
@@ -110,10 +104,10 @@ def well_formed(value: JsonValue) -> JsonValue:
 
 
 def parse_json(source: str | bytes) -> JsonValue:
-    """One JSON value.
+    """Parse one JSON value.
 
-    Raises ValueError, and nothing else, for what is not JSON, not UTF-8, too deep, more than
-    `MAX_VALUES`, or a number out of range.
+    Raises ValueError alone: for invalid JSON or UTF-8, too deep, too many values or a number out of
+    range.
     """
     text = source.removeprefix(BOM_UTF8).decode() if isinstance(source, bytes) else source
     if text.count(",") >= MAX_VALUES and _has_more_values(text):
@@ -139,9 +133,7 @@ def _has_more_values(text: str) -> bool:
 
 
 def is_deeper(value: JsonValue, limit: int) -> bool:
-    """Whether `value` is nested more than `limit` levels deep; a value that holds nothing is one
-    level.
-    """
+    """Whether `value` is nested more than `limit` levels; a scalar is one level."""
     if not isinstance(value, (dict, list)):
         return limit < 1
     level = [value]

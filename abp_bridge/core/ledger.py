@@ -1,9 +1,4 @@
-"""Open questions, and the rule that each ends exactly once, whatever order answers, cancels,
-deadlines and deaths arrive in.
-
-Everything that decides whether an answer counts stands in `TRANSITIONS`. Nothing here waits, or
-knows who asks whom: callers tell it what happened, and read whether it counted.
-"""
+"""Open questions, each of which ends exactly once, in whatever order answers and cancels arrive."""
 
 from __future__ import annotations
 
@@ -54,14 +49,14 @@ TRANSITIONS: dict[tuple[State, LedgerEvent], State] = {
 
 @dataclass(slots=True)
 class Entry:
-    """One question's row.
+    """An open question.
 
     Attributes:
-        question: What is asked.
+        question: The question.
         since: When it was opened, in seconds of the caller's clock.
-        state: Where it is on its way.
-        route: The last surface that asked it, by name; empty while none did.
-        answer: What it ended with.
+        state: Its state.
+        route: The last surface that showed it; empty for none.
+        answer: Its answer.
     """
 
     question: Question
@@ -73,10 +68,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ClosedQuestion:
-    """What is remembered of a question that ended: nothing a person said.
+    """What is kept of a question that ended, without the user's answer.
 
-    `kind` is the method by which it was asked, `latency` in seconds; the rest as in `Question` and
-    `Answer`.
+    `kind` is the method, `latency` in seconds.
     """
 
     id: str
@@ -93,9 +87,9 @@ class ClosedQuestion:
 
 
 class Ledger:
-    """The open questions of a session, oldest first; the last `REMEMBERED` that ended; and counts.
+    """The open questions of a session, oldest first, the last `REMEMBERED` ended ones, and counts.
 
-    `ended_count` is how many ended, `late_count` how many answers came after that.
+    `late_count` counts answers that came after the end.
     """
 
     def __init__(self) -> None:
@@ -117,7 +111,7 @@ class Ledger:
         """Open `question` at `now`, in seconds.
 
         Raises:
-            LocalProtocolError: A question with its id is open already.
+            LocalProtocolError: A question with its id is open.
         """
         if question.id in self._open:
             raise LocalProtocolError(f"question {question.id} is open already")
@@ -127,20 +121,19 @@ class Ledger:
     def apply(
         self, id: str, event: LedgerEvent, *, answer: Answer | None = None, route: str = ""
     ) -> bool:
-        """Write down what happened to question `id`.
+        """Record an event of question `id`.
 
         Args:
             id: The question.
             event: What happened.
-            answer: What the question ends with, for an event that ends it.
+            answer: The answer, for an event that ends it.
             route: The surface that shows it, for `LedgerEvent.ASK`.
 
         Returns:
-            Whether it counted: False when the question is no longer open, which nothing changes.
+            False if the question is no longer open.
 
         Raises:
-            LocalProtocolError: An answer to a question that nobody was asked, or an end without an
-                answer.
+            LocalProtocolError: An answer to a question not shown, or an end without an answer.
         """
         entry = self._open.get(id)
         state = State.ENDED if entry is None else entry.state

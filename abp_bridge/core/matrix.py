@@ -1,9 +1,7 @@
-"""The capability matrix as data: what each surface can do with each shape of question.
+"""The capability matrix: which surface can ask which question, and how.
 
-The code routes by it, and the docs are printed from it.
-
-A column is a surface and, where it matters, the protocol version it speaks. A missing cell is a
-refusal: the key is the version gate.
+The router reads it, and the docs are printed from it. A column is a surface and its protocol
+version. A missing cell is a refusal.
 """
 
 from __future__ import annotations
@@ -67,13 +65,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class SurfaceVariant:
-    """A surface as one host offers it.
+    """A surface as one host offers it, from the host's profile.
 
-    `plain` (its forms show only text, yes or no, and one of several), `buttons` (how many it shows)
-    and `loopback` (it opens addresses on this machine) come from the host's profile, and so does
-    `interactive`: it shows its person what it is asked, answers by itself, or nobody knows; and
-    `may_dismiss_unattended`: without a person it dismisses what it is asked, after any time. A form
-    without `titles` shows names and descriptions only.
+    `plain` forms show only text, yes/no and single choice; `buttons` is how many it shows;
+    `loopback`
+    is whether it opens local addresses. `interactive` is whether the user sees questions, None if
+    unknown; with `may_dismiss_unattended` it may also dismiss them by itself. Without `titles` a
+    form
+    shows names and descriptions only.
     """
 
     surface: Surface
@@ -88,10 +87,9 @@ class SurfaceVariant:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One place where a question can be asked, and how.
+    """A surface to ask on, and how.
 
-    `left_out` are the names of its fields that cannot be asked there, and may stay empty; `kept`
-    those of which only what is proposed can be given there.
+    `left_out` are the fields left empty there; `kept` those that keep their default.
     """
 
     variant: SurfaceVariant
@@ -326,9 +324,7 @@ def asks_by_entries(question: Question, variant: SurfaceVariant) -> bool:
 
 
 def since(surface: Surface, version: str, asked: QuestionShape) -> str:
-    """The version of the host's protocol from which on a cell is what it is; empty for a surface
-    that is no host's.
-    """
+    """Return the first version of the host's protocol with this cell; empty for other surfaces."""
     first = TRAITS[surface].since
     if not first or not version:
         return first
@@ -345,10 +341,7 @@ def usable(variant: SurfaceVariant) -> bool:
 
 
 def question_cell(question: Question, variant: SurfaceVariant) -> Cell:
-    """The cell of a question.
-
-    Several fields go no better than each of them, and the route says how.
-    """
+    """Return a question's cell: the worst of its fields."""
     asked = shape(question)
     if question.link.startswith("https:"):  # it is not on this machine
         variant = replace(variant, loopback=True)
@@ -378,10 +371,9 @@ _HARDNESS = list(Support)
 
 
 def candidate_attempts(question: Question, variants: Sequence[SurfaceVariant]) -> Iterator[Attempt]:
-    """Where `question` can be asked, best first: the host's order without what the matrix
-    refuses. Where all of it can be asked comes before where some of it has to stay empty.
+    """Yield where `question` can be asked, best first.
 
-    Each is found when it is asked for: the first is enough, as a rule.
+    Surfaces that can ask all of it come before those that leave fields empty.
     """
     refused: list[SurfaceVariant] = []
     for variant in variants:
@@ -401,9 +393,9 @@ def can_ask(question: Question, variants: Sequence[SurfaceVariant]) -> bool:
 
 
 def _part(question: Question, variant: SurfaceVariant) -> Attempt | None:
-    """How `question` is asked there less what its fields cannot be asked: one keeps what is
-    proposed for it, or else stays empty. None where one may not, nothing is left, or the rest
-    cannot be asked either.
+    """Return how to ask `question` without fields the surface lacks, or None.
+
+    These keep their default or stay empty.
     """
     left_out, kept = list[str](), list[str]()
     for each in question.fields:
@@ -430,9 +422,7 @@ def _asks(question: Question, field: Field, variant: SurfaceVariant) -> bool:
 
 
 def _can_keep(question: Question, field: Field, variant: SurfaceVariant) -> bool:
-    """Whether keeping what is proposed is an answer there. A preference has its default anyway, and
-    a model's answer is asked about only to be changed.
-    """
+    """Whether keeping the default is an answer; not for a preference or a model's answer."""
     is_idle = question.kind is Kind.PREFERENCE or question.permits is Permission.SAMPLING
     kept = None if is_idle else as_kept(field)
     return kept is not None and _asks(question, kept, variant)

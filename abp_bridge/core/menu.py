@@ -1,12 +1,8 @@
-"""Any question that buttons can answer, as a walk of steps with as many buttons each as a host
-shows, and the walk back to one answer.
+"""A question as a series of steps with buttons, as many as a host shows, and its answer.
 
-Nothing is cut: what does not fit on one step is on the next, and paging comes round again. Nothing
-is invented: the answer is what was pressed. With two buttons a host shows "allow" and "deny" and
-hides their labels, so every step is then a yes or no that its title spells out.
-
-A walk is a generator: it yields the page to show and is sent what was pressed. `Menu` drives one,
-with ids that mean nothing elsewhere.
+What does not fit on one step is on the next; nothing is cut. With two buttons a host shows "allow"
+and "deny" without their labels, so each step is then a yes or no in its title. The generator yields
+a page and is sent the pressed button; `Menu` drives it.
 """
 
 from __future__ import annotations
@@ -47,10 +43,7 @@ ROUNDS = 2  # of yes or no to everything there is, before "no" to all of it is t
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One button.
-
-    `rejects`: it says no, or leaves; hosts colour it so, and binary ones press it for "deny".
-    """
+    """A button; one that `rejects` says no or leaves, and is "deny" on hosts with two."""
 
     id: str
     label: str
@@ -59,9 +52,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to show: `title` stands alone; `text` adds descriptions, what is chosen so far, and
-    everything there is to choose from.
-    """
+    """A step; `title` must be enough, `text` adds descriptions, the selection and all options."""
 
     title: str
     text: str
@@ -70,9 +61,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class MenuResult:
-    """How a walk ended: accepted with content by field name, or declined, or given up after too
-    many steps.
-    """
+    """The end of a menu: content by field name, a decline, or too many steps."""
 
     outcome: Outcome
     content: JsonObject = field(default_factory=dict)
@@ -97,9 +86,7 @@ def obstacle(question: Question) -> str:
 
 
 def as_kept(asked: Field) -> Field | None:
-    """A text or a number as one choice: what is proposed for it, kept as it is. None where nothing
-    is, or no button shows that whole.
-    """
+    """Return a text or number as a choice of its default, or None if a button cannot show it."""
     proposed = None if asked.default is MISSING else asked.default
     if asked.type not in _TYPED or not (isinstance(proposed, str) or is_number(proposed)):
         return None
@@ -114,10 +101,7 @@ class Menu:
     """One walk. `step` is what to show now; `choose` takes what was pressed on it."""
 
     def __init__(self, question: Question, max_buttons: int = 4) -> None:
-        """`max_buttons` is how many buttons the host shows, at least 2.
-
-        Raises ValueError when there is an `obstacle`.
-        """
+        """`max_buttons` is at least 2. Raises ValueError if there is an `obstacle`."""
         if (problem := obstacle(question)) or max_buttons < 2:
             raise ValueError(problem or f"nothing can be chosen with {max_buttons} buttons")
         self._walk = _walk_question(question, max_buttons)
@@ -128,9 +112,9 @@ class Menu:
         self.step = self._shown(next(self._walk))
 
     def choose(self, option: str) -> Step | MenuResult:
-        """The next step, or the end.
+        """Return the next step or the result.
 
-        Raises RemoteProtocolError for an option that is not on this step.
+        Raises RemoteProtocolError for an unknown option.
         """
         shown = [each.id for each in self.step.options]
         if option not in shown:
@@ -303,10 +287,7 @@ def _field(asked: Field, title: str, max_buttons: int, skip: _Item) -> _Walk:
 
 
 def _several(asked: Field, title: str, skip: _Item, max_buttons: int) -> _Walk:
-    """Toggles, until "Done".
-
-    What may not be pressed, because of the least or the most that may be chosen, is not there.
-    """
+    """Yield toggles until "Done", without those that the bounds forbid."""
     least, most = (
         default if (limit := as_count(asked.schema.get(word))) is None else limit
         for word, default in (("minItems", 0), ("maxItems", len(asked.choices)))
@@ -335,9 +316,7 @@ def _several(asked: Field, title: str, skip: _Item, max_buttons: int) -> _Walk:
 def _each_by_yes_or_no(
     asked: Field, title: str, skip: _Item, chosen: set[str], limits: tuple[int, int]
 ) -> _Walk:
-    """Several by a yes or no to each, which is chosen or not then; `limits` is the least and the
-    most that may be.
-    """
+    """Yield a yes or no for each option; `limits` is the least and the most."""
     least, most = limits
     denied = 0
     while denied < ROUNDS:
@@ -450,7 +429,5 @@ def _answered(asked: Field, content: JsonObject) -> str:
 
 
 def _wanted(asked: Field) -> str:
-    """What one field of a form asks, for a title: agents put the question itself in the
-    description, and a word or two in the title.
-    """
+    """Return what a field asks: agents put the question into the description."""
     return sanitize.label(": ".join(filter(None, (asked.label, asked.description))), PART_LIMIT)

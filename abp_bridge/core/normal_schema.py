@@ -1,8 +1,6 @@
-"""Many ways to write a JSON Schema -> one that can be asked and checked: local references and
-`allOf` are written out in place, and `null` stands apart from what is asked for.
+"""Inline a JSON Schema's local references and `allOf`, and separate `null`, for `schema.check`.
 
-It stands in front of `schema.check`, which knows no references. What it cannot write out it leaves
-for `unsupported_keywords` to name, or refuses with the reason.
+`unsupported_keywords` names what remains.
 """
 
 from __future__ import annotations
@@ -43,13 +41,10 @@ _UNEVALUATED = {"unevaluatedItems", "unevaluatedProperties"}
 
 
 def normalize(schema: Schema) -> Schema:
-    """`schema` without local references, definitions, and what `allOf` says in parts.
-
-    A reference to another document or to an anchor stays.
+    """Return `schema` without local references, definitions and `allOf`.
 
     Raises:
-        RemoteProtocolError: A reference leads nowhere or back to itself, or the whole is too deep
-            or too large to be looked through.
+        RemoteProtocolError: A reference is broken or circular, or the schema is too deep or large.
     """
     if is_deeper(schema, SCHEMA_LEVELS):
         raise RemoteProtocolError(f"the schema is nested more than {SCHEMA_LEVELS} levels deep")
@@ -57,10 +52,7 @@ def normalize(schema: Schema) -> Schema:
 
 
 def without_null(schema: Schema) -> tuple[Schema, bool]:
-    """What a normal `schema` wants besides null, and whether null will do too.
-
-    Null is not asked for: it is what is left empty.
-    """
+    """Return a normal `schema` without null, and whether it allows null."""
     kinds = as_list(schema.get("type"))
     rest = dict(schema)
     if "null" in kinds and len(kinds) > 1:
@@ -102,10 +94,7 @@ def _is_null(part: JsonValue) -> bool:
 
 
 def merge(first: Schema, second: Schema) -> dict[str, JsonValue]:
-    """A schema that says what both say, and is called what `second` is called.
-
-    Where they speak of the same thing, what `first` says of it is kept in `allOf`.
-    """
+    """Return a schema that requires both; conflicting parts of `first` stay in `allOf`."""
     if not _UNEVALUATED.isdisjoint((*first, *second)):  # they look at all that stands beside them
         return {**second, "allOf": [*as_list(second.get("allOf")), first]}
     united = _unite(first, second)

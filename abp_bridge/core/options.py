@@ -1,8 +1,4 @@
-"""What a field offers: its options, the labels that tell them apart, the words for yes and no, and
-what an answer has to be.
-
-Every surface takes its options from here.
-"""
+"""A field's options with distinct labels, the words for yes and no, and hints about the answer."""
 
 from __future__ import annotations
 
@@ -125,9 +121,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def yes_or_no(question: Question) -> Sequence[Choice]:
-    """The two answers to a yes or no, in the words of its question; the safe one comes first where
-    the other cannot be undone.
-    """
+    """Return the answers to a yes/no in the question's words; the safe one first if destructive."""
     yes, no = YES_NO
     if question.consents:
         return Choice(False, no.key, DISALLOW), Choice(True, yes.key, ALLOW)
@@ -139,9 +133,7 @@ def yes_or_no(question: Question) -> Sequence[Choice]:
 
 
 def act(words: str) -> str:
-    """The word that names the act in "Delete all files?"; empty where the message does not begin
-    with the question, as "Ada asks: Delete them?", or its first word may be read as a no.
-    """
+    """Return the verb of "Delete all files?", or "" if the message starts otherwise."""
     first, *others = _SENTENCE_END.split(words.strip(), maxsplit=1)
     if not first or ":" in first or (others and not first.endswith("?")):
         return ""
@@ -206,10 +198,7 @@ _BOTH = " / "  # two labels of one option
 
 
 def _key(value: JsonValue, texts: Collection[str], found: Mapping[str, Choice]) -> str:
-    """A value that is no text, as text that is no option's.
-
-    A text is its own key: so a key and a value are never taken for each other.
-    """
+    """Return a unique key of a value that is not text; a text is its own key."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     key = f"{type_of(value)} {text}" if text in texts else text
     while key in texts or (key in found and not json_equal(found[key].value, value)):

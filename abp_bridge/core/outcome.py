@@ -1,8 +1,4 @@
-"""How a question ended, and who answered it.
-
-`OUTCOMES` is the one table of what every protocol and surface reports of each outcome.
-`docs/abp.md` is printed from it.
-"""
+"""How a question ended and who answered. `OUTCOMES` has what each protocol reports of it."""
 
 from __future__ import annotations
 
@@ -42,15 +38,15 @@ class OutcomeRow:
 
     Attributes:
         code: ABP's error code, of a question or of a call that needed a yes.
-        cancelled: ABP's member of that name.
-        retryable: ABP's member of that name.
-        has_default: A preference takes its default.
-        is_given: A user, a host or a file gave it.
-        action: MCP's, for a server that asked.
-        exit_code: That of `abp-bridge ask --exit-code`.
-        card: The text of an ACP card, which fails unless an answer or a decline came.
-        page: How the page names the ending (`Ending`), where the answer came from there.
-        words: ABP's error message, unless there is a reason; `{who}` answered.
+        cancelled: ABP's member.
+        retryable: ABP's member.
+        has_default: Whether a preference takes its default.
+        is_given: Whether a user, a host or a file gave it.
+        action: MCP's action.
+        exit_code: Of `abp-bridge ask --exit-code`.
+        card: The text of an ACP card.
+        page: The page's `Ending`.
+        words: ABP's error message without a reason; `{who}` answered.
         why: Why a call that needed a yes was not made; `{who}` answered.
     """
 

@@ -69,10 +69,9 @@ class FieldType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One option.
+    """An option.
 
-    `key` is its value as text, unique in its field: what goes over wires that only carry strings.
-    `whole` is all of its label, where `label` is only the beginning: for who has room for it.
+    `key` is its value as text, unique in its field; `whole` is the full label if `label` is cut.
     """
 
     value: JsonValue
@@ -84,12 +83,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing to fill in.
+    """A field of a question.
 
-    `schema` is the app's own in its normal form, and answers are checked against it; `default` fits
-    it. `title` and `description` are safe to show. `accept` are the MIME types of a file
-    (`image/png`, `image/*`); none means any. `empty` is the answer when nothing is filled in: null,
-    where the app wants that rather than no member. `columns` are what each entry of a list holds.
+    `schema` is the app's, normalized; `default` fits it. `title` and `description` are safe to
+    show.
+    `accept` are a file's MIME types, empty for any. `empty` is the value of an empty field (null or
+    nothing). `columns` are the fields of a list's entries.
     """
 
     name: str
@@ -113,27 +112,26 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an app asks its user.
+    """An app's question to the user.
 
     Attributes:
-        id: The bridge's own name for it, used once.
-        kind: What the app wants.
+        id: The bridge's id, used once.
+        kind: Its kind.
         message: The app's words, safe to show.
-        fields: What is to be filled in, in the app's order; none when a model is asked.
-        origin: Who asks, as the bridge knows it: an address or a command, safe to show.
-        wrapped: Whether the app wants the value of the only field, not an object of fields.
-        default: The app's own answer, for a preference that nobody gives.
+        fields: In the app's order; empty for sampling.
+        origin: The requester's address or command, safe to show.
+        wrapped: Whether the app wants the only field's value, not an object.
+        default: The app's default of a preference.
         destructive: Whether a yes cannot be undone, as the app says.
-        presumed: Nobody said whether it is destructive: it is taken to be so, until a tool's
-            annotations say otherwise.
-        link: The address that the app asks the person to open, safe to show; it may let in
-            whoever has it.
-        permits: What a yes permits, where it is the bridge's own question; None for an app's.
-        whole: What the app's schema says of the fields together.
-        note: A remark of the bridge's own, to be shown with it.
-        request: The method's own parameters as they came, for what is no form (resource, sampling).
-        uncut: The whole message, where `message` is only the beginning of one that a person has to
-            have before them; surfaces that cannot show it do not ask.
+        presumed: Whether `destructive` is only presumed until a tool's annotations say otherwise.
+        link: The address to open, safe to show; it may grant access.
+        permits: What a yes permits, if the bridge asks; None for an app's question.
+        whole: The app's schema of all fields together.
+        note: A remark of the bridge.
+        request: The raw parameters, for a resource or sampling.
+        uncut: The whole message if `message` is cut and the user has to see all; surfaces that
+            cannot
+            show it do not ask.
     """
 
     id: str
@@ -167,18 +165,14 @@ class Question:
 
     @property
     def quoted(self) -> str:
-        """Its message as it stands beside the bridge's own lines: where the app's words have
-        several, each begins with a mark that none of those has.
-        """
+        """Return the message beside the bridge's lines: several lines are marked as a quote."""
         if self.permits or self.consents or "\n" not in self.message:
             return self.message
         return quote(self.message)
 
     @property
     def summary(self) -> str:
-        """Its message for who lists questions: of the bridge's own what is asked, without what it
-        is about, which may be secret, or was kept back.
-        """
+        """Return the message for lists of questions; the bridge's own without its details."""
         return self.message.partition("\n\n")[0] if self.permits else self.message
 
     def introduce(self, words: str) -> str:
@@ -198,18 +192,14 @@ class Question:
 
     @property
     def warning(self) -> str:
-        """What is said of a yes that cannot be undone; empty where it can. A form that only may be
-        about such a deed says nothing: most are not.
-        """
+        """Return the warning of a destructive yes, or ""."""
         if not self.destructive or (self.presumed and self.kind is not Kind.CONFIRM):
             return ""
         return PRESUMED if self.presumed else IRREVERSIBLE
 
     @property
     def consents(self) -> bool:
-        """Whether it asks for consent: to make a call, to use a browser, or to read a file that the
-        app named and not for the file itself.
-        """
+        """Whether it asks for consent: to a call, a browser, or reading a named file."""
         return self.permits in (Permission.CALL, Permission.BROWSER) or (
             self.kind is Kind.RESOURCE
             and [each.type for each in self.fields] == [FieldType.BOOLEAN]
@@ -222,9 +212,7 @@ def quote(words: str) -> str:
 
 
 def read_introduced(words: str) -> str:
-    """The message that `Question.introduce` put behind its words, and what follows it: without the
-    marks, where there are any.
-    """
+    """Return the message that `Question.introduce` quoted, without its marks."""
     if not words.startswith("\n"):
         return words.removeprefix(" ")
     mark = QUOTE.rstrip()

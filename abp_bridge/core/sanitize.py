@@ -1,6 +1,4 @@
-"""Text from outside, made safe to show: bounded, without control characters, and never cut without
-saying so.
-"""
+"""Make untrusted text safe to show: bounded, without control characters, cuts counted."""
 
 from __future__ import annotations
 
@@ -49,23 +47,17 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def label(value: object, limit: int = LABEL_LIMIT, *, beyond: int = 0) -> str:
-    """One line of at most `limit` characters; what is cut is counted in the text itself, with what
-    was cut of it before: `beyond` characters.
-    """
+    """Return one line of at most `limit` characters with the number cut, plus `beyond`."""
     return _bounded(str(value), limit, _clean_line, beyond)
 
 
 def message(value: object, limit: int = MESSAGE_LIMIT, *, beyond: int = 0) -> str:
-    """Several lines of at most `limit` characters; line breaks stay, and what is cut is counted as
-    in `label`.
-    """
+    """Return lines of at most `limit` characters in all, cut as in `label`."""
     return _bounded(str(value), limit, _clean_lines, beyond)
 
 
 def clean(value: str) -> tuple[str, int]:
-    """All of a text, its lines too, without the characters that repaint a terminal, reorder what is
-    read or hide in it, and how many of them there were.
-    """
+    """Return a text without control, bidi and hidden characters, and their number."""
     text, unseen = _compiled(_UNSEEN).subn("", value.replace("\r\n", "\n"))
     return text.translate(_LINES), unseen + sum(_LINES[ord(each)] != each for each in text)
 
@@ -79,9 +71,7 @@ def escape(value: str) -> str:
 
 
 def reveal(value: str) -> str:
-    """`value` with each character that is there and not seen as its JSON escape; half a character
-    is a mark (U+FFFD). Line breaks and tabs stay, and so does what joins visible characters.
-    """
+    """Return `value` with invisible characters as JSON escapes and lone surrogates as U+FFFD."""
     if value.isascii() and value.isprintable():
         return value
     whole = _compiled(_HALF).sub("\ufffd", value)
@@ -89,9 +79,7 @@ def reveal(value: str) -> str:
 
 
 def reveal_json(text: str) -> str:
-    """JSON `text` that is read the same, with each character that is there and not seen, and half a
-    character, as its escape.
-    """
+    """Return equal JSON with invisible characters and lone surrogates escaped."""
     if text.isascii() and text.isprintable():
         return text
     return _compiled(_RAW_OR_HALF).sub(lambda found: json.dumps(found[0])[1:-1], text)
@@ -139,10 +127,7 @@ def _bounded(value: str, limit: int, clean: Callable[[str], str], beyond: int) -
 
 
 def command_name(command: Sequence[str]) -> str:
-    """What a command is called: its program, and the script it runs.
-
-    Its other arguments may hold secrets, and the origin is shown to the model.
-    """
+    """Return a command's program and script; other arguments may hold secrets."""
     script = [os.path.basename(word) for word in command[1:2] if word.endswith(SCRIPTS)]
     return " ".join([*map(os.path.basename, command[:1]), *script])
 

@@ -1,8 +1,8 @@
-"""Check values against JSON Schema 2020-12, and say in plain sentences what does not fit.
+"""Check values against JSON Schema 2020-12 and describe errors in plain sentences.
 
-`jsonschema-rs` checks; this module prepares the schema and words the errors. Only keywords it can
-check reach it: no reference, no dialect and no address, so nothing is ever fetched. Patterns run in
-linear time. `unsupported_keywords` names what was left out, so that the app knows it is unchecked.
+`jsonschema-rs` checks; this module prepares the schema and words the errors. It gets no reference
+or dialect, so nothing is fetched, and patterns run in linear time. `unsupported_keywords` names
+what was left out.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def check(value: JsonValue, schema: Schema, name: str = "") -> list[str]:
     """Return what is wrong with `value`, as at most `MAX_PROBLEMS` sentences.
 
     Args:
-        value: What to check. A value too deep or too large to be checked does not fit.
+        value: The value; one too deep or too large does not fit.
         schema: The schema, without references.
-        name: What the sentences call the value.
+        name: The value's name in the sentences.
     """
     size, compiled = _size(value), _compile(schema)
     reason = _excess(value, size, compiled)
@@ -94,10 +94,7 @@ def is_valid(value: JsonValue, schema: Schema) -> bool:
 
 
 def unsupported_keywords(schema: Schema) -> tuple[str, ...]:
-    """Return the keywords that are not checked anywhere in `schema`, sorted.
-
-    They include known ones with a value that is not theirs: `exclusiveMinimum: true`.
-    """
+    """Return the unchecked keywords in `schema`, sorted, with known ones of a wrong type."""
     compiled = _compile(schema)
     return compiled.unchecked if compiled else ()
 
@@ -253,10 +250,7 @@ class _Preparation:
 
 @lru_cache(maxsize=256)
 def _pattern_weight(pattern: str) -> int | None:
-    """Return what a character may cost, or None for a pattern that cannot be run.
-
-    Look-around and back references cannot, nor can what compiles to more than a megabyte.
-    """
+    """Return a pattern's cost per character, or None if it cannot run."""
     from jsonschema_rs import Draft202012Validator, RegexOptions
 
     for size, weight in _PATTERN_WEIGHTS.items():

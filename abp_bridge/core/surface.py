@@ -1,7 +1,4 @@
-"""The surfaces: each way to ask, what it is, in which order a session asks, and how it is set up.
-
-What can be asked on each, and how, is `matrix.MATRIX`.
-"""
+"""The surfaces: their traits, order and setup. `matrix.MATRIX` has what each can ask."""
 
 from __future__ import annotations
 
@@ -36,19 +33,18 @@ class Surface(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SurfaceTraits:
-    """What a surface is, whatever is asked there.
+    """What a surface is.
 
     Attributes:
-        since: The first version of its protocol in which a host can have it; empty for one that is
-            set up beside the host.
-        machine: Who answers there whatever the host says; None where that may be a person.
-        is_link: The host sends its person to an address.
-        is_attended: It takes a person who goes somewhere, or who says something next.
-        has_buttons: An answer is a button that is pressed.
-        is_by_hand: Beside the host a person answers, by hand.
-        is_long: As much as a page holds can be read there; elsewhere what a message holds.
-        is_model: A model is asked there, and no person.
-        is_hosts_model: What is asked there goes through the host's own model.
+        since: The first protocol version with it; empty for one beside the host.
+        machine: Who always answers there, if not the user.
+        is_link: Whether the host sends the user to an address.
+        is_attended: Whether the user must go somewhere or speak next.
+        has_buttons: Whether an answer is a button.
+        is_by_hand: Whether the user answers there beside the host.
+        is_long: Whether it shows as much as a page; others as much as a message.
+        is_model: Whether it asks a model and not the user.
+        is_hosts_model: Whether it goes through the host's model.
     """
 
     since: str = ""
@@ -135,11 +131,11 @@ BESIDE: Options = {each: way for each, way in WAYS.items() if each is not Surfac
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """How the person of one host comes to be asked.
+    """How the user of one host can be asked.
 
     Attributes:
-        ways: What they can do in the host, in words.
-        options: What sets up a surface beside it, as they give it.
+        ways: What to do in the host.
+        options: Options that set up a surface.
     """
 
     ways: Sequence[str] = ()
@@ -148,9 +144,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class UnaskedQuestion:
-    """A question that no person was asked: its words, who asked, what was tried (each surface with
-    its reason), and the ways to have somebody asked. Made safe where it is described.
-    """
+    """A question that was not asked: its words, requester, tried surfaces and ways to be asked."""
 
     message: str
     origin: str

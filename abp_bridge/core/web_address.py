@@ -1,6 +1,4 @@
-"""Where an address of the web leads, whatever it looks like: the host as a browser reads it, and
-what is odd about how it is spelled. Pure.
-"""
+"""The host a web address leads to as a browser reads it, and oddities of its spelling."""
 
 from __future__ import annotations
 
@@ -17,8 +15,9 @@ _FOREIGN = "xn--"  # begins a label that stands for letters that are not ASCII
 
 
 def host_of(url: str) -> str | None:
-    """The host of a printable ASCII `url` as a browser reads it: `0x7f.1` is 127.0.0.1. None where
-    it is no http or https address, or names a user: then what it looks like is not where it leads.
+    """Return the host of a printable ASCII `url` as a browser reads it: `0x7f.1` is 127.0.0.1.
+
+    None for another scheme, or for one with a user, which disguises the host.
     """
     try:
         parts = urlsplit(url)
@@ -38,9 +37,7 @@ def host_of(url: str) -> str | None:
 
 
 def describe_oddities(url: str) -> str:
-    """What a person should know of the host of `url`, which has one; empty where it is what it
-    looks like.
-    """
+    """Say what is odd about the host of `url`, or ""."""
     host, written = host_of(url) or "", urlsplit(url).hostname or ""
     words = []
     if host != written:
@@ -63,7 +60,7 @@ def _read_label(part: str) -> str:
 
 
 def _read_ipv4(host: str) -> IPv4Address:
-    """As browsers do: one to four numbers, decimal, octal or hexadecimal; the last fills the rest.
+    """Read one to four decimal, octal or hexadecimal numbers as browsers do.
 
     Raises ValueError.
     """

@@ -29,13 +29,7 @@ def plural(count: object, one: str = "", many: str = "s") -> str:
 
 
 def count_of(count: float, one: str, many: str = "") -> str:
-    """The number, and the word for so many: `1 rule`, `2 rules`, `2 entries`.
-
-    Args:
-        count: How many.
-        one: What each of them is called.
-        many: What several are called; empty where that is `one` with an s.
-    """
+    """Return the number and its noun: `1 rule`, `2 rules`; `many` defaults to `one` and an s."""
     return f"{count} {plural(count, one, many or f'{one}s')}"
 
 

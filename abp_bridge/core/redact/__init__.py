@@ -1,3 +1,1 @@
-"""What is a secret and where it is: by its name (`names`), by its value (`texts`), and in commands
-and addresses (`command`). Pure.
-"""
+"""Find secrets by name (`names`), by value (`texts`), and in commands and addresses (`command`)."""

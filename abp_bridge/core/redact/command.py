@@ -1,9 +1,4 @@
-"""What in the words of a command, and in an address, is a secret, or looks like one: by how an
-address is built, by the name that a value stands under, and by how a key looks.
-
-What is a secret is shown nowhere, nor quoted where a program says it again; `command_line` leaves
-out more than that. Pure.
-"""
+"""Find and hide secrets in commands and addresses: by position, by name, and by look."""
 
 from __future__ import annotations
 
@@ -61,14 +56,14 @@ _BOOLEANS = frozenset({"true", "false", "none", "null"})
 
 
 class Address(NamedTuple):
-    """The parts of an address, well or badly written.
+    """The parts of an address, valid or not.
 
     Attributes:
         start: Its scheme, up to the host.
-        user: Who signs in, with a password or not; empty for nobody.
+        user: The user info; empty for none.
         host: With its port.
-        path: With the slash that it begins with.
-        more: Its query and its fragment.
+        path: With its leading slash.
+        more: Its query and fragment.
     """
 
     start: str
@@ -79,9 +74,7 @@ class Address(NamedTuple):
 
 
 def read_address(text: str) -> Address | None:
-    """The parts of an address; where it is not sound, all up to the last `@` is its user. None
-    where it is none.
-    """
+    """Return an address's parts, or None; the user of an invalid one is all up to the last `@`."""
     found = _ADDRESS.match(text)
     if found is None:
         return None
@@ -137,9 +130,7 @@ def _sum_up(found: Iterable[str]) -> list[str]:
 
 
 def hide(text: str, secrets: Iterable[str], mark: str = HIDDEN) -> str:
-    """`text` with a mark in the place of each of `secrets`, however it is written there
-    (`KnownTexts`), in small letters or in capitals.
-    """
+    """Return `text` with `mark` for each secret in any spelling (`KnownTexts`) and case."""
     found = [*secrets]
     if not found:
         return text
@@ -212,9 +203,7 @@ def _layers(word: str) -> Iterator[str]:
 
 
 def _password(word: str) -> str:
-    """What is behind the user's name in `NAME:PASSWORD`; empty where it is another number, as in
-    `1000:1000`.
-    """
+    """Return the password in `NAME:PASSWORD`, or "" if it is a number, as in `1000:1000`."""
     password = word.partition(":")[2]
     return "" if password.isdigit() else password
 
@@ -223,9 +212,9 @@ class Named(NamedTuple):
     """A word as `--name=value`, `NAME:value` or `-uNAME:PASSWORD`.
 
     Attributes:
-        before: What stands before the value.
+        before: The text before the value.
         value: The value.
-        is_secret: Whether that is a secret, by its name.
+        is_secret: Whether its name says it is secret.
     """
 
     before: str
@@ -273,9 +262,7 @@ def names_secret(word: str) -> bool:
 
 
 def _values(value: str) -> Iterator[str]:
-    """A secret, and the parts that may be said without the rest: `Bearer abc`, `sid=abc; b=c`, an
-    address.
-    """
+    """Yield a secret and its parts: `Bearer abc`, `sid=abc; b=c`, an address."""
     bare = value.strip().strip("\"'")
     if bare.lower() in _BOOLEANS:
         return
@@ -337,9 +324,7 @@ _PACKAGE = re.compile(r"[/@]|\w:\w")
 
 
 def show_command(command: Sequence[str]) -> str:
-    """The command on one line of about `MAX_COMMAND` characters. Of a longer one the words that say
-    what is run come first, then options as far as there is room; a mark stands for the others.
-    """
+    """Return the command in about `MAX_COMMAND` characters: what is run, then options."""
     words = [label(word, MAX_WORD) for word in _shown(command)]
     kept: set[int] = set()
     room = MAX_COMMAND
@@ -373,9 +358,7 @@ def _shown(command: Sequence[str]) -> Iterator[str]:
 
 
 def _program(word: str) -> str:
-    """The first word, by its file's name; an address or a variable there is a mistake, and may hold
-    a secret too.
-    """
+    """Return the first word's file name; an address or variable there may hold a secret."""
     named = read_named(word)
     if read_url(word) is not None or (named is not None and named.is_secret):
         return _show(word)
@@ -408,9 +391,7 @@ _SIGNS_IN = re.compile(r"\S*:\S*@")
 
 
 def show_target(target: str) -> str:
-    """An app's target as it may be shown to people and models: of a command its program, of a
-    server's or an agent's the whole line, and of an address its scheme, host and path.
-    """
+    """Return a target safe to show: a program or its line, or an address without its query."""
     scheme, _, command = target.partition(":")
     scheme = scheme.lower()
     if scheme == "stdio":
@@ -423,16 +404,12 @@ def show_target(target: str) -> str:
 
 
 def target_word(target: str) -> str:
-    """An app's target as a word of a command that its person may run: itself, or `UNSHOWN` where
-    not all of it may be shown, as without the rest it would name another.
-    """
+    """Return a target as a word of a command, or `UNSHOWN` if not all of it may be shown."""
     return shlex.quote(target) if show_target(target) == target else UNSHOWN
 
 
 def show_model(model: str) -> str:
-    """A model as it may be shown: an address with its model's name, which stands behind a `#`. A
-    name that looks like a key is hidden: it is written there by mistake.
-    """
+    """Return a model that is safe to show: its address and name (after `#`), without keys."""
     if model.startswith("acp:"):
         return show_target(model)
     is_address = read_address(model) is not None
@@ -441,9 +418,7 @@ def show_model(model: str) -> str:
 
 
 def find_target_secrets(target: str) -> list[str]:
-    """What of an app's target, or a model, is a secret or looks like one, whole and in the parts
-    that the app may say again: less than `show_target` and `show_model` leave out.
-    """
+    """Return the secrets in a target or model, whole and in parts an app may repeat."""
     scheme, colon, command = target.partition(":")
     if scheme.lower() in ("stdio", "mcp", "acp"):
         return find_secrets(split(command))
@@ -453,18 +428,16 @@ def find_target_secrets(target: str) -> list[str]:
 
 
 def show_unknown(text: str) -> str:
-    """What is no target, nor anything else that is known, as an error quotes it: of what has a
-    scheme and is no address the scheme alone, as what is behind it may be anything.
-    """
+    """Return an invalid target for an error; only the scheme of one with a scheme."""
     if read_address(text) is None and (found := _SCHEME.match(text)):
         return f"{found['start']}{HIDDEN}"
     return label(clean_target(text))
 
 
 def clean_target(text: str) -> str:
-    """What somebody wrote for a target, well or badly, without what may be secret: of an address
-    who signs in (all up to the last `@`, where it is not sound), its query and its fragment, and
-    the parts of its path that look like keys; of a command what looks like a secret.
+    """Return what was typed as a target without secrets.
+
+    An address loses its user (all up to the last `@`), query, fragment and keys in its path.
     """
     if len(text) > MAX_TARGET:
         return HIDDEN

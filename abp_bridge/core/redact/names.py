@@ -1,7 +1,6 @@
-"""What is a secret: by what a schema says, by the app's own word, by its name, by the words that it
-is asked for with. Asking, recording and redacting all decide here.
+"""What is secret, by schema, by the app's word, by name and by the question's words.
 
-Names and words are tables by language, searched without accents and case. Pure.
+Names and words are tables by language, compared without accents and case.
 """
 
 from __future__ import annotations
@@ -108,16 +107,16 @@ def is_secret(
     typed: bool,
     overrules: bool = True,
 ) -> bool:
-    """Whether what is asked for is a secret.
+    """Whether a field asks for a secret.
 
     Args:
         name: The field's.
         schema: The field's.
-        around: What else may say so, the nearest first.
-        wording: The words that it is asked for with, besides those of its schema.
-        typed: Whether it can be typed: what is only chosen is never guessed to be one.
-        overrules: Whether a `sensitive: false` overrides what is only guessed: an app's does, as it
-            gets the answer anyway; of who must not have a secret it does not.
+        around: Schemas that may say more, the nearest first.
+        wording: The question's words.
+        typed: Whether it can be typed; a choice is never guessed to be secret.
+        overrules: Whether `sensitive: false` overrides a guess: only for an app that gets the
+            answer.
     """
     inside = parts(schema)
     if any(declared_secret(each) for _, each in inside):
@@ -135,9 +134,7 @@ def is_secret(
 
 
 def gist(words: str) -> str:
-    """Return a short text that asks for a secret where `words` do, or would together with a title
-    after them: many fields may share a long prompt.
-    """
+    """Return a short text that asks for a secret if `words` do: many fields may share a prompt."""
     if len(words) <= _TAIL:
         return words
     return _find_secret(words) or " ".join(_WARNING.sub(" ", words)[-_TAIL:].split()[1:])
@@ -155,9 +152,7 @@ def _find_secret(words: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def holds_secret(name: str) -> bool:
-    """Whether what stands under a name is a secret: `apiKey`, `X-Vault-Token`, `login[password]`,
-    `PGPASSWORD`, `db_pass`, `contraseña`.
-    """
+    """Whether a name means a secret: `apiKey`, `login[password]`, `PGPASSWORD`, `contraseña`."""
     words = _BORDERS.sub(" ", _fold(_without_unseen(name)[-_TAIL:])).strip()
     if _compile(_HOLDS).search(words) is not None:
         return _COUNTED.search(words) is None

@@ -1,9 +1,7 @@
-"""Texts that are known, found and replaced wherever they are: as they are, escaped in JSON any
-number of times, in an address, in Base64. Pure.
+"""Find and replace known texts in any spelling: JSON escapes, URL encoding, Base64.
 
-Each text becomes a few patterns, in which every character stands for all its spellings. A pattern
-is only searched for where the longest run of letters and digits in it is found, so that a text
-without secrets costs next to nothing.
+Each text becomes patterns in which a character matches all its spellings. A pattern is searched for
+only if its longest run of letters and digits is found, so clean text costs almost nothing.
 """
 
 from __future__ import annotations
@@ -99,10 +97,7 @@ class KnownTexts:
         return KnownTexts(known for known in self._known if re.search(r"[]\[{}]", known.text))
 
     def replace(self, text: str) -> str:
-        """`text` without what is known.
-
-        All is found before anything is replaced: one may be a part of another, or overlap it.
-        """
+        """Return `text` without the known texts, which are all found first, as they may overlap."""
         found = [
             (match.start(), match.end(1), known.instead)
             for known in self._known
@@ -140,9 +135,7 @@ def _spell(part: str) -> str:
 
 
 def _in_base64(text: str, instead: str) -> Iterator[_Known]:
-    """`text` as it is in Base64 of itself and of what it is a part of: three bytes are four
-    letters, so it begins at one of three places.
-    """
+    """Yield `text` in Base64 at each of three offsets, as it may be part of more."""
     encoded = {text.encode("utf-8", "surrogatepass")}
     if all(ord(each) < 256 for each in text):
         encoded.add(text.encode("latin-1"))  # as a page's btoa() has it
@@ -163,8 +156,7 @@ def clean_question(question: Question, hide: Callable[[str], str]) -> Question:
     """Return a question with `hide` applied to what is shown of it.
 
     Raises:
-        RemoteProtocolError: A secret is where an answer needs it: in a name, or in what there is to
-            choose.
+        RemoteProtocolError: A secret is in a name or choice, which an answer needs.
     """
     fields = []
     for field in question.fields:
