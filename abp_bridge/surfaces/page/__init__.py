@@ -1,1 +1,1 @@
-"""The page on which a person is asked in their browser, and what the inbox has of it."""
+"""The question page: the user answers in a browser on this machine."""

@@ -1,9 +1,4 @@
-"""The person's own browser, opened at an address: which commands can do that, and how somebody who
-works here over SSH gets to a page of this machine.
-
-Starts short processes, and waits for each with a bound. Whether a browser came is for whoever
-serves the address to see.
-"""
+"""Open the user's browser at an address, and say how a user who came over SSH reaches a page."""
 
 from __future__ import annotations
 
@@ -35,17 +30,13 @@ class BrowserError(AbpBridgeError):
 
 
 async def open_browser(address: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Have the first command that can open `address`, which others can read in its arguments.
-
-    Args:
-        address: What is opened.
-        environ: Names the commands (`BROWSER`) and where they find a desktop.
+    """Open `address` with the first command that can; other users can read it in its arguments.
 
     Returns:
-        The command that says that it did, or still runs after `COMMAND_LIMIT`.
+        The command that succeeded, or still runs after `COMMAND_LIMIT`.
 
     Raises:
-        BrowserError: None can.
+        BrowserError: No command can.
     """
     # what is for a terminal gets none, and what asks $BROWSER again would ask in vain
     env = child_environment(environ)
@@ -63,7 +54,7 @@ async def open_browser(address: str, environ: Mapping[str, str] = os.environ) ->
 
 
 def _run(command: list[str], env: Mapping[str, str]) -> str:
-    """What went wrong. The browser is the person's: it is not ended with us."""
+    """Return what went wrong. The browser outlives this process."""
     null = subprocess.DEVNULL
     try:
         browser = subprocess.Popen(  # noqa: S603
@@ -90,12 +81,12 @@ def _commands(address: str, environ: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 def can_open(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether there is a command to try: what it does, nobody knows before."""
+    """Return whether there is a command to try."""
     return any(True for _ in _commands("", environ))
 
 
 def _split(line: str) -> list[str]:
-    """The words of one command of `$BROWSER`; an `&` at its end says what is done anyhow."""
+    """Return the words of one command of `$BROWSER`, without an `&` at the end."""
     try:
         words = shlex.split(line)
     except ValueError:  # a quote without another
@@ -108,15 +99,13 @@ def _has_display(environ: Mapping[str, str]) -> bool:
 
 
 def directions(url: str) -> str:
-    """How a person who came over SSH gets to `url`, in words; empty where nobody came that way."""
+    """Return how to reach `url` over SSH, as text; empty for a local user."""
     command = forwarding(url)
     return command and f"If you came over SSH, type this on your own machine first: {command}"
 
 
 def forwarding(url: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The command by which a person who came over SSH gets to `url`, typed on their own machine;
-    empty where nobody came that way.
-    """
+    """Return the ssh command that forwards `url` to the user's machine; empty for a local user."""
     match environ.get("SSH_CONNECTION", "").split():
         case [_, _, server, port]:
             user = environ.get("USER") or environ.get("LOGNAME")

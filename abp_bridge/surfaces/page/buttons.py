@@ -1,7 +1,6 @@
-"""Which buttons a question has on the page: a table, whose first row that applies counts. Pure.
+"""The buttons of a question on the page: a table whose first matching row applies.
 
-Each row has the answers first, the safe one before the other where that matters, and then the ways
-not to answer. `Later` is everywhere: it is no answer.
+The safe answer comes first where the other is destructive. Every question also has `Later`.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from abp_bridge.surfaces.page.words import Words
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """One button: what it sends, the key of its words, and its look.
+    """One button: the value it sends, the key of its label, and its look.
 
-    `names_act` are the words of a button that says the act itself where the question has one.
+    If `names_act`, the label is the act that the question names.
     """
 
     sends: str
@@ -27,7 +26,6 @@ class Button:
     names_act: bool = False
 
     def label(self, question: Question, words: Words) -> str:
-        """What it says."""
         named = act(question.message) if self.names_act else ""
         if named and self.sends == "yes":
             return named
@@ -45,7 +43,7 @@ class Row:
 
 
 def confirms(question: Question) -> bool:
-    """Whether it is answered by one of two buttons."""
+    """Return whether two buttons answer the question."""
     return question.kind is Kind.CONFIRM or question.consents
 
 
@@ -122,5 +120,5 @@ ROWS = (
 
 
 def row_of(question: Question) -> Row:
-    """The row of the table that is the question's."""
+    """Return the first row that applies to the question."""
     return next(each for each in ROWS if each.applies(question))

@@ -1,9 +1,7 @@
-"""The fields of a question as the controls of a page, and a filled-in form as content. Pure.
+"""Turn a question's fields into form controls, and a submitted form into content.
 
-No script is needed to fill one in.
-
-What is secret is never written into a page again: what was typed before is kept where the form is
-kept, and the control says so.
+The form works without scripts. A secret is never written into a page again: the bridge keeps what
+the user typed and the control says so.
 """
 
 from __future__ import annotations
@@ -37,13 +35,13 @@ _INPUTS = {"email": "email", "uri": "url", "date": "date"}
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What a form sent, by control."""
+    """The values and files that a form sent, by control."""
 
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     files: Mapping[str, files.File] = field(default_factory=dict)
 
     def first(self, name: str) -> str:
-        """The first value of a control; empty for none."""
+        """Return the first value of a control; empty for none."""
         return next(iter(self.values.get(name, ())), "")
 
 
@@ -51,9 +49,7 @@ class Filled:
 
 
 def merge_kept(question: Question, filled: Filled, before: Filled | None) -> Filled:
-    """`filled`, with what was kept of the form `before` where nothing else was given: what a page
-    does not show again.
-    """
+    """Add to `filled` the secrets and files of the form `before` that were not sent again."""
     if before is None:
         return filled
     values, given = dict(filled.values), dict(filled.files)
@@ -69,7 +65,7 @@ def merge_kept(question: Question, filled: Filled, before: Filled | None) -> Fil
 
 
 def drop_wrong(question: Question, filled: Filled, wrong: Wrong) -> Filled:
-    """`filled` less the secrets and files that are wrong: they are to be given anew."""
+    """Return `filled` without invalid secrets and files: the user enters them again."""
     names = {
         name_of(number): each
         for number, each in enumerate(question.fields)
@@ -83,7 +79,7 @@ def drop_wrong(question: Question, filled: Filled, wrong: Wrong) -> Filled:
 
 
 def content(question: Question, filled: Filled) -> dict[str, JsonValue]:
-    """What was filled in, by field name, as far as anything was; for review."""
+    """Return the submitted content by field name; it is not validated yet."""
     if confirms(question):
         return {question.fields[0].name: filled.first("action") == "yes"}
     return _content(question.fields, "field", filled)
@@ -115,15 +111,13 @@ def _content(fields: Sequence[Field], place: str, filled: Filled) -> dict[str, J
 
 
 def _columns(asked: Field, row: int) -> list[Field]:
-    """The columns of a list, with what is proposed for that entry."""
+    """Return the columns of a list, with the defaults for entry `row`."""
     proposed = as_list(asked.default) if asked.default is not MISSING else []
     return [with_default(column, proposed[row : row + 1]) for column in asked.columns]
 
 
 def _as_proposed(asked: Field, typed: str) -> str:
-    """What was typed: its lines end as in the page's control, and where nothing was changed as the
-    app has them. A form that is sent has line ends of its own.
-    """
+    """Return `typed` with plain line ends, or the app's default if nothing else changed."""
     lines = _plain_lines(typed)
     proposed = asked.default if isinstance(asked.default, str) else None
     return proposed if proposed is not None and _plain_lines(proposed) == lines else lines
@@ -136,7 +130,7 @@ def _plain_lines(text: str) -> str:
 def input_errors(
     question: Question, given: JsonObject, words: Words = ENGLISH
 ) -> dict[str, list[str]]:
-    """What is wrong with the content of a form; empty when it is an answer."""
+    """Return the problems with the content of a form, by control; empty if it is valid."""
     found: dict[str, list[str]] = {}
     for number, each in enumerate(question.fields):
         inside: dict[str, list[str]] = {}
@@ -161,9 +155,7 @@ def _field_errors(question: Question, asked: Field, given: JsonObject, heading: 
 
 
 def has_counts(question: Question, filled: Filled) -> bool:
-    """Whether a form says of each list how many entries it has, and no more than there may be; one
-    that the page itself sends does.
-    """
+    """Return whether a form gives a valid number of entries for each list."""
     counts = (
         (filled.first(f"{name_of(number)}-rows"), bounds(each.schema).most)
         for number, each in enumerate(question.fields)
@@ -176,8 +168,10 @@ def has_counts(question: Question, filled: Filled) -> bool:
 
 
 def change_rows(question: Question, filled: Filled) -> tuple[Filled, str] | None:
-    """`filled` with an entry more or less, as its button wants it, and where to look then; None
-    where another button was pressed.
+    """Add or remove the list entry that the pressed button names.
+
+    Returns:
+        The changed form and the id to scroll to, or None if another button was pressed.
     """
     for number, each in enumerate(question.fields):
         name = name_of(number)
@@ -198,7 +192,7 @@ def change_rows(question: Question, filled: Filled) -> tuple[Filled, str] | None
 def _moved(
     values: Mapping[str, Sequence[str]], name: str, kept: Sequence[int]
 ) -> dict[str, Sequence[str]]:
-    """The values with those entries of a list, each at its new place."""
+    """Return the values with the `kept` entries of a list, renumbered."""
     moved = {each: value for each, value in values.items() if not each.startswith(f"{name}-")}
     for place, row in enumerate(kept):
         for each, value in values.items():
@@ -208,7 +202,7 @@ def _moved(
 
 
 def _rows(asked: Field, name: str, filled: Filled | None) -> int:
-    """How many entries of a list are shown: as many as were, or as the app wants or proposes."""
+    """Return the number of entries to show for a list."""
     if filled is not None:
         return int(filled.first(f"{name}-rows"))
     proposed = as_list(asked.default) if asked.default is not MISSING else []
@@ -216,7 +210,7 @@ def _rows(asked: Field, name: str, filled: Filled | None) -> int:
 
 
 def answer_text(question: Question, number: int, filled: Filled, words: Words = ENGLISH) -> str:
-    """What was filled in, for a person to check."""
+    """Return what the user entered, as text to check."""
     return _answer_text(question.fields[number], name_of(number), filled, words)
 
 
@@ -241,7 +235,7 @@ def _answer_text(each: Field, name: str, filled: Filled, said: Words) -> str:
 
 
 def takes_files(question: Question) -> bool:
-    """Whether a file may be among what is filled in."""
+    """Return whether the question has a file field."""
     return any(each.type is FieldType.FILE for each in question.fields)
 
 
@@ -256,7 +250,7 @@ def _size(count: int) -> str:
 
 
 def _chosen(asked: Field, values: Sequence[str]) -> list[Choice]:
-    """Controls send the place of a choice in its list: a key may be anything, even nothing."""
+    """Return the choices at the submitted positions: a key could be any string, even empty."""
     choices = choices_of(asked)
     places = dict.fromkeys(
         int(value) for value in values if value.isascii() and value.isdecimal() and len(value) < 10
@@ -275,7 +269,7 @@ def _label(choice: Choice, words: Words) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One of several: what it sends, what it says, and whether it is chosen."""
+    """One choice: its value, its label and whether it is checked."""
 
     value: str
     label: str
@@ -288,23 +282,14 @@ class Control:
     """One field, as `templates/controls.html` shows it.
 
     Attributes:
-        kind: The macro of that template that shows it.
-        name: What it sends is called, and its id.
-        title: What the field is called.
-        field: The field.
-        values: What stands in it, or is chosen in it.
-        suggested: Whether that is the app's default.
-        problem: What was wrong with it.
-        label: The ids of what names it beside its own label: the question, where there is no
-            other field; None for none.
-        hints: The ids of what describes it; None for none.
-        kept: What is kept of it without being shown, in words.
-        required: Whether a form without it is not sent.
-        attributes: Its element's; those that are None are left out.
-        hint: What to give.
-        options: What there is to choose from.
+        kind: The macro of the template.
+        suggested: Whether the values are the app's default.
+        label: The ids of further labels; None for none.
+        hints: The ids of its descriptions; None for none.
+        kept: Which kept value is not shown, as text.
+        attributes: HTML attributes; None omits one.
         rows: The controls of each entry of a list.
-        extends: Whether there may be an entry more, and one less.
+        extends: Whether an entry can be added, and removed.
     """
 
     kind: str
@@ -331,14 +316,14 @@ class Control:
 
     @property
     def search(self) -> bool:
-        """Whether there is so much to choose from that it can be searched."""
+        """Whether it has enough choices for a search box."""
         return self.field.type in LISTED and len(choices_of(self.field)) >= SEARCH_FROM
 
 
 def controls(
     question: Question, filled: Filled | None, wrong: Wrong, words: Words = ENGLISH
 ) -> list[Control]:
-    """The controls of a form, with what was `filled` in before and what was `wrong` with it."""
+    """Return the controls of a form, with earlier input and its problems."""
     form = _Form(question, filled, wrong, words)
     made = [
         form.control(each, name_of(number), title(question, number, words), focus=number == 0)
@@ -349,9 +334,7 @@ def controls(
 
 
 def _label_ids(question: Question, asked: Field, name: str) -> str | None:
-    """What names a control beside its own label: the question, where there is no other field, and
-    that alone where it says all that the field's title says.
-    """
+    """Return the ids that label the only field: the question, and its title if that differs."""
     if len(question.fields) != 1 or name != name_of(0):
         return None
     first = question.message.partition("\n")[0]
@@ -360,8 +343,6 @@ def _label_ids(question: Question, asked: Field, name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What all controls of a form are made with."""
-
     question: Question
     filled: Filled | None
     wrong: Wrong
@@ -409,7 +390,7 @@ class _Form:
         return () if asked.secret else self.filled.values.get(name, ())
 
     def _kept(self, asked: Field, name: str) -> str:
-        """What is kept of a form and not shown again, in words."""
+        """Return which value is kept but not shown, as text."""
         if self.filled is None:
             return ""
         if name in self.filled.files:
@@ -437,13 +418,13 @@ def _extends(asked: Field, rows: int) -> tuple[bool, bool]:
 
 
 def title(question: Question, number: int, words: Words = ENGLISH) -> str:
-    """What a field is called."""
+    """Return the title of a field."""
     each = question.fields[number]
     return each.title or (label(each.name) if len(question.fields) > 1 else words("field.answer"))
 
 
 def name_of(number: int) -> str:
-    """The name of a field's control, and its id."""
+    """Return the name and id of a field's control."""
     return f"field-{number}"
 
 
@@ -481,7 +462,7 @@ def _number(asked: Field, values: Sequence[str], words: Words) -> _More:
 def _bounds(
     words: Words, keys: tuple[str, str, str], least: float | None, most: float | None
 ) -> str:
-    """Both limits, one of them or none, in words."""
+    """Return the limits as text."""
     if least is not None and most is not None:
         return words(keys[0], least=least, most=most)
     if least is not None:
@@ -494,7 +475,7 @@ def _json(asked: Field, values: Sequence[str], words: Words) -> _More:
 
 
 def json_hint(asked: Field) -> str:
-    """The schema of what is given as JSON, to be shown."""
+    """Return the schema of a JSON field, to be shown."""
     return _as_json(asked.schema, indent=1)
 
 
@@ -532,7 +513,6 @@ def _checkboxes(asked: Field, values: Sequence[str], words: Words) -> _More:
 
 
 def _options(asked: Field, values: Sequence[str], words: Words) -> list[Option]:
-    """The choices by their place, and a way to choose none where one need not."""
     found = [
         Option(str(place), _label(choice, words), choice.description, checked=str(place) in values)
         for place, choice in enumerate(choices_of(asked))
@@ -543,7 +523,7 @@ def _options(asked: Field, values: Sequence[str], words: Words) -> list[Option]:
 
 
 def _default(asked: Field) -> Sequence[str]:
-    """The app's default, as its control has it."""
+    """Return the app's default as its control sends it."""
     if asked.default is MISSING or asked.secret or asked.type is FieldType.FILE:
         return ()
     if asked.type in LISTED:
@@ -563,12 +543,12 @@ def _as_json(value: JsonValue, indent: int | None = None) -> str:
 
 
 def _fits(words: str) -> bool:
-    """Whether a page can hold it: UTF-8 has no lone surrogates."""
+    """Return whether UTF-8 can encode it: there are no lone surrogates."""
     return not _SURROGATE.search(words)
 
 
 def _limits(asked: Field, **words: str) -> dict[str, int | float]:
-    """Limits of the schema that are numbers, by the names that HTML has for them."""
+    """Return the numeric limits of the schema by HTML attribute."""
     limits = {attribute: asked.schema.get(word) for word, attribute in words.items()}
     return {
         attribute: value

@@ -1,7 +1,4 @@
-"""What a browser sends when a form is sent -> `Filled`.
-
-Bounded in size and time; nothing of it touches the disk.
-"""
+"""Read a submitted form into `Filled`, bounded in size and time, in memory only."""
 
 from __future__ import annotations
 
@@ -22,10 +19,10 @@ MAX_NAME = 255  # characters of a file's name: what file systems take
 
 
 async def read(request: Request, *, files: bool) -> Filled:
-    """The form that `request` brings, with files only if there may be `files`.
+    """Read the form of `request`, with uploads only if `files`.
 
     Raises:
-        FormError: It cannot be read, is too large, or did not come in time.
+        FormError: It is malformed, too large, or too slow.
     """
     body = await read_body(request, MAX_BODY + (file.MAX_SIZE if files else 0))
     media_type = request.headers.get("content-type", "").lower()

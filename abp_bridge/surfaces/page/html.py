@@ -1,8 +1,6 @@
-"""A question as a page of HTML: to fill in, to check before it is sent, and said to be over.
+"""Render a question as HTML pages: the form, the check before sending, and the end.
 
-The pages are templates, readable without styles and scripts. Whatever an app says is escaped by
-them (`autoescape`), and nowhere else; what they are given is made here, in `controls` and in
-`buttons`, and our own sentences are `words`.
+The templates need neither styles nor scripts. `autoescape` alone escapes what an app says.
 """
 
 from __future__ import annotations
@@ -35,13 +33,18 @@ _TEMPLATES.environment.filters["lines"] = lambda words: escape(words).replace("\
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Where and when a question is shown, and in which words.
+    """Where and when a question is shown.
 
-    `home` is the address of the inbox, `address` that of the question; `guard` comes back with each
-    form. `asked` is when it was asked, `until` when it closes, if it does, and `extends` whether
-    the person can be given more time; `others` is how many other questions are open, in which
-    `version` of the inbox, and `kept` whether something is filled in already. By the `key` the page
-    knows that it is still the same bridge that it speaks to.
+    Attributes:
+        home: The path of the inbox.
+        address: The path of the question.
+        guard: The token that each form sends back.
+        until: When the question closes; None for never.
+        extends: Whether the user can extend the time.
+        others: How many other questions are open.
+        version: The inbox's version.
+        kept: Whether the user has entered something.
+        key: The key by which the page's script recognizes this bridge.
     """
 
     home: str
@@ -60,9 +63,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """What is open now: each question with where it is shown, and the address of the list, in one
-    of its versions; `key` is a `View`'s.
-    """
+    """The open questions with their views, in one version of the list."""
 
     home: str
     version: int
@@ -73,28 +74,24 @@ class Inbox:
 def notice_page(
     key: str, words: Words = ENGLISH, inbox: Inbox | None = None, said: str = "", **values: object
 ) -> str:
-    """A page that only says something, and, to their person, what is asked: the heading is the
-    sentence `key`, and what it says another, or `said`.
-    """
+    """Render a message under the heading `key`, with the open questions for the user."""
     asked = {} if inbox is None else {"inbox": inbox}
     sentence = said or words(f"{key}_words", **values)
     return _TEMPLATES.render("notice", words, heading=words(key), sentence=sentence, **asked)
 
 
 def code_page(left: int, words: Words = ENGLISH) -> str:
-    """Asks for the code of a question, of which it says nothing; `left` is how many may be given
-    after a wrong one, 0 before any.
-    """
+    """Render the page that asks for a code; `left` attempts remain, 0 before the first."""
     return _TEMPLATES.render("code", words, heading=words("code.heading"), left=left)
 
 
 def ending_words(ending: Ending, words: Words) -> str:
-    """What is said of a question that has ended."""
+    """Return how a question ended, as a sentence."""
     return words(f"ended.{ending.value}")
 
 
 def late_words(ending: Ending, words: Words) -> str:
-    """What is said to who sends an answer to a question that has ended, which nobody gets."""
+    """Return why an answer to an ended question did not count."""
     if ending is Ending.SENT:
         return words("ended.late_sent")
     return f"{words('ended.late')} {ending_words(ending, words)}"
@@ -109,9 +106,15 @@ def closed_page(
     all_open: str = "",
     late: bool = False,
 ) -> str:
-    """What is said of a question that has ended: to its person with what it `asked`, and what is
-    asked next, here and, where they came from there, in the inbox (`all_open`). What they sent
-    `late` did not count.
+    """Render the page of an ended question.
+
+    Args:
+        ending: How it ended.
+        words: The language.
+        inbox: The questions still open, for the user only.
+        asked: The question's first line, for the user only.
+        all_open: The inbox's address, if the user came from there.
+        late: Whether the user's answer came too late.
     """
     sent = ending is Ending.SENT and not late
     heading = words("ended.heading_sent" if sent else "ended.heading")
@@ -135,15 +138,7 @@ def question_page(
     wrong: Wrong | None = None,
     draft: str = "",
 ) -> str:
-    """The question, to be answered.
-
-    Args:
-        question: what is asked.
-        view: where and when.
-        filled: what was sent before, kept under the name `draft`.
-        wrong: what was wrong with it, by control.
-        draft: that name; empty for none.
-    """
+    """Render the form of a question, with earlier input (kept as `draft`) and its problems."""
     wrong, words = wrong or {}, view.words
     files = controls.takes_files(question)
     confirms = buttons.confirms(question)
@@ -167,7 +162,7 @@ def question_page(
 
 
 def summary_page(question: Question, view: View, filled: Filled, draft: str) -> str:
-    """What was filled in, before it is sent."""
+    """Render the check before sending."""
     words = view.words
     rows = [
         (
@@ -190,7 +185,7 @@ def summary_page(question: Question, view: View, filled: Filled, draft: str) -> 
 
 
 def inbox_page(inbox: Inbox, words: Words = ENGLISH) -> str:
-    """What is open now."""
+    """Render the list of open questions."""
     count = f"({len(inbox.questions)}) " if inbox.questions else ""
     return _TEMPLATES.render(
         "inbox", words, heading=f"{count}{words('inbox.heading')}", inbox=inbox
@@ -198,9 +193,7 @@ def inbox_page(inbox: Inbox, words: Words = ENGLISH) -> str:
 
 
 def _who(question: Question, context: AskContext, words: Words) -> Sequence[Markup]:
-    """What the bridge knows of who asks, beside the origin: what that calls itself, for which
-    capability, and through which host.
-    """
+    """Return what is known of the requester: its own name, the tools and the host."""
     said = []
     if context.app and context.app != question.origin and not question.permits:
         said.append(words.html("who.name", name=context.app))

@@ -1,6 +1,4 @@
-"""The ways to a question on the page: a link for one browser, an address with a code, and what is
-found there when the question is over.
-"""
+"""The ways to a question on the page: a link for one browser, and an address with a code."""
 
 from __future__ import annotations
 
@@ -24,12 +22,17 @@ def _new_code() -> str:
 
 @dataclass(slots=True)
 class Link:
-    """The way to one question, also when that is over.
+    """The way to one question; it outlives the question.
 
-    `token` makes a browser the person's, once: `mark` is what that one shows since. `address` is
-    the path where it finds the question, `ending` how that ended, and `asked` the beginning of what
-    it said. `code` does the same as the token, at another path; `wrong` counts those that were
-    none. `inbox` is where the person came from who came from there, as an address.
+    Attributes:
+        address: The path of the question.
+        asked: The beginning of the question.
+        token: Admits one browser, once.
+        code: Does the same at another path; typed by the user.
+        mark: The cookie of the admitted browser; empty before.
+        ending: How the question ended; None while it is open.
+        wrong: How many wrong codes were given.
+        inbox: The inbox's address, if the user came from there.
     """
 
     id: str
@@ -43,19 +46,19 @@ class Link:
     inbox: str = ""
 
     def use(self) -> str:
-        """Let one browser in; the mark that it alone has from now on."""
+        """Admit one browser and return its mark."""
         self.mark = secrets.token_urlsafe(32)
         return self.mark
 
     def is_code(self, given: str) -> bool:
-        """Whether that is the code, however it is spelled; a wrong one is counted."""
+        """Return whether `given` is the code, in any spelling; count a wrong one."""
         right = same("".join(filter(str.isalpha, given.upper())), self.code)
         self.wrong += not right
         return right
 
 
 class Links:
-    """All links of one page, whose questions are found below `home`."""
+    """All links of one page; the questions are below `home`."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -64,16 +67,13 @@ class Links:
         self._renewed: dict[str, str] = {}  # the token that was made last, by id
 
     def add(self, message: str) -> Link:
-        """A link to a question that says `message`."""
         id = secrets.token_urlsafe(12)
         link = Link(id, f"{self._home}q/{id}", message.partition("\n")[0][:SHORTENED])
         self._by_token[link.token] = self._by_id[id] = link
         return link
 
     def renew(self, link: Link) -> Link:
-        """Another link to the same question, for one browser; the one that was made so before it
-        is no use any more.
-        """
+        """Make another link to the question; the previous renewed link stops working."""
         self._by_token.pop(self._renewed.get(link.id, ""), None)
         again = Link(link.id, link.address, link.asked)
         self._by_token[again.token] = again
@@ -81,23 +81,20 @@ class Links:
         return again
 
     def by_token(self, token: str) -> Link | None:
-        """The link with this token."""
         link = self._by_token.get(token[:MAX_TOKEN])
         if link is not None:
             link.ending = self._by_id[link.id].ending
         return link
 
     def by_id(self, id: str) -> Link | None:
-        """The link of this question."""
         return self._by_id.get(id)
 
     @property
     def last(self) -> Link | None:
-        """The newest."""
         return next(reversed(self._by_id.values()), None)
 
     def forget_old(self, is_open: Container[str]) -> None:
-        """Forget the oldest of those whose questions are over."""
+        """Forget the oldest ended questions."""
         over = [link for link in self._by_id.values() if link.id not in is_open]
         for link in over[:-MAX_ENDED]:
             del self._by_id[link.id], self._by_token[link.token]
@@ -105,5 +102,5 @@ class Links:
 
 
 def same(given: str, wanted: str) -> bool:
-    """Whether a secret was given, found out in a time that says nothing of it."""
+    """Compare two secrets in constant time."""
     return secrets.compare_digest(given.encode(), wanted.encode())

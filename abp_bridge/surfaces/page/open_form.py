@@ -1,6 +1,4 @@
-"""One question while it is open on the page: its time, what was filled in so far, and how it
-is answered.
-"""
+"""One open question on the page: its time, the drafts, and its answer."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ SLACK = 0.001  # seconds within which two deadlines are the same
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A form that is kept, under its `name`, with what was `wrong` with it when it was sent."""
+    """A kept form, with the problems found when it was sent."""
 
     name: str
     filled: Filled
@@ -35,14 +33,14 @@ class Draft:
 
 
 class OpenForm:
-    """One question on the page. Implements `PageQuestion`.
+    """One question on the page (`PageQuestion`).
 
     Attributes:
-        url: The link to it, good for one browser.
-        address: Where it is for whoever has the `code`.
-        directions: How somebody who came over SSH gets to either, if somebody did.
-        opened: Whether the person has seen it.
-        postponed: How often they have left it for later.
+        url: The link, good for one browser.
+        address: The address that asks for the `code`.
+        directions: How to get there over SSH, if the user came that way.
+        opened: Whether the user has seen it.
+        postponed: The order in which it was left for later; 0 for never.
     """
 
     def __init__(
@@ -96,17 +94,17 @@ class OpenForm:
 
     @property
     def until(self) -> datetime | None:
-        """The same for a person; None where nothing bounds it."""
+        """The deadline as local time; None for no limit."""
         left = self.deadline - self._asked
         return self.asked + timedelta(seconds=left) if isfinite(left) else None
 
     @property
     def extends(self) -> bool:
-        """Whether its person can be given more time: where an app sets it, they cannot."""
+        """Whether the user can extend the time: not if the app set it."""
         return self._time is not None
 
     def extend(self) -> None:
-        """Begin its time anew."""
+        """Restart the time."""
         if self._time is not None:
             self._time.extend()
             self._on_change()
@@ -114,21 +112,19 @@ class OpenForm:
     # --- PageQuestion ---
 
     def renew_url(self, inbox: str) -> str:
-        """A link for one browser more, which came from the `inbox` (`PageQuestion.renew_url`)."""
+        """Return a link for another browser, which comes from the `inbox`."""
         self.link.inbox = inbox
         return f"{self._site}/open/{self._renew().token}"
 
     async def open(self) -> str:
-        """Have the person's own browser at the page (`PageQuestion.open`)."""
         return await self._visits.open_browser()
 
     async def wait_late_browser(self) -> bool:
-        """Whether one comes that did not in time (`PageQuestion.wait_late_browser`)."""
         return await self._visits.wait_late_browser()
 
     async def wait_closed(self) -> None:
-        """Wait until the person closed the page, which cancels what they saw there and did not put
-        off (`PageQuestion.wait_closed`).
+        """Wait until the user closes the page; cancel the question if they saw and did not postpone
+        it.
         """
         await self._visits.wait_closed()
         if self.postponed:
@@ -137,7 +133,7 @@ class OpenForm:
             self.answer(SurfaceResponse(Outcome.CANCELLED), Ending.CLOSED)
 
     async def wait_answer(self) -> SurfaceResponse:
-        """The person's answer; content that fits the question, or none.
+        """Return the user's answer, with valid content if accepted.
 
         Raises:
             SurfaceUnsupportedError: It was refused.
@@ -148,15 +144,13 @@ class OpenForm:
         return self._reply
 
     def refuse(self, reason: str) -> None:
-        """Ask nobody here any more, unless the person has seen it or it is over
-        (`PageQuestion.refuse`).
-        """
+        """Close it, unless the user has seen it or it is over."""
         if not (self.opened or self.link.ending):
             self._refusal = reason
             self.close(Ending.MOVED)
 
     def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
-        """Answer it, unless it is over: False then (`PageQuestion.answer`)."""
+        """Answer it; False if it is over."""
         is_late = anyio.current_time() >= self.deadline
         is_over = self._asking is not None and self._asking.over
         if self.link.ending or is_over or is_late:
@@ -166,7 +160,7 @@ class OpenForm:
         return True
 
     def close(self, ending: Ending) -> None:
-        """It is over; the first ending counts."""
+        """End it; the first ending counts."""
         self.link.ending = self.link.ending or ending
         self._drafts.clear()
         self.ending.set()
@@ -175,7 +169,7 @@ class OpenForm:
     # --- what was filled in ---
 
     def keep(self, filled: Filled, wrong: Mapping[str, Sequence[str]] | None = None) -> Draft:
-        """Keep a form for later, with what no page shows again."""
+        """Keep a form, with the values that no page shows again."""
         draft = Draft(secrets.token_urlsafe(8), filled, wrong or {})
         self._drafts[draft.name] = draft
         while len(self._drafts) > MAX_DRAFTS:
@@ -183,10 +177,8 @@ class OpenForm:
         return draft
 
     def draft(self, name: str) -> Draft | None:
-        """What was kept under that name."""
         return self._drafts.get(name)
 
     @property
     def last_draft(self) -> Draft | None:
-        """What was kept last."""
         return next(reversed(self._drafts.values()), None)

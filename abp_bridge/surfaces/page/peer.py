@@ -1,7 +1,4 @@
-"""Which user of this machine is at the other end of a loopback connection, as its kernel knows it.
-
-So an address that everybody can read in a command's arguments leads nobody but its owner anywhere.
-"""
+"""Find out, from the kernel, which local user made a loopback connection."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ Address = tuple[str, int]
 
 
 def is_own_user(client: Address, server: Address) -> bool:
-    """Whether a program of this user's, or root's, made the connection from `client` to `server`.
+    """Return whether this user, or root, made the connection; False if unknown.
 
-    Blocks, for the reading of a table of the kernel's. False where nobody can say.
+    Blocks while it reads a table of the kernel.
     """
     if sys.platform == "linux":
         return _find_owner(client, server) in (os.getuid(), 0)
@@ -46,7 +43,7 @@ def _hex(address: Address) -> str:
 
 
 def _lsof_finds(client: Address) -> bool:
-    """Whether another process of this user's has an open connection from, or to, that address."""
+    """Return whether another process of this user has a connection with that address."""
     host, port = client
     what = ["-u", str(os.getuid()), "-p", f"^{os.getpid()}", "-i", f"TCP@{host}:{port}"]
     command = ["lsof", "-nP", "-a", "-t", *what, "-s", "TCP:ESTABLISHED"]

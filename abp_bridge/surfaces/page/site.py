@@ -1,12 +1,8 @@
-"""The page itself: on this machine only, at a port of its own, for whoever brings a link that has
-not been used before, or to its address the code that the person was shown.
+"""The page's server: on this machine only, at its own port, for the user's browser alone.
 
-It starts with the first question and ends with the session. A link works once: it makes the browser
-that opens it the person's, by a cookie, and is no use to anybody who reads it later. An address
-alone shows nothing, and whoever guesses at its code ends it. A link that is opened by
-a command, where other users may read it, works for programs of this user only; it leads to all open
-questions, in one tab. Every request
-must name this server as its host, and every answer come from a page of its own.
+A link works once: it gives the browser that opens it a cookie. An address alone shows nothing and
+asks for the code, which ends after `MAX_CODES` wrong ones. A link that a command opens, where other
+users may read it, works for programs of this user only and leads to all open questions.
 """
 
 from __future__ import annotations
@@ -62,10 +58,7 @@ GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
 
 
 class PageSite:
-    """The page of one process (`QuestionDisplay`).
-
-    Its server begins with the first question, and lives in `tasks`; at `port`, or any that is free.
-    """
+    """The page of one process. Its server starts with the first question."""
 
     def __init__(self, tasks: TaskGroup, port: int = 0) -> None:
         # Cookies are sent to every port of this machine, and to others' servers: below a path that
@@ -92,7 +85,7 @@ class PageSite:
         """Put the question on the page for as long as the block lasts (`Page.show`).
 
         Raises:
-            OSError: There is no port to be served at.
+            OSError: The port cannot be used.
             TimeoutError: The server did not start in time.
         """
         await self._server.start(self._port)
@@ -122,7 +115,7 @@ class PageSite:
             self.signal_change()
 
     def signal_change(self) -> None:
-        """The inbox is another now."""
+        """Tell every stream that the inbox has changed."""
         self._version += 1
         self._changed.set()
         self._changed = anyio.Event()
@@ -132,7 +125,7 @@ class PageSite:
             self.signal_change()
 
     async def _wait_shown(self) -> None:
-        """Wait until whoever has just answered is shown that it was sent."""
+        """Wait until the user who just answered sees that it was sent."""
         while (until := max(self._unshown.values(), default=0.0)) > anyio.current_time():
             changed = self._changed
             with anyio.move_on_after(until - anyio.current_time()):
@@ -162,7 +155,7 @@ class PageSite:
         return make_site(routes, _notice, for_person)
 
     def _for_person(self, handle: Handler) -> Handler:
-        """For the person's browser alone."""
+        """Admit the user's browser only."""
 
         async def respond(request: Request) -> Response:
             if not same(request.cookies.get(self._cookie_name, ""), self._cookie):
@@ -179,9 +172,7 @@ class PageSite:
     # --- links ---
 
     async def _follow(self, request: Request) -> Response:
-        """A link makes the browser that opens it the person's; then it is used up, but for that
-        browser.
-        """
+        """Admit the first browser that opens a link."""
         link = self._links.by_token(request.path_params["token"])
         if link is None:
             return _notice(request, "refused.link", 403)
@@ -192,7 +183,7 @@ class PageSite:
         return self._admit(request, link)
 
     async def _take_code(self, request: Request) -> Response:
-        """Whoever has its code is let in as by its link; who has none sees nothing of it."""
+        """Admit a browser that gives the code."""
         words = readers_words(request)
         link = self._links.by_id(request.path_params["id"])
         if link is None:
@@ -221,11 +212,10 @@ class PageSite:
         return HTMLResponse(html.code_page(MAX_CODES - link.wrong, words), 403)
 
     def _admit(self, request: Request, link: Link) -> Response:
-        """To the question, in a browser that alone may come this way again."""
         return self._welcome(link.address, {request.url.path: link.use()})
 
     def _show_used(self, request: Request, link: Link) -> Response:
-        """What is behind a link that lets nobody in any more but the browser that it let in."""
+        """Respond to a used link: only the admitted browser gets to the question."""
         if not link.mark:
             ending = link.ending or Ending.WITHDRAWN
             return HTMLResponse(html.closed_page(ending, readers_words(request)))
@@ -234,8 +224,8 @@ class PageSite:
         return _notice(request, "refused.used", 403)
 
     async def _go(self, request: Request) -> Response:
-        """The person's browser comes, led by a command that others may have read: to the question,
-        to all where there are several, or where it is too late to how the last one ended.
+        """Admit the browser that a command opened: to the only question, to all, or to the last
+        ending.
         """
         opening = self._visits.opening
         if opening is None or not same(request.url.path, opening.path):
@@ -254,9 +244,7 @@ class PageSite:
         return self._welcome(links[0].address if len(links) == 1 else self._home, {})
 
     def _welcome(self, address: str, marks: Mapping[str, str]) -> Response:
-        """To `address`, in a browser that is the person's from now on, and has the `marks` below
-        their paths.
-        """
+        """Redirect to `address` with the cookies of the user's browser."""
         self._visits.mark_seen()
         response = RedirectResponse(address, 303)
         for path, value in {self._home: self._cookie, **marks}.items():
@@ -285,14 +273,15 @@ class PageSite:
         )
 
     def _list(self, words: Words) -> html.Inbox:
-        """What was left for later comes last."""
+        """List the open questions; postponed ones come last."""
         forms = sorted(self._unanswered().values(), key=lambda each: each.postponed)
         listed = [(each.question, self._view(each, words)) for each in forms]
         return html.Inbox(self._home, self._version, listed, self._key.hex())
 
     async def _prove(self, request: Request) -> Response:
-        """Show a page that this is still who it is of: whoever has the port after a bridge does not
-        know its key. So it asks without its cookie, before it sends or loads anything.
+        """Prove that this is still the same bridge: another program on its port lacks the key.
+
+        The page asks without its cookie, before it sends or loads anything.
         """
         nonce = request.path_params["nonce"]
         if len(nonce) > MAX_NONCE:
@@ -313,7 +302,7 @@ class PageSite:
         return HTMLResponse(html.inbox_page(self._list(words), words))
 
     async def _changes(self, request: Request) -> Response:
-        """An event whenever the inbox is another than the version the client has."""
+        """Send an event for each new version of the inbox."""
 
         return self._streams.response(self._versions(lambda: True))
 
@@ -330,7 +319,7 @@ class PageSite:
     # --- one question ---
 
     def _of_question(self, handle: _FormHandler) -> Handler:
-        """For a question that is open, with the form that was sent; else it is said to be over."""
+        """Call `handle` with an open question and the form that was sent."""
 
         async def respond(request: Request) -> Response:
             id, words = request.path_params["id"], readers_words(request)
@@ -379,9 +368,7 @@ class PageSite:
         return self._take(request, form, sent)
 
     def _take(self, request: Request, form: OpenForm, sent: Filled) -> Response:
-        """What a form that was sent leads to: always another page, so that Back and loading again
-        never send anything.
-        """
+        """Respond to a form with a redirect, so that Back and Reload never send it again."""
         question, address = form.question, form.link.address
         action = sent.first("action")
         if (outcome := _LEAVES.get(action)) is not None:
@@ -408,7 +395,7 @@ class PageSite:
         return self._answer(request, form, SurfaceResponse(Outcome.ACCEPTED, given))
 
     def _stay(self, request: Request, form: OpenForm, filled: Filled, action: str) -> Response:
-        """It stays open with what is filled in so far: for later, or for longer."""
+        """Keep the question open with what was entered, for later or for longer."""
         stays_filled_in = confirms(form.question) or (action == "more" and _is_script(request))
         kept = None if stays_filled_in else form.keep(filled)
         if action == "later":
@@ -419,7 +406,7 @@ class PageSite:
         return _lead(request, f"{form.link.address}{f'?draft={kept.name}' if kept else ''}")
 
     def _check(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
-        """The step before sending. What is secret stays here."""
+        """Show the check before sending, or send. Secrets stay here."""
         words = readers_words(request)
         if (kept := form.draft(request.path_params["draft"])) is None:
             return _lead(request, form.link.address)
@@ -440,9 +427,7 @@ class PageSite:
         return _lead(request, form.link.address)
 
     async def _events(self, request: Request) -> Response:
-        """What is open changes, and when it closes, until the question has ended: then one event
-        says so.
-        """
+        """Send changes and the deadline, then one event when the question ends."""
         id, words = request.path_params["id"], readers_words(request)
         form, link = self._open.get(id), self._links.by_id(id)
 
@@ -466,12 +451,12 @@ _FormHandler = Callable[[Request, OpenForm, Filled | None], Response]
 
 
 def _is_script(request: HTTPConnection) -> bool:
-    """Whether the page's script asks, which has the page before it."""
+    """Return whether the page's script made the request."""
     return request.headers.get("accept") == "application/json"
 
 
 def _lead(request: Request, address: str) -> Response:
-    """To a page, by a redirection, or by its address where the page's script goes there itself."""
+    """Redirect to a page, or give its address to the page's script."""
     if _is_script(request):
         return JSONResponse({"to": address})
     return RedirectResponse(address, 303)
@@ -484,7 +469,7 @@ def _notice(
     inbox: html.Inbox | None = None,
     said: str = "",
 ) -> Response:
-    """A page that says something; with the `inbox` to its person, whose tab is still there."""
+    """Respond with a message; with the `inbox` for the user."""
     words = readers_words(request)
     if _is_script(request):
         return JSONResponse({"problem": said or words(f"{key}_words")}, status)

@@ -1,8 +1,6 @@
-"""The bridge's own page: a question in the person's browser, on this machine, where neither host
-nor model can see the answer.
+"""The question page as a surface: neither host nor model sees the answer.
 
-`LazyPageServer` is the page as the hosts know it; the server behind it (`site.py`) is loaded and
-started with the first question that needs it.
+`LazyPageServer` loads and starts the server (`site.py`) with the first question.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class LazyPageServer:
-    """Implements `Page`. The server lives in `tasks`, at `port`, or at any that is free."""
+    """The page of one process (`Page`), at `port` or at any free one."""
 
     def __init__(self, tasks: TaskGroup, port: int = 0) -> None:
         self._tasks = tasks
@@ -50,16 +48,16 @@ class LazyPageServer:
         self._questions: QuestionsServer | None = None
 
     async def open_browser(self) -> str:
-        """Have the person's browser at the page: why that failed, or nothing."""
+        """Open the user's browser at the page; return why that failed, or nothing."""
         return "" if self._page is None else await self._page.open_browser()
 
     async def wait_late_browser(self) -> bool:
-        """Whether it comes after all; waits a while."""
+        """Return whether a slow browser comes after all."""
         return self._page is not None and await self._page.wait_late_browser()
 
     @property
     def is_used(self) -> bool:
-        """Whether a question was on it."""
+        """Whether it has shown a question."""
         return self._page is not None
 
     @asynccontextmanager
@@ -85,7 +83,7 @@ class LazyPageServer:
             raise SurfaceUnsupportedError(why, lasting=not self._port) from None
 
     def questions(self, port: int, password: str) -> QuestionsServer:
-        """The questions API of this process, which nothing listens for yet."""
+        """Return the questions API of this process; it does not listen yet."""
         if self._questions is None:
             from abp_bridge.surfaces.opencode.server import QuestionsServer
 
@@ -98,7 +96,6 @@ class LazyPageServer:
         context: AskContext,
         send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
     ) -> SurfaceResponse:
-        """Ask on the page, where `send_link` sends the person (`Page.collect_answer`)."""
         return await collect_by_link(self, question, context, send_link)
 
 
@@ -110,17 +107,16 @@ NOT_YET = "Not answered yet: open the link, and answer there."
 
 
 class PageSurface(OwnSurface):
-    """The page as a surface of its own: an `InputProvider`.
+    """The page as a separate surface (`InputProvider`).
 
     Args:
         page: Where a question is shown.
-        send_link: Shows the person the way to a question, and says whether they go there.
-        show_code: A `PageLink`'s.
-        opens: Whether their browser is opened first; the link is sent when that fails.
+        send_link: Shows the user the link; returns whether they go there.
+        show_code: Shows the user the code (`PageLink`).
+        opens: Whether to open the browser first; the link is sent if that fails.
 
     Attributes:
-        place: Why the last question came to no browser, and how to get to the page over SSH
-            (`Locatable`).
+        place: Why the last question came to no browser, and how to get there over SSH.
     """
 
     def __init__(
@@ -138,7 +134,6 @@ class PageSurface(OwnSurface):
         self.place = ""
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The page, whatever is open (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.PAGE)]
 
     async def prompt(
@@ -148,12 +143,11 @@ class PageSurface(OwnSurface):
         variant: SurfaceVariant,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Ask on the page, which checks what is filled in and asks again itself
-        (`InputProvider.prompt`).
+        """Ask on the page, which validates the form itself.
 
         Raises:
-            SurfaceUnsupportedError: There can be no page, nobody can be sent there, nobody opened
-                it after `MAX_LINKS`, or its code was given wrong too often.
+            SurfaceUnsupportedError: The page cannot be served, the user cannot be sent there or did
+                not come after `MAX_LINKS` links, or too many wrong codes were given.
         """
         place = ""
 
@@ -205,13 +199,10 @@ class PageSurface(OwnSurface):
 
 
 async def _leave_to_page(shown: PageQuestion) -> SurfaceResponse:
-    """Say nothing: the page has its answer sooner or later, which ends this.
-
-    Nothing else leads there. So a question whose page was closed is over; what nobody has seen in
-    that tab gets another.
+    """Wait for the page; open another tab if it closes before the user saw the question.
 
     Raises:
-        SurfaceUnsupportedError: There is none.
+        SurfaceUnsupportedError: No browser could be opened.
     """
     while True:
         await shown.wait_closed()
@@ -227,19 +218,16 @@ async def collect_by_link(
     context: AskContext,
     send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
 ) -> SurfaceResponse:
-    """Put `question` on `page` and send the person there; what comes back first counts.
+    """Put `question` on `page` and send the user there; the first response counts.
 
     Args:
-        page: A page of any kind.
-        question: What is asked.
-        context: What goes along with it.
-        send_link: Sends the person there; a no or a cancel that it returns ends the question.
-
-    Returns:
-        What was answered on the page, or elsewhere in its place.
+        page: Where the question is shown.
+        question: The question.
+        context: Its context.
+        send_link: Shows the user the link; if they decline or cancel there, the question ends.
 
     Raises:
-        SurfaceUnsupportedError: There can be no page. And what `send_link` raises.
+        SurfaceUnsupportedError: The page cannot be served. Also what `send_link` raises.
     """
     problems: list[Exception] = []
     async with page.show(question, context) as shown, anyio.create_task_group() as tasks:

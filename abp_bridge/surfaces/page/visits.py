@@ -1,6 +1,4 @@
-"""The person's browser: how it is brought to the page, in one tab for all questions, and how its
-last tab is known to be closed.
-"""
+"""Bring the user's browser to the page, in one tab for all questions; notice when it closes."""
 
 from __future__ import annotations
 
@@ -29,10 +27,11 @@ TAB_LIMIT = 2.0  # seconds after a page went out, in which its tab begins to lis
 
 @dataclass(slots=True)
 class Opening:
-    """One try to get a browser to the page; every question that is asked meanwhile waits for it.
+    """One attempt to open a browser; all questions asked meanwhile share it.
 
-    `address` leads there once; `problem` is why it failed, when it is `done`; `command` may still
-    bring a browser then.
+    `address` works once. `problem` says why it failed once it is `done`; `command` may still bring
+    a
+    browser.
     """
 
     address: str
@@ -43,12 +42,11 @@ class Opening:
 
     @property
     def path(self) -> str:
-        """Of its address."""
         return urlsplit(self.address).path
 
 
 class Visits:
-    """Who is at the page of `server`, whose tabs listen to its `streams`."""
+    """The user's tabs at the page of `server`, which listen to its `streams`."""
 
     def __init__(self, tasks: TaskGroup, server: Server, streams: Streams) -> None:
         self.opening: Opening | None = None  # the last one
@@ -60,7 +58,7 @@ class Visits:
         self._gone, self._back = anyio.Event(), anyio.Event()  # of the last tab
 
     async def open_browser(self) -> str:
-        """Have it at the page, in one tab for all. Returns why that failed, or nothing."""
+        """Open the page in one tab for all questions; return why that failed, or nothing."""
         with anyio.move_on_after(OPEN_LIMIT):
             await self._streams.wait_idle()  # a tab that closes now has not shown it
         listens_until = self._seen + TAB_LIMIT
@@ -91,7 +89,7 @@ class Visits:
         opening.done.set()
 
     async def wait_late_browser(self) -> bool:
-        """Whether one that was opened comes after all, within `LATE_LIMIT`."""
+        """Return whether a slow browser comes within `LATE_LIMIT`."""
         opening = self.opening
         if opening is None or not opening.command:
             return False
@@ -100,9 +98,9 @@ class Visits:
         return opening.came.is_set()
 
     async def wait_closed(self) -> None:
-        """Wait until the last tab has said that it closes, and none is back in `CLOSED_LIMIT`.
+        """Wait until the last tab reports that it closes and none returns in `CLOSED_LIMIT`.
 
-        Without scripts none says anything, and this never ends.
+        Without scripts no tab reports, so this never returns.
         """
         while True:
             gone, back = self._gone, self._back
@@ -113,21 +111,18 @@ class Visits:
             return
 
     def mark_seen(self) -> None:
-        """The person's browser is there."""
+        """Note that the user's browser made a request."""
         self._seen = anyio.current_time()
         if self._gone.is_set():
             self._back.set()
             self._gone, self._back = anyio.Event(), anyio.Event()
 
     def come(self, tab: str) -> None:
-        """A tab is there, whatever of the page it shows."""
         if len(self._tabs) < MAX_TABS:
             self._tabs.add(tab[:MAX_TAB])
 
     def leave(self, tab: str) -> None:
-        """It is not: closed, or on its way to another page. Who does not know its name is nobody's
-        tab.
-        """
+        """Forget a tab that was closed or shows another page; ignore an unknown name."""
         if (known := tab[:MAX_TAB]) in self._tabs:
             self._tabs.remove(known)
             if not self._tabs:

@@ -1,6 +1,4 @@
-"""What the question page and the inbox share: how templates are rendered, what is refused and in
-which words, and what no page of anybody else may do with them.
-"""
+"""What the question page and the inbox share: templates, refusals and headers."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ Notice = Callable[[HTTPConnection, str, int], Response]  # by a sentence's key, 
 
 
 class Templates:
-    """The templates of a folder, and, where it has none of a name, the page's."""
+    """The templates of a folder; the page's are the fallback."""
 
     def __init__(self, folder: Path) -> None:
         self.environment = Environment(
@@ -44,7 +42,7 @@ class Templates:
         )
 
     def render(self, template: str, words: Words, **context: object) -> str:
-        """The page of HTML that `template` makes, in our own `words`, with what it is given."""
+        """Render `template` in the language of `words`."""
         page = self.environment.get_template(f"{template}.html").render(words=words, **context)
         return page.encode(errors="replace").decode()  # it may quote what UTF-8 has not
 
@@ -52,7 +50,7 @@ class Templates:
 def make_site(
     routes: Sequence[BaseRoute], notice: Notice, guard: Callable[[Handler], Handler]
 ) -> http.Site:
-    """A site whose refusals are `notice`s; what is not there, `guard`'s visitors alone are told."""
+    """Make a site that refuses with `notice`; only visitors that `guard` admits see a 404."""
 
     async def respond_not_found(request: Request) -> Response:
         return notice(request, "refused.nothing", 404)
@@ -73,7 +71,7 @@ def _refusal(notice: Notice, key: str, status: int) -> ASGIApp:
 def static(
     file: Path, media_type: str, guard: Callable[[Handler], Handler] = lambda handle: handle
 ) -> Route:
-    """The route of a file that never changes, for `guard`'s visitors."""
+    """Return the route of a constant file, for visitors that `guard` admits."""
     content = file.read_bytes()
 
     async def respond(request: Request) -> Response:
@@ -83,17 +81,17 @@ def static(
 
 
 def readers_words(request: HTTPConnection) -> Words:
-    """Our own sentences, in the language that the browser asks for."""
+    """Return the catalogue of the browser's language."""
     return choose(request.headers.get("accept-language", ""))
 
 
 def looks_ahead(request: Request) -> bool:
-    """Whether no person asks for this yet."""
+    """Return whether a browser prefetches, without the user."""
     purpose = request.headers.get("sec-purpose", request.headers.get("purpose", ""))
     return request.method != "GET" or "prefetch" in purpose
 
 
 async def is_own_user(request: Request) -> bool:
-    """Whether a program of this user's asks, as the kernel says."""
+    """Return whether a program of this user makes the request."""
     ends = tuple(request.scope["client"]), tuple(request.scope["server"])
     return await anyio.to_thread.run_sync(peer.is_own_user, *ends)

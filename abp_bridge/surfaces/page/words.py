@@ -1,7 +1,6 @@
-"""Every sentence of ours on the page, in the languages that there are: a catalogue for each, of
-the same keys and placeholders. Pure, but for the reading of those files.
+"""The page's sentences: one catalogue per language, with the same keys and placeholders.
 
-What an app says is in its own language, and so is a problem that the core finds with an answer.
+What an app says, and problems that the core finds, stay in their own language.
 """
 
 from __future__ import annotations
@@ -22,35 +21,27 @@ MAX_HEADER = 1_000  # characters of `Accept-Language` that are read: browsers se
 
 
 class Words:
-    """The sentences of one language.
-
-    Attributes:
-        language: Its tag, as HTML's `lang` has it.
-    """
+    """The sentences of one `language`, an HTML `lang` tag."""
 
     def __init__(self, language: str, sentences: Mapping[str, str]) -> None:
         self.language = language
         self.sentences = sentences
 
     def __call__(self, key: str, **values: object) -> str:
-        """The sentence with its values, as plain text.
-
-        Raises:
-            KeyError: There is no such sentence, or a value is missing.
-        """
+        """Return a sentence with its values, as plain text."""
         return self.sentences[key].format(**values)
 
     def html(self, key: str, **values: object) -> Markup:
-        """The same for a page: each value escaped, and isolated from the direction around it."""
+        """Return a sentence as HTML, with each value escaped and bidirectionally isolated."""
         isolated = {name: _ISOLATED.format(value) for name, value in values.items()}
         return Markup.escape(self.sentences[key]).format(**isolated)
 
     def count(self, key: str, count: int) -> str:
-        """The sentence for one, or for so many."""
+        """Return the singular or plural sentence."""
         return self(f"{key}.one" if count == 1 else f"{key}.other", count=count)
 
     def for_scripts(self) -> str:
-        """What the page's script says, as JSON."""
+        """Return the sentences of the page's script, as JSON."""
         found = {
             key: words for key, words in self.sentences.items() if key.startswith(_FOR_SCRIPTS)
         }
@@ -59,7 +50,7 @@ class Words:
 
 @cache
 def words_of(language: str) -> Words:
-    """The catalogue of one of `LANGUAGES`."""
+    """Return the catalogue of one of `LANGUAGES`."""
     return Words(language, json.loads((_HERE / f"{language}.json").read_text(encoding="utf-8")))
 
 
@@ -67,9 +58,7 @@ ENGLISH = words_of(FALLBACK)
 
 
 def choose(accept_language: str) -> Words:
-    """The words for a browser that sends this `Accept-Language`: the best that there are, English
-    where none of those is meant.
-    """
+    """Return the best catalogue for an `Accept-Language` header; English if none matches."""
     wanted: list[tuple[float, str]] = []
     for part in accept_language[:MAX_HEADER].split(","):
         tag, _, quality = part.replace(" ", "").partition(";q=")
