@@ -104,7 +104,7 @@ class AbpApp(ProgramApp):
                 tasks.cancel_scope.cancel()
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Send `capabilities/call` (`App.call`); an error of the app's is a failed result too."""
+        """Send `capabilities/call`; an error of the app becomes a failed result."""
         try:
             returned = await self._request(
                 "capabilities/call", abp.call_params(capability, params, call)
@@ -116,7 +116,7 @@ class AbpApp(ProgramApp):
             return await self._program.end_call()
 
     async def cancel(self, call: str, reason: str) -> None:
-        """Send `capabilities/cancel` (`App.cancel`), and wait `END_LIMIT` for its answer."""
+        """Send `capabilities/cancel`, and wait `END_LIMIT` for its response."""
         with anyio.move_on_after(END_LIMIT):
             with suppress(RemoteError, ConnectionClosedError):
                 await self._request("capabilities/cancel", {"callId": call, "reason": reason})
@@ -196,7 +196,7 @@ class AbpApp(ProgramApp):
             connection.respond(request.id, response)
 
     def _end_questions(self, connection: JsonRpcConnection) -> None:
-        """Answer what was asked too late for anybody to be asked."""
+        """Withdraw the open questions."""
         for id in self._questions:
             if connection.is_open(id):
                 connection.respond(id, abp.encode_withdrawn(SESSION_ENDED))
@@ -213,13 +213,13 @@ class Binding:
         self.envelope: bool | None = None
 
     def inward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """A message of the app's as JSON-RPC."""
+        """Convert the app's message to JSON-RPC."""
         if self.envelope is None:
             self.envelope = is_envelope(message)
         return from_envelope(message) if self.envelope and is_envelope(message) else message
 
     def outward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """A JSON-RPC message of ours as the app reads it."""
+        """Convert our JSON-RPC message to the app's binding."""
         if self.envelope is None and "method" in message:
             return {**message, **to_envelope(message, time.time())}
         return to_envelope(message, time.time()) if self.envelope else message

@@ -37,7 +37,7 @@ CANCEL_LIMIT = 30.0  # seconds for a turn to end that was cancelled: some wait f
 
 @dataclass(slots=True)
 class _Running:
-    """A turn that runs, what becomes of it, and whether the agent was told to end it."""
+    """A turn, its result, and whether it was cancelled."""
 
     turn: agent.TurnDecoder
     ended: anyio.Event = field(default_factory=anyio.Event)
@@ -120,7 +120,7 @@ class AcpApp(ProgramApp):
             await running.ended.wait()
 
     async def capabilities(self) -> CapabilityList:
-        """What the agent offered last (`App.capabilities`): it says so itself."""
+        """Return what the agent offered last."""
         return self._offered
 
     # --- from the beginning to the end ---
@@ -185,7 +185,7 @@ class AcpApp(ProgramApp):
         raise RemoteError({"code": METHOD_NOT_FOUND, "message": words}, 0.0)
 
     def on_notification(self, method: str, params: JsonObject) -> None:
-        """Tell the listener, as what it is (`AgentListener.on_notification`)."""
+        """Pass a notification to the listener."""
         if method == "elicitation/complete":
             if link := as_text(params.get("elicitationId")):
                 self._program.withdraw(link)
@@ -218,7 +218,7 @@ class AcpApp(ProgramApp):
             self._tasks.start_soon(self._stop, running)
 
     async def _ask_leave(self, params: JsonObject) -> JsonObject:
-        """Ask the person: the result of a `session/request_permission`, never an error."""
+        """Ask a `session/request_permission`, and return its result, never an error."""
         if self._running is not None and self._running.cancelled:
             return permission.CANCELLED
         title = self._turn.title(as_object(params.get("toolCall")))

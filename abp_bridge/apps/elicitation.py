@@ -1,4 +1,4 @@
-"""What an app asks its user by ABP, and what the bridge asks before it opens a page."""
+"""Questions of apps by ABP, and the bridge's question before it opens a page."""
 
 from __future__ import annotations
 

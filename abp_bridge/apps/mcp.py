@@ -131,7 +131,7 @@ class McpApp(ProgramApp):
             del self._calls[call]
 
     async def cancel(self, call: str, reason: str) -> None:
-        """Nothing more to say (`App.cancel`): the SDK told the server when `call` was cancelled."""
+        """Do nothing: the session notified the server when `call` was cancelled."""
 
     async def capabilities(self) -> CapabilityList:
         """Return the last list; a change notification makes a new one."""
@@ -148,7 +148,7 @@ class McpApp(ProgramApp):
         return open_session(*streams, self, has_roots=bool(self._roots), can_sample=can_sample)
 
     async def _negotiate(self, session: ServerSession) -> None:
-        """Agree on a version. Raises AppError where nothing answers at the server's address."""
+        """Agree on a version, or raise AppError if the address does not answer."""
         try:
             await session.negotiate(modern_first=self._modern_first)
         except RemoteError as problem:
@@ -159,7 +159,7 @@ class McpApp(ProgramApp):
             ) from None
 
     async def _describe(self, session: ServerSession) -> AppInfo:
-        """What the server is and has."""
+        """Return what the server is and offers."""
         self._session, self._server = session, session.info.capabilities
         if not session.modern and "logging" in self._server:
             with suppress(RemoteError):
@@ -234,7 +234,7 @@ class McpApp(ProgramApp):
         raise _refused(f"the server asked more than {MAX_ROUNDS} times for one call")
 
     async def _answer_round(self, result: JsonObject, call: str) -> JsonObject:
-        """What a server asked in a result -> what its request is sent again with."""
+        """Answer the server's questions in a result, for the repeated request."""
         asked = as_object(result.get("inputRequests"))
         answers: dict[str, JsonValue] = {}
 
@@ -269,7 +269,7 @@ class McpApp(ProgramApp):
         return failed("PERMISSION_REQUIRED", f"{words} Call again when done.", retryable=True)
 
     async def _visit(self, link: JsonObject, call: str) -> str:
-        """Why the person did not go to an address; empty if they did."""
+        """Ask the user to open an address; return why they did not, or ""."""
         answer: JsonObject = {"action": "accept"}  # where the server says that they were there
         with anyio.CancelScope() as shown:
             self._visits[shown] = as_text(link.get("elicitationId"))
@@ -297,7 +297,7 @@ class McpApp(ProgramApp):
         return found
 
     async def _refresh_list(self, session: ServerSession, member: str) -> None:
-        """On `list_changed`: what is there now, and what of it is new."""
+        """On `list_changed`, list again and report the differences."""
         while True:
             await self._stale[member].wait()
             self._stale[member] = anyio.Event()
@@ -328,7 +328,7 @@ class McpApp(ProgramApp):
         return CallResult({"uri": uri, "subscribed": wanted})
 
     async def _listen(self, session: ServerSession) -> None:
-        """In the modern era: one stream for all that is to be told, anew when that is more."""
+        """Keep one stream for notifications (stateless MCP), reopened to add subscriptions."""
         lists = [member for member in self._lists if self._tells(member, "listChanged")]
         if self._tasks is None or not session.modern or not (lists or self._subscribed):
             return
@@ -367,7 +367,7 @@ class McpApp(ProgramApp):
         return result
 
     def on_notification(self, method: str, params: JsonObject) -> None:
-        """Tell the listener, as what it is (`ServerListener.on_notification`)."""
+        """Pass a notification to the listener."""
         listener = self._program.listener
         if listener is None or method in _SILENT:
             return
@@ -383,7 +383,7 @@ class McpApp(ProgramApp):
             listener.on_progress(progress)
 
     def _complete(self, link: str) -> None:
-        """The server says that the person has been at this address."""
+        """Handle the server's notice that the user has been at an address."""
         for shown, name in self._visits.items():
             if name == link:
                 shown.cancel()
@@ -408,7 +408,7 @@ class McpApp(ProgramApp):
         return None
 
     async def _elicit(self, params: JsonObject, call: str | None = None) -> JsonObject:
-        """Ask the person: the result of an `elicitation/create`, which is never an error."""
+        """Ask an `elicitation/create`, and return its result, never an error."""
         running = [self._calls[call]] if call in self._calls else list(self._calls.values())
         return await self._program.elicit(
             params,

@@ -65,7 +65,7 @@ class OfferCache:
         return self._known[target]
 
     def remember(self, target: str, offer: Offer) -> None:
-        """Keep it for the sessions to come."""
+        """Save an offer for later sessions."""
         try:
             if (content := encode_offer(offer)) is None:
                 logger.info("what an app offers is not kept: it has more than %d bytes", MAX_SIZE)
@@ -117,7 +117,7 @@ def _place(target: str) -> tuple[str, ...]:
 
 
 def _make_key(folder: Path) -> None:
-    """Make what digests of names are made with: without it nobody can try names out."""
+    """Create the key, without which digests could be guessed."""
     path = folder / _KEY
     if not path.exists():
         with contextlib.suppress(FileExistsError):

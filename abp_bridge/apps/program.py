@@ -46,29 +46,25 @@ CANCEL: JsonObject = {"action": "cancel"}
 
 
 class Pipes(Protocol):
-    """Where a program is spoken to."""
+    """The pipes of a program, or what behaves like them."""
 
     @property
-    def stdout(self) -> ByteReader:
-        """Brings its lines."""
-        ...
+    def stdout(self) -> ByteReader: ...
 
     @property
-    def stdin(self) -> ByteWriter:
-        """Takes lines for it."""
-        ...
+    def stdin(self) -> ByteWriter: ...
 
 
 @dataclass(slots=True)
 class _Open:
-    """A question that is asked: what ends it, and its `elicitationId`, where it is a link."""
+    """An open question, and its `elicitationId` if it is a link."""
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     link: str = ""
 
 
 class FirstWords(WrappedReader):
-    """Before a program's reader: keeps what it wrote first."""
+    """A reader that keeps the first output of a program."""
 
     def __init__(self, reader: ByteReader) -> None:
         super().__init__(reader)
@@ -76,7 +72,7 @@ class FirstWords(WrappedReader):
 
     @property
     def text(self) -> str:
-        """That, as it came; more than is shown, so that no secret is cut before it is known."""
+        """The output; longer than what is shown, so that no secret is cut before it is hidden."""
         return self._first.decode(errors="replace")
 
     def _overhear(self, data: bytes) -> None:
@@ -167,23 +163,23 @@ class Program:
             raise AppError(f"{self.origin}: {self.quote(problem)}", problem.code) from None
 
     def overhear(self, source: ByteReader) -> ByteReader:
-        """Its lines, whose first words are kept for an error."""
+        """Keep the first output of the program, for errors."""
         self._first_words = FirstWords(source)
         return self._first_words
 
     @property
     def _wrote(self) -> str:
-        """What it wrote instead of an answer, as the end of an error."""
+        """The program's first output, to append to an error."""
         words = self._first_words.text if self._first_words is not None else ""
         said = label(self.quote(words), 200)
         return f"; it wrote {said!r}" if said else ""
 
     def quote(self, words: object) -> str:
-        """What it said that went wrong, without its secrets."""
+        """Return `words` without secrets."""
         return hide(str(words), self.secrets)
 
     def clean(self, result: CallResult) -> CallResult:
-        """The same for a call that failed."""
+        """Hide secrets in a failure."""
         failure = result.failure
         if failure is None or not self.secrets:
             return result
@@ -191,14 +187,14 @@ class Program:
         return replace(result, failure=replace(failure, message=message, details=details))
 
     async def watch(self, pipes: Pipes) -> None:
-        """When it says no more: tell the listener, once it is known how it ended."""
+        """Wait for the end of the program, and tell the listener how it ended."""
         await self.ended.wait()
         await self._wait_for_end(pipes)
         process = "'s process" if isinstance(pipes, Child) else ""
         self.disconnect(f"the {self._what}{process} ended ({self._ending})")
 
     def disconnect(self, reason: str) -> None:
-        """Tell the listener that it cannot be reached any more."""
+        """Tell the listener that the program is disconnected."""
         if self.listener is not None:
             self.listener.on_disconnect(reason)
         self._gone.set()
@@ -211,7 +207,7 @@ class Program:
         self._ending = self.quote(getattr(pipes, "ending", self._ending))
 
     async def end_call(self) -> CallResult:
-        """The result of a call during which it ended."""
+        """Return the result of a call that the program's end interrupted."""
         with anyio.move_on_after(2 * END_LIMIT):
             await self._gone.wait()  # who hears of the end first finds the listener told
         words = f"{self.origin} ended during the call ({self._ending})"
@@ -220,17 +216,15 @@ class Program:
     # --- what it tells ---
 
     def tell(self, notice: Notice) -> None:
-        """Tell the listener."""
         if self.listener is not None:
             self.listener.on_notice(notice)
 
     def tell_error(self, code: str, words: str) -> None:
-        """Tell the listener that something failed."""
         data = {"code": code, "message": words}
         self.tell(Notice(NoticeKind.ERROR, "notifications/error", data))
 
     def on_malformed(self, reason: str) -> None:
-        """It sent a line that is no message."""
+        """Report an invalid line of the program."""
         words = f"a line of the {self._what}'s was dropped: {reason}"
         self.tell_error("TRANSPORT_ERROR", words)
 
@@ -296,7 +290,7 @@ class Program:
         return result
 
     def withdraw(self, link: str = "") -> None:
-        """What it asks is answered with a cancel: all of it, or the address `link` alone."""
+        """Cancel its questions, or only the one with the address id `link`."""
         for question in self._questions:
             if not link or question.link == link:
                 question.scope.cancel()
@@ -306,7 +300,7 @@ class Program:
         self._tell_nobody(problem)
 
     def _note(self, answer: Answer) -> None:
-        """Who called is told where nobody answered: else it takes the cancel for a person's."""
+        """Report that no user answered, which the caller could not tell from a user's cancel."""
         if answer.unanswered:
             self._tell_nobody(answer.reason or answer.outcome.value)
 
@@ -349,17 +343,15 @@ class ProgramApp:
         return await download(url, auth, self.allowed_hosts)
 
     def hide_secrets(self, secrets: Sequence[str]) -> None:
-        """Quote these nowhere: parts of its command or address."""
+        """Never quote these parts of the command or address."""
         self._program.secrets = secrets
 
     async def render_pdf(self) -> bytes:
-        """A program has no page (`App.render_pdf`): always raises AppError."""
+        """Raise AppError: a program has no page."""
         raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
 
     def on_malformed(self, reason: str) -> None:
-        """Tell the listener of a line that is no message (`ProgramListener.on_malformed`)."""
         self._program.on_malformed(reason)
 
     def on_end(self) -> None:
-        """Have the listener told (`ProgramListener.on_end`)."""
         self._program.ended.set()

@@ -1,4 +1,4 @@
-"""TARGET -> the app behind it. Each kind of app is loaded only when one of its kind is wanted."""
+"""Make the app for a TARGET, loading only its kind."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
 
 
 def _find_tabs(settings: Settings) -> Tabs | None:
-    """Where a page is shown that the person named, as they set it up."""
+    """Return where to show a page that the user named, from the settings."""
     from abp_bridge.apps.browser.tabs import ProfileTabs, RunningTabs
 
     if settings.browser_url is not None:
@@ -148,7 +148,7 @@ _NAMED: Mapping[str, Callable[[str, Settings, Tap], AbpApp | AcpApp | McpApp]] =
 
 
 def _words(target: str) -> list[str]:
-    """The command in `SCHEME:COMMAND`."""
+    """Split the command in `SCHEME:COMMAND`."""
     try:
         return split_command(target)
     except ValueError as problem:

@@ -45,7 +45,7 @@ class AppSocket:
             return None
 
     async def carry_out(self) -> None:
-        """Send what is written to `stdin`, until that is closed."""
+        """Send what is written to `stdin` until it closes."""
         try:
             await send_lines(self.stdin, self._socket.send)
         except ConnectionClosed as problem:
@@ -102,7 +102,7 @@ def find_risks(url: str) -> tuple[str, ...]:
 
 
 def _is_here(address: WebSocketURI) -> bool:
-    """Whether it is on this machine."""
+    """Return whether the address is on this machine."""
     try:
         return address.host == "localhost" or ip_address(address.host).is_loopback
     except ValueError:
@@ -110,7 +110,7 @@ def _is_here(address: WebSocketURI) -> bool:
 
 
 class _Connect(open_socket):
-    """Goes nowhere but where the person said."""
+    """Follows no redirects."""
 
     def process_redirect(self, exc: Exception) -> Exception:
         return exc

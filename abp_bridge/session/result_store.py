@@ -102,7 +102,7 @@ class ResultStore:
         data: JsonValue,
         download: Download,
     ) -> JsonValue:
-        """Save what is in `data`, add it to `files`, and return the data with its place instead."""
+        """Save what is in `data`, add it to `files`, and return the data with its paths."""
         taken, found = await _run(_is_heavy(data), abp.extract, data)
         if len(found) > MAX_TAKEN:
             told.append(f"its data hold {len(found)} files, so they went whole to one")
@@ -164,7 +164,7 @@ class ResultStore:
         return saved
 
     async def _keep_beside(self, app: str, files: list[SavedFile], file: AppFile) -> str:
-        """Save what an app gave beside its data, and say so in a line."""
+        """Save a file that an app gave beside its data, and return a line about it."""
         kind = file.mime_type or sniff(file.content) or UNKNOWN
         item = await self._save_blob(app, files, abp.Blob(file.content, kind, file.name))
         where = (
@@ -233,7 +233,7 @@ class ResultStore:
         return path
 
     def _make_room(self, size: int) -> None:
-        """Remove the oldest files, where the session would have more than `SESSION_LIMIT` bytes."""
+        """Remove the oldest files so that `size` more bytes fit in `SESSION_LIMIT`."""
         over = size - SESSION_LIMIT + sum(file.size for file in self._files.values())
         for file in self.saved():
             if over > 0:
@@ -244,7 +244,6 @@ class ResultStore:
                 del self._files[file.uri]
 
     def find(self, uri: str) -> SavedFile | None:
-        """Return the saved file of a resource; None if there is none."""
         return self._files.get(uri)
 
     def read(self, file: SavedFile) -> bytes:
@@ -266,7 +265,7 @@ class ResultStore:
             return opened.read(READ_LIMIT)
 
     def close(self) -> None:
-        """Remove the temporary folder. A folder that the user named stays."""
+        """Remove the temporary folder; a folder from the settings stays."""
         if self._folder is not None and self._wanted is None:
             remove_folder(self._folder)
             self._files.clear()
@@ -278,7 +277,7 @@ class ResultStore:
 
 
 async def _run(heavy: bool, work: Callable[[Unpack[Given]], T], *given: *Given) -> T:
-    """Return what `work` returns; heavy work runs in a thread."""
+    """Run `work`, in a thread if `heavy`."""
     return await anyio.to_thread.run_sync(work, *given) if heavy else work(*given)
 
 
@@ -287,7 +286,7 @@ def _encode(text: str) -> bytes:
 
 
 def _is_heavy(data: JsonValue) -> bool:
-    """Whether `data` has more than `HEAVY` characters, as far as a short look can tell."""
+    """Estimate whether `data` has more than `HEAVY` characters."""
     left, seen = HEAVY, [data]
     while seen and left > 0:
         value = seen.pop()

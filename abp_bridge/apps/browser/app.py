@@ -238,7 +238,7 @@ class BrowserApp:
     async def _begin_tools(
         self, page: AppPage, tools: PageTools, warnings: Sequence[str] = ()
     ) -> AppInfo:
-        """Begin with a page that offers its tools alone."""
+        """Connect a page that offers only tools."""
         page.settle()
         self._speaks_abp = False
         name = label(urlsplit(page.origin).hostname or page.origin, 80)
@@ -246,7 +246,7 @@ class BrowserApp:
         return await self._add_tools(bare, tools)
 
     async def _add_tools(self, opened: AppInfo, tools: PageTools) -> AppInfo:
-        """What it offers, with what it offers beside that."""
+        """Add the page's tools to what it offers by ABP."""
         more = await tools.capabilities([each.name for each in opened.capabilities])
         return replace(
             opened,
@@ -271,19 +271,19 @@ class BrowserApp:
         return result
 
     async def cancel(self, call: str, reason: str) -> None:
-        """Cancel a call in the page, if that can be reached soon (`App.cancel`)."""
+        """Cancel a call if the page reacts soon."""
         if self._page is not None:
             with anyio.move_on_after(SHORT_LIMIT):
                 await self._page.cancel(call, reason)
 
     async def wait_idle(self) -> None:
-        """Wait until the page has run something else, or a dialog stops it (`App.wait_idle`)."""
+        """Wait until the page has run another task, or a dialog stops it."""
         if self._page is not None:
             with anyio.move_on_after(TURN_LIMIT):
                 await self._page.wait_turn()
 
     async def capabilities(self) -> CapabilityList:
-        """What the page lists; nothing if it does not within `ABP_LIMIT` (`App.capabilities`)."""
+        """Return what the page lists within `ABP_LIMIT`."""
         listed = await self._list() if self._speaks_abp else CapabilityList()
         if self._tools is None or self._page is None:
             return listed
@@ -475,7 +475,7 @@ def _why_not_fetched(thrown: JsonValue) -> str:
 
 
 def _read_file(url: str, file: JsonObject) -> AppFile:
-    """The file that inject.js has fetched."""
+    """Decode a file that inject.js fetched."""
     blob = next(iter(abp.extract(file)[1]), None)
     if not isinstance(blob, abp.Blob):
         raise AppError("the page's answer cannot be read")
@@ -497,7 +497,7 @@ def _error(thrown: JsonValue, at: str) -> dict[str, JsonValue]:
 
 
 def _find_id(folder: Path) -> str:
-    """The id that Chromium gives it: by the key in its manifest, else by its folder."""
+    """Return the extension's id, which Chromium derives from its key or its folder."""
     try:
         manifest = as_object(parse_json((folder / "manifest.json").read_bytes()))
         key = as_text(manifest.get("key"))

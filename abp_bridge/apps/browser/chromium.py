@@ -217,7 +217,7 @@ class _Ending:
             await self.end()
 
     async def learn_group(self) -> None:
-        """Which processes are the browser's: they are asked for while it still answers."""
+        """Find the browser's processes while it still answers."""
         if self.browser is None:
             return
         with suppress(PlaywrightError, OSError):
@@ -229,7 +229,7 @@ class _Ending:
             self._group = group if group > 1 and group != os.getpgrp() else None
 
     async def end(self) -> None:
-        """Close browser and driver; what is not gone within its grace is killed."""
+        """Close browser and driver; kill them after their grace period."""
         with anyio.move_on_after(self._grace):
             if self.browser is not None:
                 with anyio.move_on_after(self._grace - GRACE / 2), suppress(PlaywrightError):
@@ -288,7 +288,7 @@ class _Ending:
 
 
 def _children(process: int) -> list[int]:
-    """Whom a process has started, where this system tells."""
+    """Return the child processes, if the system lists them."""
     try:
         return list(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
     except OSError:
@@ -375,7 +375,7 @@ def _why(said: str, path: str, settings: Settings, folder: str) -> str:
 
 
 def _user_of(folder: str) -> str:
-    """Which browser has locked its profile, as far as its link says: `HOST-PROCESS`."""
+    """Return the process that locked the profile, from the link `HOST-PROCESS`."""
     try:
         host, _, process = os.readlink(f"{folder}/SingletonLock").rpartition("-")
     except OSError:
@@ -395,7 +395,7 @@ def _bundled_path(driver: Playwright) -> str:
 
 
 def error_summary(problem: object) -> str:
-    """What Playwright or a browser says, without its log of what it tried."""
+    """Return an error of Playwright without its log."""
     return label(str(problem).strip().split("\n", 1)[0]).rstrip(".")
 
 

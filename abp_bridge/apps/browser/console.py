@@ -68,7 +68,7 @@ class Console:
         self._knows_secrets = False
 
     def add(self, said: JsonValue) -> None:
-        """A line that inject.js heard: `{level, message, cut, at, lost}`."""
+        """Report a line from inject.js: `{level, message, cut, at, lost}`."""
         members = as_object(said)
         level = "warning" if members.get("level") == "warning" else "error"
         self._lost += as_count(members.get("lost")) or 0
@@ -112,7 +112,7 @@ class Console:
         self._tell(notice)
 
     def hide(self, value: JsonValue) -> None:
-        """From now on no line shows the texts and numbers in `value`."""
+        """Hide the texts and numbers in `value` from now on."""
         for each in leaves(value):
             whole = isinstance(each, float) and each.is_integer()
             for text in {str(each), str(int(each)) if whole else str(each)}:
@@ -140,18 +140,18 @@ class Console:
         return shown, cut
 
     def show_place(self, at: str) -> str:
-        """A place in a script, with its file as the page's own where it is that."""
+        """Return a place in a script, without the host if it is the page's own."""
         return label(show_place(self.replace_secrets(at)[0], self._own()))
 
     def show_address(self, url: str) -> str:
-        """An address that the page went to, without what may be secret by where it stands."""
+        """Return an address without parts that may be secret."""
         shown, cut = self.replace_secrets(url)
         where = re.split(r"[?#]", re.sub(r"^([\w+]+://)[^/?#]*@", r"\1", shown))[0]
         return label(where, MAX_LINE, beyond=cut)
 
     @property
     def said(self) -> str:
-        """Its last lines, as they end an error; empty where there are none."""
+        """Return the last lines, to append to an error."""
         return "".join(f" {line[:1].upper()}{line[1:].rstrip('.')}." for line in self._last)
 
 
@@ -168,7 +168,6 @@ class SecretListener:
         self._console = console
 
     async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
-        """Ask on (`QuestionListener.elicit`)."""
         answer = await self._listener.elicit(question, context)
         for field in question.fields:
             if field.secret and not field.choices:  # what there is to choose from is no secret

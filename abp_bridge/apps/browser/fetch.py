@@ -53,7 +53,7 @@ def split(url: str) -> SplitResult:
 
 
 def _read(url: str) -> tuple[SplitResult, str, int | None, str]:
-    """Its parts, host and port, and what is wrong with it: Python's own words would quote it."""
+    """Return the parts, host, port and problem of `url`; Python's errors would quote it."""
     empty = urlsplit("")
     if len(url) > MAX_URL or "\\" in url or not url.isprintable() or " " in url:
         return empty, "", None, "it is too long or holds characters that an address cannot have."
@@ -100,12 +100,12 @@ class Guard:
         self._named = {each.strip().lower() for each in named}
 
     def names(self, host: str, port: int) -> bool:
-        """Whether the user named `host`."""
+        """Return whether the user named `host`."""
         plain = host.lower().strip("[]")
         return bool({plain, f"[{plain}]", f"{plain}:{port}", f"[{plain}]:{port}"} & self._named)
 
     def allows(self, host: str, port: int, address: str) -> bool:
-        """Whether `host` may be reached at `port`, where its name means the IP `address`."""
+        """Return whether `host`, resolved to the IP `address`, may be reached at `port`."""
         return self.names(host, port) or is_public(address)
 
 
@@ -187,7 +187,7 @@ async def get(
 
 
 class _NamedError(AppError):
-    """One whose message says already what was not fetched, and from where."""
+    """An error whose message already names the document and address."""
 
 
 @contextmanager
@@ -221,12 +221,12 @@ def _explain_failure(problem: Exception, failed: str, shown: str) -> AppError:
 
 
 def speaks_plainly(words: str) -> bool:
-    """Whether OpenSSL's `words` mean that who answered speaks no TLS."""
+    """Return whether OpenSSL's error `words` mean that the server speaks no TLS."""
     return "WRONG_VERSION_NUMBER" in words or "RECORD_LAYER_FAILURE" in words
 
 
 def _check_response(status: int, headers: Mapping[str, str], failed: str, shown: str) -> None:
-    """Raises AppError where the document itself does not come."""
+    """Raise AppError unless the response has a readable document."""
     if not 200 <= status < 300:
         raise _NamedError(f"{failed}: HTTP {status} at {shown}", absence=find_absence(status))
     if headers.get("content-encoding", "identity") != "identity":

@@ -31,7 +31,7 @@ WINDOW = "a window"  # that the page opens: a download may be all that comes of 
 
 
 class CallFiles:
-    """What one call has been given, and what is still to come."""
+    """The files that one call got, and those still pending."""
 
     def __init__(self) -> None:
         self.files: list[AppFile] = []
@@ -43,7 +43,7 @@ class CallFiles:
         self._changed = anyio.Event()
 
     def expect(self, url: str) -> None:
-        """The page went to `url`, or opens a window."""
+        """Expect a file: the page went to `url`, or opens a window."""
         for known in (url, STAYED):
             if known in self._early:
                 self._early.remove(known)
@@ -52,7 +52,7 @@ class CallFiles:
             self._awaited.append(url)
 
     def dismiss(self, url: str) -> None:
-        """All that there is of going to `url` has come; or, for `STAYED`, nothing will."""
+        """Stop expecting a file from `url`, or from `STAYED`."""
         if url == STAYED and self._awaited:
             self._awaited.clear()
         elif url in self._awaited:
@@ -62,7 +62,7 @@ class CallFiles:
         self._change()
 
     def close(self) -> None:
-        """The page is gone, and nothing will come of it."""
+        """Stop waiting: the page is lost."""
         self._awaited.clear()
         self._change()
 
@@ -78,7 +78,7 @@ class CallFiles:
         return True
 
     def end(self, given: AppFile | None, problem: str = "") -> None:
-        """The file has come, or has not, for a reason."""
+        """Add a received file, or the reason why there is none."""
         if given is not None:
             self.files.append(given)
         if problem:
@@ -87,7 +87,7 @@ class CallFiles:
         self._change()
 
     async def wait(self) -> None:
-        """Wait until all has come, at most `DOWNLOAD_LIMIT`; what has not is a problem."""
+        """Wait for all files, at most `DOWNLOAD_LIMIT`; report the missing ones."""
         with anyio.move_on_after(DOWNLOAD_LIMIT):
             while self._awaited or self._under_way:
                 await self._changed.wait()
@@ -128,7 +128,7 @@ class PageFiles:
 
     @property
     def is_calling(self) -> bool:
-        """Whether a call of this page's app runs."""
+        """Whether a call of this page runs."""
         return bool(self._calls)
 
     @contextmanager
@@ -153,7 +153,7 @@ class PageFiles:
             return await self._page.shown.pdf(print_background=True, prefer_css_page_size=True)
 
     def on_print(self, title: JsonValue) -> None:
-        """The page calls `window.print()`."""
+        """Handle `window.print()`."""
         if not self._calls or not self._calls[-1].begin():
             self._page.note("print() was refused: only a call prints, and not without end")
             return
@@ -171,16 +171,15 @@ class PageFiles:
             files.end(given, problem)
 
     def _name(self, words: JsonValue, longest: int) -> str:
-        """A file's name, which is the page's to choose."""
+        """Return the name that the page gave a file, made safe."""
         return label(self._page.console.replace_secrets(as_text(words))[0], longest)
 
     def on_going(self, url: JsonValue) -> None:
-        """The page goes to an address, or opens a window: a file may come of it."""
+        """Expect a file: the page goes to an address, or opens a window."""
         if self._calls:
             self._calls[-1].expect(as_text(url))
 
     def on_download(self, download: Download) -> None:
-        """A download has begun."""
         name = self._name(download.suggested_filename, 120)
         is_awaited = self._page.listener is not None and bool(self._calls)
         if not is_awaited or not self._calls[-1].begin(download.url):
@@ -221,17 +220,16 @@ class PageFiles:
         return AppFile(content, "" if kind == UNKNOWN else kind, name, "a download"), ""
 
     def dismiss(self, url: str) -> None:
-        """All that there is of going to `url` has come (`CallFiles.dismiss`)."""
         for files in self._calls[-1:]:
             files.dismiss(url)
 
     def on_failed_navigation(self, url: str) -> None:
-        """A request that was given up may have become a download, of which nobody has heard yet."""
+        """Wait a moment: an aborted request may become a download."""
         if self._calls:
             self._page.tasks.start_soon(self._dismiss_later, url)
 
     def close(self) -> None:
-        """The page is gone: nothing comes of what calls wait for."""
+        """Stop waiting: the page is lost."""
         for files in self._calls:
             files.close()
 
@@ -240,17 +238,17 @@ class PageFiles:
         self.dismiss(url)
 
     def _is_own(self, url: str) -> bool:
-        """Whether a download is the app's: from its origin, or begun by its main frame."""
+        """Return whether the app started a download: its origin or its main frame."""
         begun = [frame for frame, begun in self._frames.values() if begun == url]
         by_main = self._page.main_frame_id in begun
         return by_main or self._page.is_own_site(url.removeprefix("blob:"))
 
     def on_download_begin(self, event: Mapping[str, Any]) -> None:
-        """In which frame that was (`Page.downloadWillBegin`)."""
+        """Record the frame of a download (`Page.downloadWillBegin`)."""
         self._frames[event["guid"]] = event["frameId"], event["url"]
 
     def on_download_progress(self, event: Mapping[str, Any]) -> None:
-        """How much of it there is: what is too large is given up (`Page.downloadProgress`)."""
+        """Cancel a download that is too large (`Page.downloadProgress`)."""
         if max(event["receivedBytes"], event["totalBytes"]) > MAX_DOWNLOAD:
             _, url = self._frames.get(event["guid"], ("", ""))
             for running in self._downloads:
@@ -260,7 +258,7 @@ class PageFiles:
 
 
 def _read(file: Path) -> bytes | None:
-    """What came; None where it is too large, of which the browser need not have told in time."""
+    """Return the file, or None if it is too large; the browser may not have reported it yet."""
     return file.read_bytes() if file.stat().st_size <= MAX_DOWNLOAD else None
 
 

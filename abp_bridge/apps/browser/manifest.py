@@ -32,9 +32,8 @@ TIME_LIMIT = 10.0  # seconds for the page, and again for the manifest
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A page's head and manifest: the page's `url` after redirects, the address of the app's
-    `icon`,
-    and the manifest's `content`.
+    """A page's head and manifest, with the page's `url` after redirects and the app's `icon`
+    address.
     """
 
     url: str
@@ -45,7 +44,7 @@ class Manifest:
 
 
 class NoManifestError(AppError):
-    """A page that links to no manifest. `url` is its address, after redirects."""
+    """A page without a link to a manifest; `url` is its address after redirects."""
 
     def __init__(self, message: str, url: str) -> None:
         super().__init__(message, "NOT_SUPPORTED", Absence.LINK)
@@ -151,7 +150,7 @@ class _Head(HTMLParser):
 
 
 def _read(url: str, address: str, content: bytes) -> Manifest:
-    """Raises ValueError with what is wrong with it."""
+    """Decode a manifest, or raise ValueError with the problem."""
     try:
         manifest = parse_json(content)
     except ValueError as problem:
@@ -179,7 +178,7 @@ def _capabilities(listed: JsonValue) -> CapabilityList:
 
 
 def _warnings(version: JsonValue) -> tuple[str, ...]:
-    """D6, X16: a version that this bridge does not know is worth a word, and worth a try."""
+    """Warn of an unknown version, which is tried anyway (D6, X16)."""
     known = isinstance(version, (str, int, float)) and str(version).split(".")[0] in ("0", "1")
     if known:
         return ()

@@ -61,7 +61,7 @@ _OWN_FAILURES = ("net::ERR_ABORTED",)  # of requests that the page itself gave u
 
 
 class PageGoneError(AbpBridgeError):
-    """The page cannot be reached any more; `str(error)` says why."""
+    """The page is lost; `str(error)` says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ Overhear = Callable[[str, JsonValue, bool], None]
 
 
 class PageTools:
-    """What a page offers beside ABP, or without it; a page that offers nothing else has none."""
+    """What a page offers beside or instead of ABP."""
 
     async def attach(self, page: AppPage, settings: Settings) -> None:
         """Start to listen, before the page is loaded."""
@@ -106,11 +106,11 @@ class PageTools:
         raise NotImplementedError
 
     async def capabilities(self, taken: Collection[str]) -> CapabilityList:
-        """Return what can be called now, by names that are not `taken`; with its warnings."""
+        """Return the tools whose names are not `taken`, with warnings."""
         raise NotImplementedError
 
     def has(self, capability: str) -> bool:
-        """Whether a tool has that name."""
+        """Return whether a tool has that name."""
         raise NotImplementedError
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
@@ -118,20 +118,20 @@ class PageTools:
         raise NotImplementedError
 
     def on_lost(self, reason: str) -> bool:
-        """The page is lost; whether `wait_idle` has to come before the listener hears of it."""
+        """Handle the loss of the page; return whether to `wait_idle` before the listener hears."""
         raise NotImplementedError
 
     async def wait_idle(self) -> None:
-        """Wait until what the page ran has ended, in bounded time."""
+        """Wait, in bounded time, for the end of what the page ran."""
         raise NotImplementedError
 
     def on_window(self) -> None:
-        """The page opened a window, which is closed."""
+        """Handle a window that the page opened, before it is closed."""
         raise NotImplementedError
 
 
 def ignore(name: str, said: JsonValue, thrown: bool) -> None:
-    """The `Overhear` of a page to which nobody listens."""
+    """An `Overhear` that does nothing."""
 
 
 class AppPage(PageState):
@@ -205,7 +205,7 @@ class AppPage(PageState):
             await cdp.send("Fetch.enable", {"patterns": [{"resourceType": "Document"}]})
 
     def _on_document(self, cdp: CDPSession, guard: Guard, event: Mapping[str, Any]) -> None:
-        """Check a document of a page that the user did not name, before it is requested."""
+        """Check a document before its request, if the user did not name the page."""
         self.tasks.start_soon(self._check_document, cdp, guard, event)
 
     async def _check_document(
@@ -273,7 +273,7 @@ class AppPage(PageState):
         self.tasks.start_soon(self._watch, self._script)
 
     def settle(self) -> None:
-        """Its origin is the one that it shows now; where it cannot be had later, it is lost."""
+        """Fix the app's origin to the one shown now; leaving it later loses the page."""
         self._is_settled = True
         self.sites = {own for own in self.sites if own == site(self.shown.main_frame.url)}
 
@@ -307,7 +307,7 @@ class AppPage(PageState):
         )
 
     async def _describe_missing(self) -> str:
-        """What may be meant to be `window.abp`, as a sentence after another."""
+        """Return a sentence on what may be meant as `window.abp`."""
         names: JsonValue = []
         with anyio.move_on_after(SHORT_LIMIT), suppress(PlaywrightError):
             names = await self.shown.evaluate(_NEAR_MISSES)
@@ -322,13 +322,13 @@ class AppPage(PageState):
         return f" No script of the page set window.abp.{signed_in}"
 
     async def title(self) -> str:
-        """What the page calls itself, safe to show; empty where it does not say."""
+        """Return the page's title, safe to show."""
         with anyio.move_on_after(SHORT_LIMIT), suppress(PlaywrightError):
             return label(await self.shown.title(), 80)
         return ""
 
     async def _describe(self) -> str:
-        """What is shown at its address, in a sentence."""
+        """Return a sentence on what the page shows."""
         title = await self.title()
         titled = f"is titled {title!r}" if title else "has no title"
         return f"the page at {show_target(label(self.shown.url))} {titled}."
@@ -344,7 +344,7 @@ class AppPage(PageState):
         self._connected = True
 
     def leave(self) -> None:
-        """Nothing of the page's is heard any more. What it waits for is withdrawn with `tasks`."""
+        """Stop listening to the page; `tasks` withdraw its questions."""
         self.listener = None
 
     # --- calling ---
@@ -378,12 +378,12 @@ class AppPage(PageState):
         )
 
     async def cancel(self, call: str, reason: str) -> None:
-        """Cancel a call, in every form that ABP has for it (X6, X7)."""
+        """Cancel a call in every way that ABP has (X6, X7)."""
         with suppress(PageGoneError):
             await self._evaluate("(script, given) => script.cancel(...given)", [call, reason])
 
     async def abandon(self, key: str) -> None:
-        """Give up what is being fetched as `key`."""
+        """Cancel the download `key`."""
         with suppress(PageGoneError):
             await self._evaluate("(script, key) => script.abandon(key)", key)
 
@@ -414,7 +414,7 @@ class AppPage(PageState):
             return why
 
     async def _why(self, problem: PlaywrightError) -> str:
-        """What `problem` means: the event that explains it may come a moment later."""
+        """Return what `problem` means; the event that explains it may come a moment later."""
         if not self.lost:
             with anyio.move_on_after(SHORT_LIMIT):
                 await self._left.wait()
@@ -424,7 +424,7 @@ class AppPage(PageState):
         return self.lost or error_summary(problem)
 
     async def _watch(self, script: JSHandle) -> None:
-        """Whatever ends the page ends this, even what no event tells of."""
+        """Notice the end of the page even if no event reports it."""
         try:
             await script.evaluate("script => script.forever")
         except PlaywrightError:
@@ -491,7 +491,7 @@ class AppPage(PageState):
                 listener.on_notice(notice)
 
     def _report_own(self, kind: JsonValue, value: JsonValue) -> bool:
-        """Whether it is a report of inject.js itself, and not of the app; then it is dealt with."""
+        """Handle a report of inject.js itself; return whether it was one."""
         match kind:
             case "console":
                 self.console.add(value)
@@ -556,7 +556,7 @@ class AppPage(PageState):
     # --- being gone ---
 
     def _on_navigation(self, event: Mapping[str, Any]) -> None:
-        """A new document in a frame; hash changes and pushState make none."""
+        """Handle a new document in a frame; hash changes and pushState make none."""
         frame = event["frame"]
         if frame.get("parentId"):
             return
@@ -591,7 +591,7 @@ class AppPage(PageState):
 
 
 def _is_own_report(kind: JsonValue, text: JsonValue) -> bool:
-    """Whether all that was sent is of inject.js itself, which is in every frame."""
+    """Return whether the whole message comes from inject.js, which is in every frame."""
     if kind != "tell" or not isinstance(text, str) or len(text) > MAX_MESSAGE:
         return False
     try:

@@ -53,22 +53,22 @@ class PageState:
 
     @property
     def origin(self) -> str:
-        """The origin that the user is told."""
+        """The origin that the user sees."""
         return self._alias or site(self.shown.main_frame.url)
 
     def is_own_site(self, url: str) -> bool:
-        """Whether an address is of the app's origin."""
+        """Return whether an address has the app's origin."""
         return site(url) in self.sites
 
     def note(self, words: str) -> None:
-        """Notify the listener that something was refused."""
+        """Notify the listener of a refusal."""
         shown, _ = self.console.replace_secrets(words)  # a page names its files as it likes
         self.notify(
             NoticeKind.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": shown}
         )
 
     def notify(self, event: NoticeKind, name: str, data: JsonObject) -> None:
-        """Send the listener a notice of the bridge's own."""
+        """Send the listener a notice of the bridge."""
         self._tell(Notice(event, name, data))
 
     def _tell(self, notice: Notice) -> None:

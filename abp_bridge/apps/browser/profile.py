@@ -23,7 +23,7 @@ _RESTORE = 1  # Chromium's word in its preferences for "continue where you left 
 
 
 class ProfileError(AppError):
-    """A folder that cannot be a browser's profile, or not now; the message says what to do."""
+    """A folder cannot be used as a profile; the message says what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "BROWSER_ERROR")
@@ -46,7 +46,7 @@ def default_profile() -> Path:
 
 
 def find_problem(folder: Path) -> str:
-    """Why `folder` can be no profile of ours; empty where it is one, or can become one."""
+    """Return why `folder` cannot be a profile, or ""."""
     try:
         if not os.path.lexists(folder):
             return ""

@@ -79,7 +79,7 @@ class Tabs:
 
 
 class ProfileTabs(Tabs):
-    """In the one browser of this process that uses the person's profile."""
+    """Opens tabs in this process's only browser with the user's profile."""
 
     remembers = True
     sign_in = (
@@ -93,7 +93,7 @@ class ProfileTabs(Tabs):
 
     @asynccontextmanager
     async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
-        """Start the browser if this is its first (`Tabs.open`)."""
+        """Start the browser if this is its first tab."""
         async with self._browser.use(self._settings) as context:
             with browser_errors():
                 page = await context.new_page()
@@ -105,7 +105,7 @@ class ProfileTabs(Tabs):
 
 
 class ExtensionTabs(Tabs):
-    """In a browser that has an extension loaded from a folder, and knows nobody."""
+    """Opens tabs in a new browser with an extension from a folder."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         super().__init__(settings)
@@ -113,7 +113,6 @@ class ExtensionTabs(Tabs):
 
     @asynccontextmanager
     async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
-        """Start a browser with the extension (`Tabs.open`)."""
         args = [
             f"--disable-extensions-except={self._folder}",
             f"--load-extension={self._folder}",
@@ -127,7 +126,7 @@ class ExtensionTabs(Tabs):
 
 
 class _SharedProfile:
-    """Two browsers cannot have one profile: the apps of this process share one."""
+    """The browser that the apps of this process share, as a profile has only one."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -169,7 +168,7 @@ def _shared(folder: str) -> _SharedProfile:
 
 @contextmanager
 def browser_errors() -> Iterator[None]:
-    """What Playwright says is told as a `BrowserError`."""
+    """Raise Playwright's errors as BrowserError."""
     try:
         yield
     except PlaywrightError as problem:
@@ -184,7 +183,7 @@ _SOCKET_PATH = re.compile(r"/devtools/browser/[\w-]{1,80}")
 
 @dataclass(frozen=True, slots=True)
 class _OpenTab:
-    """A tab as its browser lists it."""
+    """A tab in the list of its browser."""
 
     id: str
     title: str
@@ -193,7 +192,7 @@ class _OpenTab:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """What a browser says before anybody is connected: its name, its socket, its tabs."""
+    """What a browser reports before it is attached: its name, socket and tabs."""
 
     name: str
     socket: str
@@ -201,7 +200,7 @@ class _Listing:
 
 
 class RunningTabs(Tabs):
-    """In the running browser at `url`, which is on this machine."""
+    """Opens tabs in the running browser at `url` on this machine."""
 
     remembers = True
     sign_in = "If it is no longer signed in there, its person can sign in again in that browser."
@@ -212,7 +211,7 @@ class RunningTabs(Tabs):
 
     @asynccontextmanager
     async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
-        """Ask the person, then attach (`Tabs.open`)."""
+        """Ask the user, then attach."""
         listing = await _look(self._url)
         there = [each for each in listing.tabs if site(each.url) == site(address)]
         wanted = next((each for each in there if each.url == address), next(iter(there), None))
@@ -232,7 +231,7 @@ class RunningTabs(Tabs):
     async def _ask_consent(
         self, listener: QuestionListener, name: str, tab: _OpenTab | None, origin: str
     ) -> None:
-        """Raises AppError unless a person says yes."""
+        """Raise AppError unless the user accepts."""
         where = "in a new tab, which is closed at the end"
         if tab is not None:
             title = json.dumps(label(escape(tab.title), 80), ensure_ascii=False)
@@ -249,7 +248,7 @@ class RunningTabs(Tabs):
 
 
 async def _look(url: str) -> _Listing:
-    """Raises BrowserError where no browser answers."""
+    """Return the browser's list, or raise BrowserError."""
     about = as_object(await _read(url, "/json/version"))
     path = urlsplit(as_text(about.get("webSocketDebuggerUrl"))).path
     if not _SOCKET_PATH.fullmatch(path):
@@ -285,7 +284,7 @@ async def _read(url: str, path: str) -> JsonValue:
 
 
 async def _find(browser: Browser, wanted: _OpenTab) -> Page:
-    """The page of the tab that the person was asked about."""
+    """Return the page of the tab that the user was asked about."""
     for context in browser.contexts:
         for page in context.pages:
             if site(page.url) != site(wanted.url):

@@ -45,14 +45,14 @@ class Window:
         self._opened: list[Page] = []
 
     async def exists(self) -> bool:
-        """Whether a person can see it."""
+        """Whether the user can see it."""
         with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):
             about = await self._cdp.send("Browser.getVersion")
             return _UNSEEN not in about["userAgent"]
         return False
 
     async def show(self) -> None:
-        """Bring it to the front, and its tab in it; best effort."""
+        """Bring the tab to the front if possible."""
         with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):
             window = await self._cdp.send("Browser.getWindowForTarget")
             if window["bounds"].get("windowState") == "minimized":
@@ -71,11 +71,11 @@ class Window:
             self._free.set()
 
     def on_opened(self, other: Page) -> None:
-        """The page opened a window while its person has it."""
+        """Keep a window that the page opened while the user works in it."""
         self._opened.append(other)
 
     async def wait_free(self) -> None:
-        """Wait until its person has let go of it."""
+        """Wait until the user no longer works in it."""
         while self.in_hand:
             await self._free.wait()
 
@@ -101,11 +101,11 @@ class Dialogs:
         cdp.on("Page.javascriptDialogClosed", self._on_closed)
 
     def stop_at(self, turn: anyio.CancelScope) -> None:
-        """Cancel `turn`, a wait for the page, where a dialog opens; until `forget`."""
+        """Cancel `turn`, a wait for the page, when a dialog opens, until `forget`."""
         self._turns.add(turn)
 
     def forget(self, turn: anyio.CancelScope) -> None:
-        """No longer cancel `turn` where a dialog opens."""
+        """No longer cancel `turn` when a dialog opens."""
         self._turns.discard(turn)
 
     def _on_closed(self, event: Mapping[str, Any]) -> None:

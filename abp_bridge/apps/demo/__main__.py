@@ -20,11 +20,11 @@ FEATURES = ("notifications", "progress", "elicitation", "dynamicCapabilities")
 
 
 class CallError(Exception):
-    """A step that ends the call with an ABP error, its only argument."""
+    """Ends the call with an ABP error, its only argument."""
 
 
 class App:
-    """The app's side of one pipe, in the JSON-RPC binding."""
+    """One connection of the app, in the JSON-RPC binding."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -36,7 +36,7 @@ class App:
         self._serial = 0
 
     async def run(self) -> None:
-        """Answer what comes, until `shutdown` or the end of the pipe."""
+        """Handle messages until `shutdown` or the end of the pipe."""
         while line := await self._reader.readline():
             message = json.loads(line)
             method, params = message.get("method"), message.get("params", {})
@@ -172,7 +172,7 @@ def _fill(template: Json, known: dict[str, Json]) -> Json:
 
 
 async def main() -> None:
-    """Play the app on stdin and stdout."""
+    """Run the app on stdin and stdout."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=64 * 2**20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -34,14 +34,13 @@ class DemoPage(BrowserApp):
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """Serve the page and open it, until the block ends (`App.open`)."""
         async with only_error(AppError), serve() as self._address, super().open(listener) as opened:
             yield opened
 
 
 @asynccontextmanager
 async def serve() -> AsyncIterator[str]:
-    """The address at which the page is served, to this machine only."""
+    """Serve the page to this machine, and yield its address."""
     async with (
         await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
         anyio.create_task_group() as tasks,

@@ -94,7 +94,7 @@ class ToolCall:
         self._unseen = ""  # what a window would be needed for, and the way to one
 
     async def run(self, params: JsonObject) -> CallResult:
-        """Make the call. Nothing is raised but cancellation."""
+        """Make the call; raises nothing."""
         try:
             result = await self._make(params)
         except PageSilentError as problem:
@@ -127,13 +127,13 @@ class ToolCall:
             self._session.release(self._invocation)
 
     def _refused(self, words: str) -> CallResult:
-        """What the browser refused to do, or did not survive."""
+        """Return the result of a call that the browser refused."""
         if self._page.lost:
             return unsent_result(GONE, "DISCONNECTED", retryable=True)
         return decode_response({"status": "Error", "errorText": words})
 
     def _silent(self, why: str, params: JsonObject) -> CallResult:
-        """How it ends where nobody knows whether the page began with it."""
+        """Return the result if it is unknown whether the page started the call."""
         return self._nobody_knows(why, {} if self._given_secrets else params)
 
     async def _invoke(self, params: JsonObject) -> None:
@@ -142,7 +142,7 @@ class ToolCall:
     # --- waiting ---
 
     async def _wait(self, sent: JsonObject) -> CallResult:
-        """The result, or that there is none: `sent` is what is told of then."""
+        """Wait for the result, or return a failure; `sent` describes what was submitted."""
         while (result := await self._wait_once(sent)) is None:
             if self._needs_hand and self._may_hand:
                 result = await self._go_on_by_hand()
@@ -152,7 +152,7 @@ class ToolCall:
         return result
 
     async def _wait_once(self, sent: JsonObject) -> CallResult | None:
-        """The result; None where the time is to begin anew, as a person had a part of it."""
+        """Wait for the result; return None to restart the time limit after the user took part."""
         assert self._invocation is not None
         invocation, dialogs = self._invocation, self._page.dialogs.count
         hint, silent = invocation.hint, False
@@ -182,7 +182,7 @@ class ToolCall:
         return self._nobody_knows(hint or late, sent)
 
     def _decode(self, response: JsonObject, sent: JsonObject) -> CallResult:
-        """What the page answered; `sent` is what it was sent."""
+        """Decode the page's response."""
         return decode_response(response)
 
     def _nobody_knows(self, why: str, sent: JsonObject) -> CallResult:
@@ -193,7 +193,7 @@ class ToolCall:
         return unknown_outcome(f"{why}{self._unseen}", sent)
 
     async def _look_for_need(self) -> None:
-        """Look at the page until it shows what only a hand in it can deal with, and keeps to it."""
+        """Watch the page for an obstacle that only the user can remove."""
         before = ""
         while self._may_hand:
             await anyio.sleep(LOOK_EVERY)
@@ -228,7 +228,7 @@ class ToolCall:
         return end_hand(answer)
 
     async def _ask_hand(self, why: str, wanted: str) -> Answer:
-        """Ask, while the page is in its person's hands, whether it is done."""
+        """While the user works in the page, ask whether they are done."""
         await self._page.window.show()
         return await self._elicit(
             make_hand_question(
@@ -242,7 +242,7 @@ class ToolCall:
 
     @asynccontextmanager
     async def _hand(self) -> AsyncIterator[None]:
-        """The page is its person's as long as the block; what it opens meanwhile is closed then."""
+        """Leave the page to the user, and close what it opens meanwhile."""
         with self._page.window.hand() as opened:
             try:
                 yield
@@ -252,7 +252,7 @@ class ToolCall:
                         await each.close()
 
     def _report(self, status: str) -> None:
-        """The call is alive: its time, which is one of silence, begins anew."""
+        """Restart the time limit: the page is not silent."""
         if self._page.listener is not None:
             self._page.listener.on_progress(Progress(None, 0.0, status=status, token=self.id))
 
@@ -276,7 +276,7 @@ class ToolCall:
         return NOT_AWAITED if answer is None else answer
 
     async def _unless_over(self, work: Coroutine[None, None, T]) -> T | None:
-        """What `work` comes to; None where the page ended the call first."""
+        """Return the result of `work`, or None if the page ended the call first."""
         done: list[T] = []
         invocation = self._invocation
         async with only_error(CallRefusedError), anyio.create_task_group() as tasks:
@@ -303,7 +303,7 @@ class ToolCall:
         )
 
     def _hide(self, given: JsonValue) -> None:
-        """What was given as a secret is in no result."""
+        """Remove secrets from a result."""
         for each in leaves(given):
             self._session.secrets.add(str(each), SECRET)
             self._session.knows_secrets = self._given_secrets = True
@@ -323,5 +323,5 @@ class ToolCall:
 
 
 async def pause() -> None:
-    """A moment, for a page that is about to do something of which it tells nobody."""
+    """Wait a moment for a page that acts without an event."""
     await anyio.sleep(MOMENT)

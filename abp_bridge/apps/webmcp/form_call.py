@@ -69,7 +69,7 @@ from abp_bridge.protocols.webmcp.results import (
 
 
 class CallEndedError(Exception):
-    """The call is over, as `result` says."""
+    """The call has ended with `result`."""
 
     def __init__(self, result: CallResult) -> None:
         super().__init__()
@@ -77,11 +77,11 @@ class CallEndedError(Exception):
 
 
 class HandNeededError(Exception):
-    """Only a hand in the page can finish the form, and there is a window; `str(error)` says why."""
+    """Only the user can finish the form in its window; `str(error)` says why."""
 
 
 class FormByHand(ToolCall):
-    """What a call of a form does while its person has the page in hand."""
+    """The part of a form's call in which the user works in the page."""
 
     _form: PageForm | None = None
     _sent = False
@@ -104,7 +104,7 @@ class FormByHand(ToolCall):
             raise CallEndedError(unknown_after_hand(why))
 
     async def _ask_until_ready(self, watched: Invocation, why: str, wanted: str) -> bool:
-        """Whether a button can be pressed at last. Raises as `_have_made_ready`."""
+        """Ask until a button can be pressed."""
         assert self._form is not None
         async with self._hand():
             for _ in range(MAX_ASKED):
@@ -118,7 +118,7 @@ class FormByHand(ToolCall):
         return False
 
     async def _finish_by_hand(self, form: Form, why: str) -> CallResult:
-        """The person looks over the form in its window, and sends it there."""
+        """Have the user check and submit the form in its window."""
         assert self._invocation is not None
         await self._check_window(why)
         button = f"its button {json.dumps(form.button, ensure_ascii=False)}"
@@ -142,7 +142,7 @@ class FormByHand(ToolCall):
         return unknown_after_hand(f"the page did not answer within {self._limit:g} s")
 
     async def _end_by_page(self) -> CallResult:
-        """What the page made of what its person did there."""
+        """Return the page's response to what the user did."""
         assert self._invocation is not None
         self._sent = self._was_in_hand = True
         with anyio.move_on_after(QUIET_LIMIT):
@@ -152,7 +152,7 @@ class FormByHand(ToolCall):
         return unknown_after_hand(self._invocation.gone or self._invocation.hint)
 
     async def _check_window(self, why: str) -> None:
-        """Raises CallEndedError where nobody can have the page in hand."""
+        """Raise CallEndedError if there is no window."""
         if not await self._page.window.exists():
             raise CallEndedError(needs_window(why, NEXT_STEP))
         if self._page.window.in_hand:
@@ -244,13 +244,13 @@ class FormCall(FormByHand):
         raise CallEndedError(unsent_result(why))
 
     def _forget_call(self) -> None:
-        """Nothing was sent by it, and it is over."""
+        """Drop a call that submitted nothing."""
         assert self._invocation is not None
         self._session.release(self._invocation)
         self._invocation, self._sent, self._was_stopped = None, False, True
 
     async def _find_stopped(self) -> Form | None:
-        """The form as it would have been sent, where that is not what had been told."""
+        """Return the form that would have been submitted, if it differs from what was shown."""
         assert self._form is not None
         if self._invocation is None or self._invocation.response is None:
             return None
@@ -304,7 +304,7 @@ class FormCall(FormByHand):
         raise CallEndedError(self._describe_end("the page did not fill its form in"))
 
     def _describe_end(self, otherwise: str) -> CallResult:
-        """How a call ended that nobody sent here."""
+        """Say how a call ended that we did not submit."""
         invocation = self._invocation
         if invocation is not None and invocation.response is not None:
             result = decode_response(invocation.response)
@@ -371,7 +371,7 @@ class FormCall(FormByHand):
     async def _make_question(
         self, form: Form, note: str, places: Sequence[int] | None = None
     ) -> Question:
-        """The question that the form is, or a part of it. Raises as `_put_to_person`."""
+        """Make a question of the form, or of a part of it."""
         try:
             return make_question(
                 form,
@@ -412,7 +412,7 @@ class FormCall(FormByHand):
     def _find_reason(
         accepted: Form, filled: Form, states: dict[int, JsonValue], given: set[str]
     ) -> str:
-        """Why the form cannot be sent as it is; empty where it can. `given` are files' names."""
+        """Return why the form cannot be submitted, or ""; `given` are file names."""
         if filled.shape != accepted.shape or changed_places(filled, states):
             return CHANGED
         if extra := find_changes(accepted, filled, given):
@@ -461,7 +461,7 @@ class FormCall(FormByHand):
 
     @asynccontextmanager
     async def _files(self, wanted: Sequence[Entry]) -> AsyncIterator[list[tuple[Entry, str]]]:
-        """The files that the person gives, each in a folder of its own until the block ends."""
+        """Write the user's files, each to its own folder, until the block ends."""
         folder = await anyio.to_thread.run_sync(make_folder) if wanted else ""
         given: list[tuple[Entry, str]] = []
         try:
@@ -488,7 +488,7 @@ class FormCall(FormByHand):
     # --- sending ---
 
     async def _send(self, form: Form) -> CallResult | None:
-        """The page's answer; None where the form was not what had been read last."""
+        """Return the page's response, or None if the form changed since the last reading."""
         await self._obstacles.begin()
         self._sent, self._stopped = True, False
         self._report("the form is sent")
@@ -503,7 +503,7 @@ class FormCall(FormByHand):
         return result
 
     async def _press(self) -> None:
-        """Send it. A dialog that the page opens first stops this, and so may the next page."""
+        """Submit, until a dialog or the next page opens."""
         assert self._form is not None
         assert self._invocation is not None
         with suppress(CallRefusedError):

@@ -103,7 +103,7 @@ class PageForm:
         return value
 
     async def _find(self) -> str:
-        """The form in our own world."""
+        """Find the form in the isolated world."""
         if not self._object:
             given = {"frameId": self._tool.frame, "worldName": WORLD}
             world = await self._session.send("Page.createIsolatedWorld", given)
@@ -122,7 +122,7 @@ OBSTACLES = Path(__file__).with_name("obstacles.js")
 
 
 class Obstacles:
-    """The obstacles that come up in one frame during a call."""
+    """The obstacles that appear in one frame during a call."""
 
     def __init__(self, session: ToolSession, frame: str) -> None:
         self._session = session
@@ -130,7 +130,7 @@ class Obstacles:
         self._before = ""
 
     async def begin(self) -> None:
-        """Note what stands there now: it is no obstacle."""
+        """Record what is there before the call, which is no obstacle."""
         with suppress(CallRefusedError):
             given = {"frameId": self._frame, "worldName": WORLD}
             world = await self._session.send("Page.createIsolatedWorld", given)
@@ -142,7 +142,7 @@ class Obstacles:
             self._before = str(found["result"].get("objectId", ""))
 
     async def look(self) -> str:
-        """The obstacle that has come since `begin`, as the rest of a sentence; empty for none."""
+        """Return the obstacle that appeared since `begin`, as the rest of a sentence, or ""."""
         if not self._before:
             return ""
         try:

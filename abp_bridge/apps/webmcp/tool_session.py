@@ -33,11 +33,11 @@ MAX_TOOLS = 2_000  # that are known of one page
 
 
 class CallRefusedError(AbpBridgeError):
-    """The browser did not begin a call; `str(error)` says why, in its words."""
+    """The browser did not start a call; `str(error)` is its reason."""
 
 
 class PageSilentError(CallRefusedError):
-    """The page does not let the browser answer: nobody knows whether what was wanted is done."""
+    """The page does not let the browser respond, so the outcome is unknown."""
 
 
 class Invocation:
@@ -67,30 +67,27 @@ class Invocation:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether no response can follow."""
         return self.response is not None or bool(self.gone)
 
     @property
     def is_lost(self) -> bool:
-        """Whether there is nothing left that could be sent."""
+        """Whether nothing can be submitted any more."""
         return self.is_over or self.has_left
 
     def tell(self) -> None:
-        """Wake those who wait: something is known that was not."""
+        """Wake the waiting tasks."""
         self._news.set()
         self._news = anyio.Event()
 
     async def wait_news(self) -> None:
-        """Wait until more is known."""
         await self._news.wait()
 
     async def wait_lost(self) -> None:
-        """Wait until there is nothing left that could be sent."""
         while not self.is_lost:
             await self._news.wait()
 
     async def wait_over(self) -> None:
-        """Wait until there is nothing to wait for."""
         while not self.is_over:
             await self._news.wait()
 
@@ -178,7 +175,7 @@ class ToolSession:
         self._on_left(frame["id"])
 
     def _on_left(self, frame: str) -> None:
-        """A frame shows something else."""
+        """Handle a new document in a frame."""
         self._sending.discard(frame)
         self._forget(frame)
         for each in self._calls_of(frame):
@@ -253,11 +250,11 @@ class ToolSession:
         return warned
 
     def hide(self, text: str) -> str:
-        """`text` without what the page was given as a secret."""
+        """Return `text` without the secrets given to the page."""
         return self.secrets.present_in([text]).replace(text) if self.knows_secrets else text
 
     async def is_known_to_page(self) -> bool:
-        """Whether the page itself has WebMCP: without it, it cannot say what it offers."""
+        """Return whether the page's browser supports WebMCP."""
         with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):
             return bool(await self._page.shown.evaluate("() => !!document.modelContext"))
         return False
@@ -314,7 +311,7 @@ class ToolSession:
         return invocation.is_over
 
     def release(self, invocation: Invocation) -> None:
-        """Nobody waits for the call any more. It is forgotten once it no longer runs."""
+        """Stop waiting for a call; forget it once it no longer runs."""
         if invocation.is_over:
             self._open.pop(invocation.id, None)
 
@@ -345,13 +342,13 @@ class ToolSession:
             sending.cancel()
 
     def on_lost(self, reason: str) -> None:
-        """The page is gone, and with it all that it runs."""
+        """End all calls: the page is lost."""
         for each in [*self._open.values(), *self._watched]:
             each.gone = reason
             each.tell()
 
     def on_window(self) -> None:
-        """The page opened a window: what a form that is sent there comes to is shown in it."""
+        """Handle a window that the page opened, perhaps as the target of a form."""
         for each in self._open.values():
             each.hint = each.hint or "the page opened a window for its answer, which was closed"
             each.tell()
@@ -370,5 +367,5 @@ class ToolSession:
 
 
 def _has_page(frame: Frame) -> bool:
-    """Whether a frame shows a page: one that is still loading, or could not be loaded, has none."""
+    """Return whether a frame shows a page, not one that is loading or failed to load."""
     return frame.url not in ("", "about:blank") and not frame.url.startswith("chrome-error:")

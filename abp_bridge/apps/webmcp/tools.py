@@ -41,7 +41,7 @@ _CHANGED = f"notifications/{NoticeKind.CAPABILITIES_CHANGED.value}"
 
 
 class WrittenTools:
-    """What one page wrote: told to who overhears it, as `tools`."""
+    """What one page registered, reported to `overhear` as `tools`."""
 
     def __init__(self, page: AppPage) -> None:
         self._page = page
@@ -52,7 +52,7 @@ class WrittenTools:
         await self._page.shown.add_init_script(f"({self._script})(false)")
 
     async def tell(self) -> None:
-        """Report what the page wrote so far, or `why` it cannot be read."""
+        """Report the registrations so far, or `why` they cannot be read."""
         said: JsonObject = {"why": f"it did not say within {PAGE_LIMIT:g} s"}
         with anyio.move_on_after(PAGE_LIMIT):
             try:
@@ -73,7 +73,7 @@ QUIET = 0.1  # seconds without a change, after which a list is told: pages regis
 
 
 class WebMcpTools(PageTools):
-    """The tools of one page, which `attach` names."""
+    """The tools of the page that `attach` gets (`PageTools`)."""
 
     def __init__(self) -> None:
         self._page: AppPage | None = None
@@ -91,7 +91,6 @@ class WebMcpTools(PageTools):
         self._listed_before: dict[Key, Tool] = {}  # before the page was given a secret
 
     async def attach(self, page: AppPage, settings: Settings) -> None:
-        """Hear of the tools of `page` (`PageTools.attach`)."""
         self._page = page
         self._limit = settings.call_timeout * SHARE
         self._unanswered = min(settings.question_timeout, settings.park_timeout)
@@ -103,7 +102,6 @@ class WebMcpTools(PageTools):
         page.tasks.start_soon(self._tell_changes)
 
     async def find(self, limit: float) -> str:
-        """Wait for a tool (`PageTools.find`)."""
         assert self._session is not None
         assert self._page is not None
         missing = await self._find(limit, self._session, self._page)
@@ -179,11 +177,10 @@ class WebMcpTools(PageTools):
             return {}, str(problem)
 
     def has(self, capability: str) -> bool:
-        """Whether a tool is called so (`PageTools.has`)."""
         return capability in self._names.values()
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Call a tool, unless it or its page is taken (`PageTools.call`)."""
+        """Call a tool, unless it or its page is busy."""
         assert self._session is not None
         assert self._page is not None
         key = next(key for key, name in self._names.items() if name == capability)
@@ -245,19 +242,17 @@ class WebMcpTools(PageTools):
     # --- what happens to it ---
 
     def on_lost(self, reason: str) -> bool:
-        """Its calls end before anybody hears that the page is gone (`PageTools.on_lost`)."""
+        """End the calls before the listener hears of the loss."""
         if self._session is not None:
             self._session.on_lost(reason)
         return self._running > 0
 
     async def wait_idle(self) -> None:
-        """Wait until its calls have ended (`PageTools.wait_idle`)."""
         with anyio.move_on_after(LOST_LIMIT):
             while self._running:
                 await self._ended.wait()
 
     def on_window(self) -> None:
-        """A form may have been sent there (`PageTools.on_window`)."""
         if self._session is not None:
             self._session.on_window()
 
@@ -266,7 +261,7 @@ class WebMcpTools(PageTools):
         self._changed = anyio.Event()
 
     async def _tell_changes(self) -> None:
-        """Tell that there are other tools, once for all that come together."""
+        """Report changes of the tools, in batches."""
         assert self._page is not None
         assert self._session is not None
         while True:
