@@ -1,8 +1,7 @@
-"""Answers written down before the questions: a file of entries as a surface, for tests and CI.
+"""A file of prepared answers as a surface, for tests and CI.
 
-Nothing here guesses. The first entry that matches a question answers it, or nothing does: a
-question without an entry, or with one that does not fit it, is refused with the reason, and goes to
-the next surface.
+The first entry that matches a question answers it. Without one, or if it does not fit, the question
+goes to the next surface with the reason.
 """
 
 from __future__ import annotations
@@ -51,25 +50,25 @@ _METHODS = {name: kind for kind in Kind for name in (kind.value, kind.value.rpar
 
 
 class AnswersError(AbpBridgeError):
-    """An answers file that cannot be used; the message says why, and what it must look like."""
+    """An invalid answers file; the message says why and what is expected."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One answer: what it is for, and one of what an answer can be; by the words of the file.
+    """One prepared answer, with the names of the file's members.
 
     Attributes:
-        number: Its place in the file, from 1.
+        number: Its position in the file, from 1.
         action: How it answers; None for never.
         content: The answer by field name.
-        value: The answer to the only field, where there is no content.
-        file: The path of the file to give, instead of a value.
-        result: What a model is to have said.
-        match: What the question's message must hold.
-        method: The kind that the question must be of.
+        value: The answer to the only field, instead of `content`.
+        file: The path of a file to give, instead of `value`.
+        result: A model's reply.
+        match: Text that the question's message must contain.
+        method: The kind of question.
         delay: Seconds before it answers.
         times: How often it may be used; None for always.
-        uses: How often it was.
+        uses: How often it was used.
     """
 
     number: int
@@ -86,13 +85,11 @@ class Entry:
 
     @property
     def used_up(self) -> bool:
-        """Whether it answers no more."""
         return self.uses == self.times
 
     def matches(self, question: Question) -> bool:
-        """Whether it is for this question.
-
-        What a model is asked is only answered by what is written for that.
+        """Return whether it matches `question`; only an entry for models matches a model's
+        question.
         """
         if self.method not in (None, question.kind) or (
             self.match is not None and not self.match.search(question.message)
@@ -105,10 +102,10 @@ class Entry:
         return self.result is MISSING
 
     async def fill(self, question: Question) -> JsonObject:
-        """The content for `question`, by field name; for a model's question, under `RESULT`.
+        """Return the content for `question` by field name; for a model's question, under `RESULT`.
 
         Raises:
-            ValueError: The entry cannot answer it; the message says why, and holds no secret.
+            ValueError: The entry cannot answer it; the message holds no secret.
         """
         if self.result is not MISSING:
             return {RESULT: self.result}
@@ -138,9 +135,7 @@ class Entry:
 
 
 def _read_consent(question: Question, content: JsonObject) -> JsonObject:
-    """A true or false for a yes or no that the bridge asked in words (`options.yes_or_no`), as its
-    choice in these words; empty where it is no such pair.
-    """
+    """Return true or false as the choice of a yes-or-no question; empty for another question."""
     if len(question.fields) != 1 or len(question.fields[0].choices) != 2:
         return {}
     [field] = question.fields
@@ -154,9 +149,9 @@ def _read_consent(question: Question, content: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked, and how it was answered: by which entry, or why by none.
+    """A question and the entry that answered it, or why none did.
 
-    Holds no secret, and no file's content.
+    It holds no secret and no file content.
     """
 
     method: str
@@ -169,10 +164,9 @@ class Asked:
 
 
 class AnswersFile:
-    """Implements `InputProvider` with entries: the first that matches answers, as often as it says.
+    """The entries of an answers file (`InputProvider`).
 
-    `name` is what refusals call the file; empty for none. `asked` holds the last `REMEMBERED`
-    questions and how each was answered.
+    `name` is how refusals call the file. `asked` holds the last `REMEMBERED` questions.
     """
 
     def __init__(self, entries: Sequence[Entry], name: str = "") -> None:
@@ -182,11 +176,10 @@ class AnswersFile:
 
     @property
     def unused(self) -> list[int]:
-        """The numbers of the entries that no question used."""
+        """Return the numbers of unused entries."""
         return [entry.number for entry in self._entries if not entry.uses]
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """One surface, which takes every kind of question (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.MOCK)]
 
     async def prompt(
@@ -196,13 +189,10 @@ class AnswersFile:
         variant: SurfaceVariant | None = None,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Answer by the first entry that matches, after its delay (`InputProvider.prompt`).
-
-        Returns:
-            Accepted only with content that fits the question; an entry of silence never returns.
+        """Answer with the first matching entry, after its delay; an entry of silence never returns.
 
         Raises:
-            SurfaceUnsupportedError: No entry matches, or the one that does not fit the question.
+            SurfaceUnsupportedError: No entry matches, or the one that matches does not fit.
         """
         message = label(question.message, 80)
         entry = self._take(question)
@@ -265,15 +255,13 @@ class AnswersFile:
 
 
 class Script:
-    """An answers file in place of the user of a command: no one answers what it does not."""
+    """An answers file in place of the user of a command."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._file = AnswersFile(entries)
 
     async def prompt(self, question: Question, context: AskContext = NO_CONTEXT) -> SurfaceResponse:
-        """Answer by the first entry that matches (`AnswersFile.prompt`). If none does, or it does
-        not fit, the response says why.
-        """
+        """Answer with the first matching entry; if none fits, the response says why."""
         try:
             return await self._file.prompt(question, context)
         except SurfaceUnsupportedError as refusal:
@@ -286,7 +274,7 @@ class Script:
 
     @property
     def misfits(self) -> list[str]:
-        """The answers that did not answer, a sentence each."""
+        """Return a sentence for each entry that matched but did not fit."""
         return [
             f"{each.problem[:1].upper()}{each.problem[1:]}."
             for each in self._file.asked
@@ -295,7 +283,7 @@ class Script:
 
     @property
     def unanswered(self) -> list[str]:
-        """The questions that no entry answered, in a sentence, if there were any."""
+        """Return a sentence about the unanswered questions, if any."""
         asked = [
             label(each.message) for each in self._file.asked if each.problem and each.entry is None
         ]
@@ -304,7 +292,7 @@ class Script:
 
     @property
     def unused(self) -> list[str]:
-        """The entries that no question used, in a sentence, if there are any."""
+        """Return a sentence about the unused entries, if any."""
         numbers = self._file.unused
         entries = plural(len(numbers), "entry", "entries")
         listed = ", ".join(map(str, numbers))
@@ -315,10 +303,10 @@ class Script:
 
 
 def read_answers(path: str) -> list[Entry]:
-    """The entries of the answers file at `path`.
+    """Read the answers file at `path`.
 
     Raises:
-        AnswersError: It cannot be read, is no JSON list, or an entry means nothing.
+        AnswersError: It cannot be read or is invalid.
     """
     where = f"the answers file {label(path)}"
     try:
@@ -342,15 +330,10 @@ def read_answers(path: str) -> list[Entry]:
 
 
 def decode_entries(listed: Sequence[JsonValue], folder: str = "") -> list[Entry]:
-    """What is listed in an answers file, as entries.
-
-    Args:
-        listed: Each `"decline"`, `"cancel"`, a bare value, or an object whose members are in
-            docs/asking.md.
-        folder: Where the files that they name are found from.
+    """Decode the entries of an answers file (docs/asking.md); `folder` resolves relative paths.
 
     Raises:
-        ValueError: An entry means nothing; the message has its number and what it must be.
+        ValueError: An entry is invalid; the message has its number.
     """
     return [_entry(number, raw, folder) for number, raw in enumerate(listed, 1)]
 

@@ -1,6 +1,5 @@
-"""A web server for this machine only, with what holds for all of ours: bounds on connections, slow
-clients and streams, headers on every response, no answer to other sites and other names, and no
-words of uvicorn's on stderr. Whom else it answers, its owner checks.
+"""A web server for this machine only, with the rules that all our servers share: limits on
+connections, slow clients and streams, security headers, and no answer to other sites or host names.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ HEADERS = {
 
 
 def listen(port: int) -> socket.socket:
-    """A socket of this machine's at `port`, or at any that is free. Raises OSError."""
+    """Listen on this machine, at `port` or at any free one. Raises OSError."""
     return socket.create_server((ADDRESS, port), backlog=BACKLOG)
 
 
@@ -67,8 +66,9 @@ async def serve(
     wait_last: Callable[[], Awaitable[None]] | None = None,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until cancelled, then until `wait_last` returns, `CLOSE_LIMIT` seconds at most; then
-    every connection is closed. WebSockets are spoken by the class `websockets`, or not at all.
+    """Serve until cancelled, then until `wait_last` returns, at most `CLOSE_LIMIT` seconds.
+
+    The class `websockets` speaks WebSocket; None refuses it.
     """
     config = uvicorn.Config(
         app,
@@ -100,9 +100,9 @@ async def serve(
 
 
 class Server:
-    """`site` at a port of this machine, from the first `start` until `tasks` end.
+    """Serve `site` on this machine, from the first `start` until `tasks` end.
 
-    `port` and `url` say where; 0 and empty as long as it is not served. `wait_last` is `serve`'s.
+    `port` is 0 and `url` empty before. `wait_last` is the argument of `serve`.
     """
 
     def __init__(
@@ -119,11 +119,10 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address, without a path."""
         return f"http://{ADDRESS}:{self.port}" if self.port else ""
 
     async def start(self, port: int = 0) -> None:
-        """Serve at `port`, or at any that is free, if that has not begun.
+        """Serve at `port`, or at any free one, unless it already does.
 
         Raises:
             TimeoutError: It did not start within `START_LIMIT` seconds.
@@ -146,9 +145,7 @@ class Server:
 def describe_failure(
     what: str, problem: OSError, port: int, option: str, *, fixed: bool = False
 ) -> str:
-    """Why `what` cannot be served at `port`, which `option` names; 0 is any that is free, unless
-    the address has to be a `fixed` one.
-    """
+    """Return why `what` cannot be served at `port`, which `option` sets."""
     if isinstance(problem, TimeoutError):
         return f"{what} did not start in time"
     if not port:
@@ -161,16 +158,14 @@ def describe_failure(
 
 
 class Site:
-    """Routes, and what holds for every request before them, whatever its path and method.
+    """Routes, and the checks that every request passes first.
 
     Args:
         router: The routes.
-        refusals: The responses to who asks under another name (421), from another site's page
-            (403), and where a route raised (500).
-        headers: Of every response, beside `HEADERS`.
-        check_access: Sees every other request first, and responds to those that may not; None
-            lets one through.
-        origins: Of other sites whose pages may make requests, and show pages in theirs.
+        refusals: The responses to another host name (421), another site (403) and a failure (500).
+        headers: Further headers of every response.
+        check_access: Returns the response to a request that is not permitted, or None.
+        origins: Other sites whose pages may make requests and embed pages.
     """
 
     def __init__(
@@ -216,8 +211,7 @@ class Site:
 
 
 def _cross_site(request: HTTPConnection, here: str, allowed: Collection[str]) -> bool:
-    """Whether the page of another site, which is not allowed to, makes this request; following a
-    link to here is no such thing. In whose page one of ours is shown its own policy says.
+    """Return whether a page of another site makes this request; following a link is permitted.
 
     Old browsers do not say.
     """
@@ -237,19 +231,19 @@ def _cross_site(request: HTTPConnection, here: str, allowed: Collection[str]) ->
 
 
 class Streams:
-    """The event streams of one server, bounded in number; `open` is how many there are."""
+    """The event streams of one server; `open` counts them."""
 
     def __init__(self) -> None:
         self.open = 0
         self._idle = anyio.Event()
 
     async def wait_idle(self) -> None:
-        """Wait until none is open."""
+        """Wait until no stream is open."""
         while self.open:
             await self._idle.wait()
 
     def response(self, events: AsyncIterator[str]) -> Response:
-        """`events` as they come, each as it stands on the wire."""
+        """Send `events`, already in wire format, as they come."""
         if self.open >= MAX_STREAMS:
             return Response("Too many streams are open.", 503, media_type="text/plain")
         return StreamingResponse(self._count(events), media_type="text/event-stream")
@@ -267,8 +261,9 @@ class Streams:
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection on which no request comes in whole: uvicorn waits for those without a
-    bound. The oldest of them goes at once where a new one needs its place.
+    """Close a connection that brings no complete request; uvicorn has no timeout for that.
+
+    A new connection beyond the limit closes the oldest idle one.
     """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -299,7 +294,7 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: signals are the bridge's."""
+    """uvicorn without its signal handlers: the bridge handles signals."""
 
     def __init__(self, config: uvicorn.Config, ready: TaskStatus[None]) -> None:
         super().__init__(config)
@@ -318,7 +313,7 @@ class _Server(uvicorn.Server):
 
 
 class FormError(AbpBridgeError):
-    """A form that cannot be taken; the message says why. `status` is HTTP's."""
+    """A request body that is rejected with the HTTP `status`; the message says why."""
 
     def __init__(self, why: str, status: int) -> None:
         super().__init__(why)
@@ -329,7 +324,7 @@ async def read_body(request: Request, limit: int) -> bytes:
     """Read a request's body.
 
     Raises:
-        FormError: It is longer than `limit` bytes, or did not come within `BODY_LIMIT` seconds.
+        FormError: It has more than `limit` bytes, or took more than `BODY_LIMIT` seconds.
     """
     data, seen = bytearray(), 0
     with anyio.move_on_after(BODY_LIMIT) as clock:

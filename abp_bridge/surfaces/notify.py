@@ -1,7 +1,7 @@
-"""Tells the person, wherever they look, that a question waits: by the desktop, a bell, and services
-of their own. Asks nothing, and knows no answer.
+"""Notify the user that a question waits: on the desktop, by a bell, and through services they
+chose.
 
-What is sent names who asks; the question's own words only where that was set.
+A notification names the requester; it has the question's text only if the user set that.
 """
 
 from __future__ import annotations
@@ -60,15 +60,17 @@ _Send = Callable[[str, str], Awaitable[None]]
 
 
 class NotificationError(AbpBridgeError):
-    """A notification reached nobody; the message says why."""
+    """A notification was not delivered; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Channels:
     """Where notifications go.
 
-    `desktop` stands for the desktop's own and a bell at the terminal `tty`; `urls` are apprise's;
-    `with_text` has them say what is asked.
+    Attributes:
+        desktop: The desktop and a bell at the terminal `tty`.
+        urls: Addresses for apprise.
+        with_text: Whether they contain the question.
     """
 
     desktop: bool = False
@@ -78,9 +80,7 @@ class Channels:
 
 
 class Notifier:
-    """Each question that a person is asked is told once, those that come together in one
-    notification. It never holds a question up.
-    """
+    """Notify the user once of each question; simultaneous ones share a notification."""
 
     def __init__(self, tasks: TaskGroup, channels: Channels) -> None:
         self._tasks = tasks
@@ -91,7 +91,7 @@ class Notifier:
         self._threads = anyio.CapacityLimiter(1)
 
     def observer(self) -> Observer:
-        """Hears what happens in one session: notes what is asked, and tells it when a person is."""
+        """Return an observer of one session, which notifies when the user is asked."""
         asked: dict[str, Question] = {}  # not told yet; another session has the same names
 
         def observe(event: SessionEvent) -> None:
@@ -139,7 +139,7 @@ class Notifier:
         )
 
     def _push(self, title: str, body: str) -> None:
-        """Blocks, already for loading apprise."""
+        """Send with apprise. Blocks."""
         try:
             services = import_module("apprise").Apprise()
             unread = [url for url in self._channels.urls if not services.add(url)]
@@ -157,11 +157,10 @@ class Notifier:
 async def show_on_desktop(
     tasks: TaskGroup, title: str, body: str, on_failure: Callable[[], None]
 ) -> bool:
-    """Show one with a code now, in `tasks`; what it takes longer than `GRACE` seconds nobody waits
-    for, and after `CODE_LIMIT` its command is killed.
+    """Show a notification with a code; wait at most `GRACE` seconds for it.
 
     Returns:
-        False where no desktop took it; `on_failure` is called where that turns out later.
+        False if no desktop took it; `on_failure` is called if that is known only later.
     """
     ended, shown, is_late = anyio.Event(), True, False
 
@@ -184,7 +183,7 @@ async def show_on_desktop(
 
 
 async def _show_on_desktop(title: str, body: str) -> None:
-    """Raises NotificationError or OSError where no desktop took it."""
+    """Raises NotificationError or OSError."""
     if sys.platform == "darwin":
         command = ["osascript", *(word for line in _MAC for word in ("-e", line)), title, body]
     else:  # its body has markup
@@ -206,7 +205,7 @@ async def _show_on_desktop(title: str, body: str) -> None:
 
 
 def _describe(waiting: Sequence[tuple[Question, str]], *, with_text: bool) -> tuple[str, str]:
-    """The title and the body."""
+    """Return the title and the body."""
     (question, place), count = waiting[0], len(waiting)
     if count > 1:
         return f"abp-bridge: {count} questions wait", f"Answer {place}."
@@ -215,7 +214,7 @@ def _describe(waiting: Sequence[tuple[Question, str]], *, with_text: bool) -> tu
 
 
 def _ring(terminal: str) -> None:
-    """Ring the bell there, if there is such a terminal and it takes it at once."""
+    """Ring the bell of a terminal, if it exists and does not block."""
     with contextlib.suppress(OSError):
         bell = os.open(terminal, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
         try:

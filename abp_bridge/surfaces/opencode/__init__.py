@@ -1,1 +1,1 @@
-"""The questions API, in the form of OpenCode: programs answer here in place of a host."""
+"""The questions API, compatible with OpenCode."""

@@ -1,8 +1,6 @@
-"""The questions API: OpenCode's question endpoints at a port that the person chose, for programs
-that were written for those and have the password.
+"""The questions API: OpenCode's question endpoints, for programs that have the password.
 
-A question that is asked there also stands on the page; the first answer counts. Browsers' pages of
-other sites are turned away, whatever they know.
+A question here is also on the page; the first answer counts.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ MAX_WAITING = 1_000
 
 
 class QuestionsServer:
-    """The endpoints of one process, for all of its sessions. `port` 0 is any that is free."""
+    """The endpoints of one process, for all its sessions."""
 
     def __init__(self, tasks: TaskGroup, port: int, password: str) -> None:
         self._wanted = port
@@ -62,16 +60,16 @@ class QuestionsServer:
 
     @property
     def visited(self) -> bool:
-        """Whether a program listens, or has asked lately."""
+        """Whether a program listens or made a request recently."""
         return bool(self._listeners) or anyio.current_time() - self._visited < LATELY
 
     @property
     def url(self) -> str:
-        """Where it is served; empty as long as it is not."""
+        """The address; empty before `serve`."""
         return self._server.url
 
     async def serve(self) -> None:
-        """Serve, if that has not begun.
+        """Start serving, unless it already does.
 
         Raises:
             SurfaceUnsupportedError: The port is taken, or the server did not start in time.
@@ -87,9 +85,7 @@ class QuestionsServer:
     async def list_until_answered(
         self, question: Question, session: str, page: PageQuestion
     ) -> SurfaceResponse:
-        """List `question` until `page` is answered, here or elsewhere, or until this is
-        cancelled.
-        """
+        """List `question` until `page` is answered."""
         id = f"que_{secrets.token_hex(12)}"
         self._open[id] = asked = _OpenQuestion(
             question, encode_request(question, id, session), page
@@ -175,9 +171,7 @@ class QuestionsServer:
         return JSONResponse(True) if taken else _not_open(request)
 
     async def _events(self, request: Request) -> Response:
-        """What happens to questions from now on; those that are open are listed by another
-        endpoint.
-        """
+        """Send what happens to questions from now on."""
 
         async def stream() -> AsyncIterator[str]:
             sending, events = anyio.create_memory_object_stream[JsonObject](MAX_WAITING)
@@ -205,7 +199,7 @@ class QuestionsServer:
 
 @dataclass(slots=True)
 class _OpenQuestion:
-    """A question that is open here, as it was sent, and where its answer goes."""
+    """An open question, as it was sent, and the page that takes its answer."""
 
     question: Question
     request: JsonObject
@@ -214,7 +208,7 @@ class _OpenQuestion:
 
 
 async def _note_read(questions: Sequence[_OpenQuestion]) -> None:
-    """These have just been sent to a program."""
+    """Note that these were just sent to a program."""
     for each in questions:
         each.read = min(each.read, anyio.current_time())
 
@@ -224,9 +218,7 @@ def _event(kind: str, properties: JsonObject) -> JsonObject:
 
 
 def _password(authorization: str) -> bytes:
-    """What stands in the header: a Bearer token, or the password of HTTP Basic, whoever it says it
-    is of.
-    """
+    """Return the Bearer token or the Basic password, for any user name."""
     scheme, _, given = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return given.strip().encode()

@@ -1,6 +1,4 @@
-"""The questions API as a surface of one session: what may be asked there, and whose questions they
-are. The endpoints are `server`'s.
-"""
+"""The questions API as a surface of one session."""
 
 from __future__ import annotations
 
@@ -25,26 +23,23 @@ if TYPE_CHECKING:
 
 
 class QuestionsApi(OwnSurface):
-    """Implements `InputProvider`.
+    """List questions for programs (`InputProvider`).
 
-    `served` gives the endpoints of the process; asked for when they are needed, for they are heavy.
+    `served` returns the endpoints of the process, which are loaded only when needed.
     """
 
     def __init__(self, served: Callable[[], QuestionsServer], page: Page, *, alone: bool) -> None:
-        """`alone` says that the person has no page to be pointed to while no program is there: then
-        it waits for one.
-        """
+        """If `alone`, the user has no page to go to, so a question waits for a program."""
         self._alone = alone
         self._served = served
         self._page = page
         self._session = f"ses_{secrets.token_hex(12)}"
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The questions API, whoever listens (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.QUESTIONS_API)]
 
     async def make_ready(self) -> str:
-        """Serve, so that programs can wait for questions: the address.
+        """Serve, so that programs can wait for questions; return the address.
 
         Raises:
             SurfaceUnsupportedError: The port is taken, or the server did not start in time.
@@ -59,12 +54,12 @@ class QuestionsApi(OwnSurface):
         variant: SurfaceVariant,
         problem: str = "",
     ) -> SurfaceResponse:
-        """List the question for programs, and on the page, until one answers.
+        """List the question for programs and on the page until it is answered.
 
-        What does not fit is refused to the program that sends it, and the question stays.
+        An invalid answer is rejected, and the question stays open.
 
         Raises:
-            SurfaceUnsupportedError: It cannot be asked there, or no program has come lately.
+            SurfaceUnsupportedError: It cannot be asked there, or no program has come recently.
         """
         cell = matrix.find_cell(matrix.shape(question), SurfaceVariant(Surface.QUESTIONS_API))
         if not cell.asks or any(each.type is FieldType.FILE for each in question.fields):

@@ -1,1 +1,1 @@
-"""A terminal at which a person is asked."""
+"""Ask the user at a terminal."""

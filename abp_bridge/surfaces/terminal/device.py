@@ -1,9 +1,7 @@
-"""Where the person sits: this process's own stdin and stdout, or a terminal that was named.
+"""The terminal that is read and written: this process's own, or a named one.
 
-Reads and writes there; knows nothing of questions.
-
-A named terminal is opened with the first question. Writing to it never waits: what a stopped one
-(Ctrl-S) does not take is kept, up to a bound, until it does.
+A named terminal is opened with the first question. Writing to it never blocks: what a stopped
+terminal (Ctrl-S) does not take is kept, up to a limit.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ _TRY = "Type 'tty' in the terminal to use: it prints the name to give"
 
 
 class StdioTerminal:
-    """This process's own stdin and stdout.
+    """This process's stdin and stdout.
 
     Attributes:
-        moves: Whether its cursor can be moved.
-        encoding: Of what is typed.
-        is_open: Whether something can be said there.
+        moves: Whether the cursor can be moved.
+        encoding: Of the input.
+        is_open: Whether it can be written to.
     """
 
     is_open = True
@@ -52,32 +50,28 @@ class StdioTerminal:
 
     @property
     def fd(self) -> int:
-        """What is read from."""
         return sys.stdin.fileno()
 
     @property
     def columns(self) -> int:
-        """How wide it is now."""
         return width()
 
     def open(self) -> None:
-        """Make it ready for a question: it is."""
+        """Do nothing: it is open."""
 
     def write(self, words: str) -> None:
-        """Write at once; a terminal that is gone is found out by reading."""
+        """Write at once; reading notices a closed terminal."""
         with contextlib.suppress(OSError):  # a terminal that is gone sends SIGHUP too
             sys.stdout.write(words)
             sys.stdout.flush()
 
     def keys(self) -> AbstractContextManager[None]:
-        """prompt_toolkit's applications are here anyway."""
+        """Do nothing: prompt_toolkit uses stdio by default."""
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def lines(self, *, secret: bool) -> Iterator[None]:
-        """The terminal gives whole lines, and shows them unless they are `secret`, for as long as
-        the block lasts.
-        """
+        """Read whole lines, without echo if `secret`, as long as the block lasts."""
         if not secret:
             yield
             return
@@ -89,18 +83,16 @@ class StdioTerminal:
             yield
 
     def close_lost(self) -> None:
-        """It was read from, and has gone: whoever started us with it knows."""
+        """Do nothing: the program that started us notices."""
 
 
 class TtyDevice:
-    """The terminal at `path`.
-
-    Not ours: its signals go to whoever runs there, so that Ctrl-C is read as a key.
+    """The terminal at `path`. Its signals go to another program, so Ctrl-C is read as a key.
 
     Attributes:
-        moves: Whether its cursor can be moved.
-        encoding: Of what is typed.
-        fd: What is read from; negative while it is not open.
+        moves: Whether the cursor can be moved.
+        encoding: Of the input.
+        fd: The descriptor; negative while it is closed.
     """
 
     encoding = "utf-8"
@@ -117,21 +109,18 @@ class TtyDevice:
 
     @property
     def is_open(self) -> bool:
-        """Whether something can be said there."""
+        """Whether it can be written to."""
         return self.fd >= 0
 
     @property
     def columns(self) -> int:
-        """How wide it is now."""
         return self._size()[0]
 
     def open(self) -> None:
-        """Open it with the first question.
-
-        It stays open: the name of one that was closed may be somebody else's soon.
+        """Open it with the first question. It stays open: its name may be reused once it is closed.
 
         Raises:
-            SurfaceUnsupportedError: It cannot be opened, has gone, or another program has it.
+            SurfaceUnsupportedError: It cannot be opened, is gone, or another program uses it.
         """
         if self.fd < 0 and not self._gone:
             self.fd = _open_terminal(self.path)
@@ -146,7 +135,7 @@ class TtyDevice:
                 )
 
     def close_lost(self) -> None:
-        """Close it for good, and say so.
+        """Close it for good.
 
         Raises:
             SurfaceUnsupportedError: Always; it lasts.
@@ -161,12 +150,12 @@ class TtyDevice:
         )
 
     def write(self, words: str) -> None:
-        """Write lines, each from the first column on."""
+        """Write lines, each from the first column."""
         self.put(words.replace("\n", "\r\n"))
 
     @contextlib.contextmanager
     def keys(self) -> Iterator[None]:
-        """prompt_toolkit reads and writes here as long as the block lasts."""
+        """Let prompt_toolkit read and write here as long as the block lasts."""
         from prompt_toolkit.application import create_app_session
         from prompt_toolkit.data_structures import Size
         from prompt_toolkit.input.vt100 import Vt100Input
@@ -185,10 +174,7 @@ class TtyDevice:
 
     @contextlib.contextmanager
     def lines(self, *, secret: bool) -> Iterator[None]:
-        """The terminal gives whole lines, Ctrl-C among them.
-
-        However the terminal was left by whoever runs there, it is put in order, and back.
-        """
+        """Read whole lines, with Ctrl-C as a character; restore the settings afterwards."""
         import termios
 
         with _attributes(self.fd, termios.TCSANOW) as ours:
@@ -239,7 +225,7 @@ class TtyDevice:
 
 
 def controlling() -> str | None:
-    """The name of the terminal that this process was started from; None when there is none."""
+    """Return the name of the terminal that started this process, or None."""
     for fd in (None, 2, 0, 1):
         with contextlib.suppress(OSError, SurfaceUnsupportedError):
             name = CONTROLLING if fd is None else os.ttyname(fd)
@@ -249,18 +235,15 @@ def controlling() -> str | None:
 
 
 def check_terminal(path: str) -> None:
-    """Open the terminal at `path`, and close it again.
-
-    Raises:
-        SurfaceUnsupportedError: It cannot be opened, or is none.
-    """
+    """Raise SurfaceUnsupportedError if there is no usable terminal at `path`."""
     os.close(_open_terminal(path))
 
 
 @contextlib.asynccontextmanager
 async def alone_at(fd: int) -> AsyncIterator[None]:
-    """Wait until no other program asks at the terminal that `fd` is, and keep them waiting as long
-    as the block: of two prompts each has some of the keys, and one of them may show a secret.
+    """Lock the terminal `fd` for the block; wait while another program asks there.
+
+    Two prompts would share the keys, and one of them may show a secret.
     """
     own = None
     with contextlib.suppress(OSError, SurfaceUnsupportedError):
@@ -275,7 +258,7 @@ async def alone_at(fd: int) -> AsyncIterator[None]:
 
 
 async def _take_turn(own: int) -> None:
-    """Lock the terminal, once no other program has it; one that no system locks is free."""
+    """Lock the terminal once no other program has it; go on if the system has no such locks."""
     try:
         lock(own)
     except BlockingIOError:
@@ -293,9 +276,9 @@ async def _take_turn(own: int) -> None:
 
 
 def _own_name(fd: int) -> str:
-    """The name that every program at the terminal `fd` has for it. Raises OSError.
+    """Return the name that all programs use for the terminal `fd`. Raises OSError.
 
-    What /dev/tty is differs from one to the next: the system has the number of its device.
+    /dev/tty is another terminal for each; the system has the number of its device.
     """
     if (name := os.ttyname(fd)) != CONTROLLING:
         return name
@@ -308,7 +291,7 @@ def _own_name(fd: int) -> str:
 
 
 def forget_keys(fd: int) -> None:
-    """Throw away what was typed on `fd` before the question was there."""
+    """Discard what was typed on `fd` before the question appeared."""
     import termios
 
     with contextlib.suppress(OSError, ValueError, termios.error):
@@ -316,7 +299,7 @@ def forget_keys(fd: int) -> None:
 
 
 class _TtyInput:
-    """A named terminal as the file object that prompt_toolkit reads from."""
+    """A named terminal as the file that prompt_toolkit reads."""
 
     encoding = "utf-8"
 
@@ -331,20 +314,20 @@ class _TtyInput:
 
 
 class _TtyOutput(_TtyInput):
-    """And that it writes to. It has no descriptor, which would be made to block."""
+    """The file that it writes. It has no descriptor, which prompt_toolkit would make blocking."""
 
     def write(self, words: str) -> None:
         self.tty.put(words)
 
     def flush(self) -> None:
-        """Nothing is kept back here."""
+        """Do nothing: there is no buffer."""
 
     def fileno(self) -> int:
         raise OSError("a terminal of another's")
 
 
 def _open_terminal(path: str) -> int:
-    """A descriptor that never blocks. Raises SurfaceUnsupportedError."""
+    """Return a descriptor that never blocks. Raises SurfaceUnsupportedError."""
     try:
         if stat.S_ISCHR(os.stat(path).st_mode):
             fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -369,7 +352,7 @@ Device = StdioTerminal | TtyDevice
 
 
 async def read_line(device: Device) -> bytes | None:
-    """A line as the terminal edited it; empty for Ctrl-D, None when the terminal has gone."""
+    """Return a line; empty for Ctrl-D, None if the terminal is gone."""
     while True:
         try:
             await anyio.wait_readable(device.fd)
@@ -383,9 +366,9 @@ async def read_line(device: Device) -> bytes | None:
 
 @contextlib.contextmanager
 def _attributes(fd: int, when: int) -> Iterator[list[Any]]:
-    """A copy of the terminal's attributes, to change and set; after the block they are as before.
+    """Yield a copy of the terminal's attributes to change; restore them afterwards.
 
-    `when` is termios' word for the moment at which they are put back.
+    `when` is the argument of `tcsetattr` for restoring them.
     """
     import termios
 

@@ -1,7 +1,4 @@
-"""The file that a person names at a terminal: what they typed -> its content.
-
-Reads that file, and no other.
-"""
+"""Read the file that the user names at a terminal."""
 
 from __future__ import annotations
 
@@ -20,18 +17,18 @@ READ_LIMIT = 10.0  # seconds: a network drive may never answer
 
 
 class FileInputError(AbpBridgeError):
-    """What was named cannot be given; the message says why, and what would be right."""
+    """The named file cannot be used; the message says why."""
 
 
 async def load(typed: str, accept: tuple[str, ...]) -> dict[str, str]:
-    """The file that was `typed`, as an app gets it (`file.SCHEMA`).
+    """Return the file `typed` as an app gets it (`file.SCHEMA`).
 
     Args:
         typed: Its name, as typed or dropped into the terminal.
-        accept: The media types it may have; empty for any.
+        accept: The permitted media types; empty for any.
 
     Raises:
-        FileInputError: It is none that can be given; the message says why.
+        FileInputError: It cannot be used.
     """
     with anyio.move_on_after(READ_LIMIT):
         return file.encode(
@@ -66,14 +63,12 @@ def _read(typed: str, accept: tuple[str, ...]) -> file.File:
 
 
 def _open(path: str, flags: int) -> int:
-    """A pipe that nobody writes to is not waited for."""
+    """Open without waiting for a pipe's writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _path(typed: str) -> str:
-    """A path as it was typed, or as a shell would have it: a file that is dragged into a terminal
-    comes quoted.
-    """
+    """Return a path as typed, or unquoted: a terminal quotes a file that is dropped there."""
     path = os.path.expanduser(typed.strip())
     if path and not os.path.lexists(path):
         try:

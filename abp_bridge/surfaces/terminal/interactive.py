@@ -1,6 +1,4 @@
-"""Prompts with arrow keys: questionary's, which are erased when done, so that what stays on the
-screen is the answer.
-"""
+"""Prompts with arrow keys, by questionary; they are erased when done, so only the answer stays."""
 
 from __future__ import annotations
 
@@ -28,11 +26,10 @@ SEARCH_FROM = 11  # options, from which on letters search them: more than a glan
 
 
 class InteractivePrompts:
-    """Prompts on `device`, whose cursor can be moved.
+    """Prompts on a `device` whose cursor can be moved.
 
-    Each raises PromptExit when the person declines or cancels.
-
-    `on_interrupt` is called at Ctrl-C, `on_hangup` when the terminal has gone.
+    Each raises PromptExit when the user declines or cancels. `on_interrupt` is called at Ctrl-C,
+    `on_hangup` when the terminal is gone.
     """
 
     def __init__(
@@ -45,7 +42,7 @@ class InteractivePrompts:
         self._pending: set[Any] = set()
 
     async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str:
-        """One line, typed until `check` finds nothing wrong with it."""
+        """Return one line that passes `check`."""
         import questionary
 
         ask = questionary.password if secret else questionary.text
@@ -58,7 +55,7 @@ class InteractivePrompts:
     async def path(
         self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str
     ) -> str:
-        """A file's name, or nothing. `problem` is what was wrong with `default`."""
+        """Return a file's name or nothing; `problem` is what was wrong with `default`."""
         import questionary
         from questionary.prompts.path import GreatUXPathCompleter
 
@@ -76,7 +73,7 @@ class InteractivePrompts:
         return await self._type(ask, title, default, hints, problem)
 
     async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
-        """The index of one option; the pointer is at `start` first."""
+        """Return the index of one option; the pointer begins at `start`."""
         import questionary
 
         picked, _ = await self._choose(
@@ -87,7 +84,7 @@ class InteractivePrompts:
     async def mark(
         self, title: str, options: Sequence[Choice], marked: set[int], check: MarksCheck
     ) -> list[int]:
-        """The indexes of any number of options, picked until `check` finds nothing wrong."""
+        """Return the indexes of any number of options that pass `check`."""
         import questionary
 
         ways = "Space marks", "Enter is done"
@@ -120,9 +117,9 @@ class InteractivePrompts:
         marked: Collection[int] = (),
         problem: str = "",
     ) -> tuple[Any, int]:
-        """What was picked, and where the pointer is to start when it is asked again.
+        """Return what was picked, and the pointer's position for another try.
 
-        `ways` are the hints beside moving and searching.
+        `ways` are hints beside moving and searching.
         """
         import questionary
 
@@ -166,17 +163,11 @@ class InteractivePrompts:
             return str(await self._run(prompt))
 
     def _lead(self, hint: str, problem: str) -> str:
-        """The hint on lines of its own above the prompt: questionary puts what it calls the message
-        first, then the instruction.
-
-        What was wrong with the answer before stands there too, next to where it is put right.
-        """
+        """Return the hint and the problem as lines above the prompt: questionary's "message"."""
         return self._lines(f"{problem}\n{hint}" if problem else hint)[1:] + "\n"
 
     def _lines(self, words: str) -> str:
-        """`words` indented, and broken between words; questionary writes the first blank or two
-        itself.
-        """
+        """Return `words` indented and wrapped; questionary writes the first blanks."""
         return "\n".join(wrapped(words, columns=self._device.columns))
 
     async def _run(
@@ -266,9 +257,7 @@ def _bindings(searching: InquirerControl | None, on_interrupt: Callable[[], None
 
         @bindings.add(Keys.ControlM, eager=True, filter=Condition(finds_nothing))
         def nothing_found(event: KeyPressEvent) -> None:
-            """questionary shows all options when none matches: Enter would choose one that nobody
-            looked for.
-            """
+            """Ignore Enter: questionary shows all options when none matches."""
 
         @bindings.add(Keys.Any)
         def search(event: KeyPressEvent) -> None:

@@ -19,16 +19,13 @@ _TAKE = "Enter takes what stands in [ ]"
 
 
 class LinePrompts:
-    """Prompts on `device`.
-
-    Each raises PromptExit when the person declines or cancels.
-    """
+    """Prompts on `device`. Each raises PromptExit when the user declines or cancels."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
 
     async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str:
-        """One line, typed until `check` finds nothing wrong with it."""
+        """Return one line that passes `check`."""
         self._hint(_TAKE if default else "", hint)
         prompt = f"  {title}{f' [{label(default)}]' if default else ''}: "
         given = await self._read(prompt, secret=secret) or default
@@ -40,7 +37,7 @@ class LinePrompts:
     async def path(
         self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str
     ) -> str:
-        """A file's name, or nothing. `problem` is what was wrong with the one before."""
+        """Return a file's name or nothing; `problem` is what was wrong with the previous one."""
         if problem:
             self._put("\n".join(wrapped(problem, columns=self._device.columns)) + "\n")
         else:
@@ -48,7 +45,7 @@ class LinePrompts:
         return await self._read(f"  {title}: ")
 
     async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
-        """The index of one option; `start` is that of the default."""
+        """Return the index of one option; `start` is the default's."""
         default = "" if start is None else str(start + 1)
         self._list(options)
         words = "y or n" if any(_words(each) for each in options) else ""
@@ -62,7 +59,7 @@ class LinePrompts:
     async def mark(
         self, title: str, options: Sequence[Choice], marked: set[int], check: MarksCheck
     ) -> list[int]:
-        """The indexes of any number of options, given until `check` finds nothing wrong."""
+        """Return the indexes of any number of options that pass `check`."""
         default = ",".join(str(index + 1) for index in sorted(marked))
         wanted = f"must be numbers from 1 to {len(options)}, with commas"
         self._list(options)
@@ -77,7 +74,7 @@ class LinePrompts:
             self._put(f"  {problem}\n")
 
     def above(self, write: Callable[[], None]) -> None:
-        """Write lines now: there is nothing on the screen that they could break."""
+        """Write lines now: no prompt can be damaged."""
         write()
 
     def _hint(self, *ways: str) -> None:
@@ -95,9 +92,7 @@ class LinePrompts:
             self._put("\n".join(lines) + "\n")
 
     async def _read(self, prompt: str, *, secret: bool = False) -> str:
-        """A line that surely is whole: of a longer one the terminal itself would have kept only the
-        beginning.
-        """
+        """Read a whole line: a terminal truncates a longer one."""
         while len(data := await self._read_once(prompt, secret=secret)) >= MAX_LINE:
             self._put(
                 f"  that is more than this terminal takes in one line ({MAX_LINE - 2}"
@@ -106,9 +101,7 @@ class LinePrompts:
         return data.decode(self._device.encoding, errors="replace").rstrip("\r\n")
 
     async def _read_once(self, prompt: str, *, secret: bool) -> bytes:
-        """The terminal edits a line and gives it whole, so that reading never waits once there is
-        something to read.
-        """
+        """Read a line that the terminal edits."""
         with self._device.lines(secret=secret):
             forget_keys(self._device.fd)
             self._put(prompt)
@@ -133,7 +126,7 @@ class LinePrompts:
 
 
 def _pick(typed: str, options: Sequence[Choice]) -> list[int]:
-    """The number of one option, or its word where it is a yes or a no -> its index."""
+    """Return the index of the option with that number, or with that word for yes and no."""
     word = typed.strip().casefold()
     named = [index for index, each in enumerate(options) if word in _words(each)]
     return named or _numbers(typed, len(options))
@@ -144,7 +137,7 @@ def _words(choice: Choice) -> Sequence[str]:
 
 
 def _numbers(typed: str, most: int) -> list[int]:
-    """`1, 3` -> indexes; none when that is not what it says."""
+    """Return the indexes in `1, 3`; empty if it is anything else."""
     try:
         indexes = [int(part) - 1 for part in typed.split(",")]
     except ValueError:

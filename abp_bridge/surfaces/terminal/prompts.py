@@ -13,7 +13,7 @@ MarksCheck = Callable[[Sequence[int]], str]  # of options by their indexes
 
 
 class PromptExit(Exception):  # noqa: N818 - a way out of a prompt, no error
-    """The person wants no answer given."""
+    """The user declines or cancels."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.value)
@@ -21,5 +21,5 @@ class PromptExit(Exception):  # noqa: N818 - a way out of a prompt, no error
 
 
 def hint_line(*ways: str, cancel: str) -> str:
-    """The hint line of a prompt: its `ways` to answer, less empty ones, and how to end it."""
+    """Return the hint of a prompt: its `ways` to answer, and how to cancel."""
     return " · ".join(way for way in (*ways, "Ctrl-D declines", f"{cancel} cancels") if way)

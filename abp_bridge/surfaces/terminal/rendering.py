@@ -1,7 +1,4 @@
-"""What stands on a terminal: who asks, what, and how each field was filled in.
-
-Turns questions into lines; neither asks nor writes.
-"""
+"""Render questions and answers as lines for a terminal."""
 
 from __future__ import annotations
 
@@ -41,11 +38,7 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Styles for a stream: modest colour on a terminal, none for a pipe, a dumb terminal, or a
-    person who set NO_COLOR.
-
-    `columns` is how wide the terminal is now.
-    """
+    """Styles for a stream: colour on a terminal, none for a pipe, a dumb terminal, or NO_COLOR."""
 
     colour: bool
     columns: Callable[[], int]
@@ -55,17 +48,17 @@ class Style:
 
 
 def can_move() -> bool:
-    """Whether stdout is a terminal on which the cursor can be moved."""
+    """Return whether stdout is a terminal with a movable cursor."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
 def width() -> int:
-    """The columns of stdout's terminal."""
+    """Return the columns of stdout's terminal."""
     return shutil.get_terminal_size().columns
 
 
 def style_for(moves: bool | None = None, columns: Callable[[], int] = width) -> Style:
-    """The styles for stdout, or for a terminal of which it is known whether its cursor `moves`."""
+    """Return the styles for stdout, or for a terminal whose cursor `moves`."""
     coloured = (can_move() if moves is None else moves) and not os.environ.get("NO_COLOR")
     return Style(coloured, columns)
 
@@ -73,14 +66,13 @@ def style_for(moves: bool | None = None, columns: Callable[[], int] = width) -> 
 def wrapped(
     words: str, indent: str = "  ", hanging: str | None = None, columns: int | None = None
 ) -> list[str]:
-    """`words` as lines that fit the terminal and can be read; nothing is cut, and of a line that is
-    quoted each has the mark.
+    """Wrap `words` to the terminal, without cutting; each line of a quotation keeps its mark.
 
     Args:
-        words: What is to be read; its line breaks stay.
-        indent: What each of its lines begins with.
-        hanging: What their continuations begin with; None is `indent`.
-        columns: The terminal's width; None is stdout's.
+        words: The text; its line breaks stay.
+        indent: The beginning of each line.
+        hanging: The beginning of continuation lines; None for `indent`.
+        columns: The terminal's width; None for stdout's.
     """
     room = max(20, min(MAX_COLUMNS, width() if columns is None else columns))
     after = indent if hanging is None else hanging
@@ -99,13 +91,7 @@ def wrapped(
 
 
 def hanging_lines(first: str, words: str, column: int) -> list[str]:
-    """`words` beside a column: a terminal's lines are filled, those of a pipe stay whole.
-
-    Args:
-        first: What stands in the column, of its whole width.
-        words: What stands beside it.
-        column: The columns of `first`.
-    """
+    """Return `words` beside the column `first`, `column` wide; wrapped on a terminal only."""
     if not sys.stdout.isatty():
         return [first + words]
     room = max(2 * column, min(width(), MAX_COLUMNS)) - column
@@ -114,7 +100,7 @@ def hanging_lines(first: str, words: str, column: int) -> list[str]:
 
 
 def heading(question: Question, paint: Style) -> str:
-    """Who asks, then what, as both stay on the screen."""
+    """Return the requester and the question, as they stay on the screen."""
     whom = " asks a model" if question.kind is Kind.SAMPLING else " asks"
     lines = ["", paint("who", f"● {question.asker}") + whom]
     lines.append(paragraph(question.quoted, "strong", paint))
@@ -128,12 +114,12 @@ def heading(question: Question, paint: Style) -> str:
 
 
 def paragraph(words: str, style: str, paint: Style) -> str:
-    """`words` as lines of one style that fit the terminal."""
+    """Return `words` wrapped, in one style."""
     return "\n".join(paint(style, line) for line in wrapped(words, columns=paint.columns()))
 
 
 def value_text(field: Field, value: JsonValue) -> str:
-    """A validated value in the words it was chosen by; a secret as dots."""
+    """Return a valid value as its label; a secret as dots."""
     if field.secret:
         return "••••••"
     if field.type is FieldType.BOOLEAN:
@@ -150,14 +136,14 @@ def value_text(field: Field, value: JsonValue) -> str:
 def answer_line(
     question: Question, field: Field, value: JsonValue | Missing, paint: Style, after: str = ""
 ) -> str:
-    """One filled-in field, as it stays on the screen.
+    """Return one answered field, as it stays on the screen.
 
     Args:
-        question: The question that the field belongs to.
+        question: The question.
         field: The field.
-        value: Its value, as it was validated; `MISSING` when it was left out.
+        value: The valid value, or `MISSING`.
         paint: The terminal's styles.
-        after: What stands behind it.
+        after: Text behind it.
     """
     words = "(left out)" if value is MISSING else value_text(field, value)
     head = f"  {field_title(question, field)}: "
@@ -168,14 +154,12 @@ def answer_line(
 
 
 def field_title(question: Question, field: Field) -> str:
-    """What a field is called; the only field of a question needs no name of its own, and none that
-    stands in the question already.
-    """
+    """Return the title of a field; `Answer` for the only one if the question says it."""
     return field.label if len(question.fields) > 1 else _lone_title(question, field) or "Answer"
 
 
 def unsaid_title(question: Question, field: Field) -> str:
-    """What a field is called where the question itself does not say what it is for; else empty."""
+    """Return the title of a field that the question does not explain; else empty."""
     if len(question.fields) > 1:
         return field.label
     return "" if question.kind in SAYING_KINDS else _lone_title(question, field)
@@ -187,7 +171,7 @@ def _lone_title(question: Question, field: Field) -> str:
 
 
 def choice_description(choice: Choice) -> str:
-    """What an option means, in one line."""
+    """Return the description of an option in one line."""
     return label(choice.description, 1_000)
 
 

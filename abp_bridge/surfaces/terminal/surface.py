@@ -1,9 +1,6 @@
-"""The person at a terminal: a `Question` shown and asked, by arrow keys where the terminal can,
-line by line where it cannot.
+"""Ask the user at a terminal: with arrow keys if it can move its cursor, otherwise by lines.
 
-It never answers by itself: keys pressed before a question was on the screen are thrown away, and a
-default counts only when the person presses Enter on it. `device` is where; `interactive` and
-`plain` prompt; `rendering` makes what stays on the screen.
+Keys pressed before a question appears are discarded, and a default needs Enter.
 """
 
 from __future__ import annotations
@@ -47,10 +44,9 @@ _ACCEPT, _DECLINE, _LEAVE_OUT = (Choice(None, "", words) for words in (ACCEPT, D
 
 
 class Terminal:
-    """One person at one terminal, asked one question after the other. Implements `InputProvider`.
+    """One terminal that asks one question after the other (`InputProvider`).
 
-    Without a `device` it is this process's own stdin and stdout. A `device` is opened with the
-    first question.
+    Without a `device` it uses stdin and stdout.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -66,7 +62,6 @@ class Terminal:
         self._asking: anyio.CancelScope | None = None
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The terminal, whatever is open (`InputProvider.variants`)."""
         return [COLUMN]
 
     async def prompt(
@@ -76,12 +71,10 @@ class Terminal:
         variant: SurfaceVariant = COLUMN,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Ask until it is answered, declined or cancelled (`InputProvider.prompt`).
-
-        Cancelling takes it down.
+        """Ask until the user answers, declines or cancels; cancelling this withdraws the question.
 
         Returns:
-            The answer; its content is as given: keys of choices, numbers as typed.
+            The answer as given: keys of choices, numbers as typed.
 
         Raises:
             SurfaceUnsupportedError: It is a model's question, or the terminal cannot be used.
@@ -116,15 +109,15 @@ class Terminal:
 
     @property
     def is_open(self) -> bool:
-        """Whether something can be said there."""
+        """Whether it can be written to."""
         return self._device.is_open
 
     def say(self, words: str) -> None:
-        """Print lines now: above the open prompt, if there is one."""
+        """Print lines above the open prompt, if there is one."""
         self._prompts.above(lambda: self._write(words))
 
     def show(self, words: str) -> bool:
-        """Open it and `say` that; False where it cannot be opened."""
+        """Open the terminal and print a line; False if it cannot be opened."""
         try:
             self._device.open()
         except SurfaceUnsupportedError:
@@ -133,10 +126,7 @@ class Terminal:
         return True
 
     def interrupt(self) -> bool:
-        """SIGINT came: it cancels the open question, as Ctrl-C in a prompt does.
-
-        False when nothing is asked.
-        """
+        """Cancel the open question at SIGINT; False if there is none."""
         if self._asking is None:
             return False
         self._on_interrupt()
@@ -147,10 +137,7 @@ class Terminal:
         self.interrupts += 1
 
     def _on_hangup(self) -> None:
-        """The terminal went while it was asked on.
-
-        Raises SurfaceUnsupportedError where the question can go elsewhere.
-        """
+        """Note that the terminal is gone; raise SurfaceUnsupportedError if it was named."""
         self._device.close_lost()
         self.interrupts += MANY_INTERRUPTS
 
@@ -181,7 +168,7 @@ class Terminal:
                 return content
 
     async def _fill_fields(self, question: Question, *, counted: bool) -> dict[str, JsonValue]:
-        """Ask for each field, `counted` where they are all that is asked."""
+        """Ask for each field; show its number if `counted`."""
         content: dict[str, JsonValue] = {}
         for number, field in enumerate(question.fields, 1):
             if counted and len(question.fields) > 1:
@@ -199,7 +186,7 @@ class Terminal:
         return content
 
     async def _fill_one(self, question: Question, field: Field) -> JsonValue | Missing:
-        """The value as given; MISSING when the field was left out."""
+        """Return the value as given; MISSING if it was left out."""
 
         def check(given: JsonValue) -> str:
             return _validate(question, field, given)[1]
@@ -232,7 +219,6 @@ class Terminal:
         return await self._prompts.line(title, default, check, hint=hint, secret=field.secret)
 
     async def _load(self, title: str, field: Field, hint: str) -> JsonValue | Missing:
-        """A file of the person's, by the name they give it."""
         typed = problem = ""
         while True:
             typed = await self._prompts.path(title, typed, field.accept, hint=hint, problem=problem)
@@ -268,7 +254,7 @@ class Terminal:
 
 
 def _yes_or_no(question: Question) -> Sequence[Choice]:
-    """The safe answer first where the other cannot be undone, or gives something away."""
+    """Return the safe answer first if the other is destructive or gives something away."""
     if question.kind is Kind.CONFIRM or question.consents:
         return yes_or_no(question)
     return YES_NO[::-1] if question.destructive else YES_NO
@@ -277,7 +263,7 @@ def _yes_or_no(question: Question) -> Sequence[Choice]:
 def _validate(
     question: Question, field: Field, given: JsonValue
 ) -> tuple[JsonValue | Missing, str]:
-    """One field: its value as it was read, MISSING for none, and what is wrong with it."""
+    """Return the value of one field (MISSING for none) and its problems."""
     alone = replace(question, fields=(field,))
     answer, problems = validate_answer(alone, {field.name: given})
     words = "; ".join(problem.removeprefix(f"{field.name} ") for problem in problems)
@@ -285,7 +271,7 @@ def _validate(
 
 
 def _default_text(field: Field) -> str:
-    """The default as a person would type it. A secret is never shown in advance."""
+    """Return the default as typed text; empty for a secret."""
     if field.default is MISSING or field.default is None or field.secret:
         return ""
     return to_text(field.default)
