@@ -32,10 +32,10 @@ from abp_bridge.protocols.abp.agent_questions import encode_request
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.session.app import App, AppListener
 from abp_bridge.session.context import NO_CONTEXT, AskContext
-from abp_bridge.session.surface import Ending, PageQuestion, SurfaceResponse
+from abp_bridge.session.surface import Ending, Page, PageQuestion, SurfaceResponse
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page.buttons import confirms
-from abp_bridge.surfaces.page.surface import LazyPageServer, collect_by_link
+from abp_bridge.surfaces.page.surface import LazyPageServer
 
 
 class _Pipe:
@@ -175,12 +175,11 @@ def record_app(target: str, named: bool, settings: Settings, recorder: Recorder)
     return app if isinstance(app, AbpApp | McpApp | AcpApp) else RecordedApp(app, recorder, party)
 
 
-class RecordedPage:
-    """Implements `Page` with another one: what the person sends there stands in the trace."""
+class RecordedPage(Page):
+    """Record what the user sends on another page."""
 
     def __init__(self, page: LazyPageServer, recorder: Recorder) -> None:
         self.questions = page.questions
-        self.collect_answer = partial(collect_by_link, self)
         self._page = page
         self._recorder = recorder
 

@@ -213,7 +213,9 @@ class Router:
         """
         if asks_by_entries(question, attempt.variant):
             return await self._ask_entries(question, context, attempt), attempt.name
-        response, problems = await self._show(question, context, attempt.variant)
+        provider = self._provider(attempt.variant)
+        response = await provider.prompt(question, context, attempt.variant)
+        response, problems = _validate(question, response)
         if not problems:
             return response, attempt.name
         plain = replace(attempt.variant, plain=True)
@@ -282,7 +284,9 @@ class Router:
             if not (problems := answer_errors(question, content)):
                 break
             filled = _prefilled(question, content)
-            response, problems = await self._show(filled, context, plain, problems)
+            provider = self._provider(plain)
+            response = await provider.prompt(filled, context, plain, "; ".join(problems))
+            response, problems = _validate(question, response)
             if response.outcome is not Outcome.ACCEPTED:
                 return response
             content = dict(response.content)
@@ -300,27 +304,17 @@ class Router:
         plain: SurfaceVariant,
         problems: Sequence[str],
     ) -> SurfaceResponse:
-        response, wrong = await self._show(question, context, plain, problems)
-        for _ in range(MAX_REPEATS - 1):
-            if not wrong:
-                break
-            response, wrong = await self._show(question, context, plain, wrong)
-        return _invalid(response) if wrong else response
+        """Ask again until the answer fits, at most `MAX_REPEATS` times."""
+        provider = self._provider(plain)
+        for _ in range(MAX_REPEATS):
+            response = await provider.prompt(question, context, plain, "; ".join(problems))
+            response, problems = _validate(question, response)
+            if not problems:
+                return response
+        return _invalid(response)
 
-    async def _show(
-        self,
-        question: Question,
-        context: AskContext,
-        variant: SurfaceVariant,
-        problems: Sequence[str] = (),
-    ) -> tuple[SurfaceResponse, list[str]]:
-        """Return the response with validated content, and what is wrong with it."""
-        provider = self._own.get(variant.surface.value, self._host)
-        response = await provider.prompt(question, context, variant, "; ".join(problems))
-        if response.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
-            return response, []
-        content, wrong = validate_answer(question, response.content)
-        return replace(response, content=content), wrong
+    def _provider(self, variant: SurfaceVariant) -> InputProvider:
+        return self._own.get(variant.surface.value, self._host)
 
 
 class Routing:
@@ -527,6 +521,14 @@ def _prefilled(question: Question, content: JsonObject) -> Question:
         for each in question.fields
     )
     return replace(question, fields=tuple(fields))
+
+
+def _validate(question: Question, response: SurfaceResponse) -> tuple[SurfaceResponse, list[str]]:
+    """Return the response with validated content, and the problems of that."""
+    if response.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
+        return response, []
+    content, problems = validate_answer(question, response.content)
+    return replace(response, content=content), problems
 
 
 def _invalid(response: SurfaceResponse) -> SurfaceResponse:

@@ -10,6 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import anyio
+
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import JsonObject
@@ -204,7 +206,7 @@ class PageQuestion(Protocol):
         ...
 
 
-class Page(Protocol):
+class Page:
     """The bridge's own page, in the user's browser."""
 
     def show(
@@ -212,9 +214,10 @@ class Page(Protocol):
     ) -> AbstractAsyncContextManager[PageQuestion]:
         """Put the question on the page for as long as the block lasts.
 
-        Raises SurfaceUnsupportedError when there can be no page.
+        Raises:
+            SurfaceUnsupportedError: There can be no page.
         """
-        ...
+        raise NotImplementedError
 
     async def collect_answer(
         self,
@@ -222,18 +225,50 @@ class Page(Protocol):
         context: AskContext,
         send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
     ) -> SurfaceResponse:
-        """Put `question` on the page, send the user there, and return what they answered there.
+        """Put `question` on the page, send the user there, and return the first answer.
 
         Args:
             question: What is asked.
             context: What goes along with it.
-            send_link: Sends the user to the page. Accepted means that they go there, no more;
-                anything else ends the question.
+            send_link: Sends the user to the page. Accepted means only that they go there; declined
+                or cancelled ends the question.
 
         Raises:
             SurfaceUnsupportedError: There can be no page. And what `send_link` raises.
         """
-        ...
+        problems: list[Exception] = []
+        async with self.show(question, context) as shown, anyio.create_task_group() as tasks:
+
+            async def send() -> None:
+                try:
+                    response = await send_link(shown)
+                except Exception as problem:
+                    problems.append(problem)
+                    tasks.cancel_scope.cancel()
+                else:
+                    if response.outcome in _LEFT:
+                        shown.answer(response, _LEFT[response.outcome])
+                    elif response.outcome is not Outcome.ACCEPTED:
+                        why = f"its address was not shown: {response.outcome.value}"
+                        problems.append(SurfaceUnsupportedError(why, lasting=False))
+                        tasks.cancel_scope.cancel()
+
+            tasks.start_soon(send)
+            try:
+                response = await shown.wait_answer()
+                tasks.cancel_scope.shield = True  # the user was told that it counts
+                return response
+            except SurfaceUnsupportedError as problem:
+                problems.append(problem)
+            finally:
+                tasks.cancel_scope.cancel()
+        raise problems[0]
+
+
+_LEFT = {
+    Outcome.DECLINED: Ending.DECLINED_BY_HOST,
+    Outcome.CANCELLED: Ending.CANCELLED_BY_HOST,
+}
 
 
 class InputProvider(Protocol):

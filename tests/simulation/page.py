@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
+from abp_bridge.session import surface
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import (
     Ending,
@@ -21,7 +22,6 @@ from abp_bridge.session.surface import (
 )
 from abp_bridge.surfaces.opencode.server import QuestionsServer
 from abp_bridge.surfaces.page.controls import controls
-from abp_bridge.surfaces.page.surface import collect_by_link
 
 from .person import Person
 
@@ -150,8 +150,8 @@ class Program:
         return list(self._tasks.values())
 
 
-class Page:
-    """Implements `PageServer`."""
+class Page(surface.Page):
+    """The page, in memory."""
 
     def __init__(self, person: Person, program: Any) -> None:
         self._person = person
@@ -170,14 +170,6 @@ class Page:
         finally:
             shown.close()
             del self._shown[shown.url]
-
-    async def collect_answer(
-        self,
-        question: Question,
-        context: AskContext,
-        send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
-    ) -> SurfaceResponse:
-        return await collect_by_link(self, question, context, send_link)
 
     def visit(self, url: str) -> None:
         """Follow a link, if it is still one."""

@@ -20,6 +20,7 @@ import acp.schema as types
 import anyio
 from pydantic import TypeAdapter
 
+from abp_bridge.session.surface import Page
 from support import peer
 from support.harness import PATIENCE, SERVE, environment
 from support.peer import read_lines
@@ -408,11 +409,8 @@ def accepting(**content: Json) -> Handler:
     return answer
 
 
-class NoPage:
+class NoPage(Page):
     """The bridge's own page, where nobody is to be sent."""
 
     def show(self, question: Any, context: Any) -> Any:
-        raise AssertionError(f"{question} was put on the page")
-
-    async def collect_answer(self, question: Any, context: Any, send_link: Any) -> Any:
         raise AssertionError(f"{question} was put on the page")

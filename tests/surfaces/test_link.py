@@ -15,8 +15,7 @@ from abp_bridge.core.question import Kind, Question
 from abp_bridge.jsonrpc.connection import Reply
 from abp_bridge.protocols.abp.agent import decode_agent
 from abp_bridge.session.context import NO_CONTEXT, AskContext
-from abp_bridge.session.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
-from abp_bridge.surfaces.page.surface import collect_by_link
+from abp_bridge.session.surface import Page, PageLink, SurfaceResponse, SurfaceUnsupportedError
 
 Json = Any
 
@@ -41,11 +40,11 @@ class Shown:
         self.ended.set()
 
 
-class Display:
+class Display(Page):
     """A page."""
 
     @asynccontextmanager
-    async def show(self, question: Question, context: AskContext) -> AsyncIterator[Shown]:
+    async def show(self, question: Question, context: AskContext) -> AsyncIterator[Json]:
         yield Shown()
 
 
@@ -55,7 +54,8 @@ async def ask(outcome: Outcome) -> SurfaceResponse:
 
     display: Json = Display()
     with anyio.fail_after(5):
-        return await collect_by_link(display, QUESTION, NO_CONTEXT, send)
+        response: SurfaceResponse = await display.collect_answer(QUESTION, NO_CONTEXT, send)
+        return response
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DECLINED, Outcome.CANCELLED])

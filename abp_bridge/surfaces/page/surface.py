@@ -11,15 +11,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
-
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import (
-    Ending,
     OwnSurface,
     Page,
     PageLink,
@@ -38,8 +35,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class LazyPageServer:
-    """The page of one process (`Page`), at `port` or at any free one."""
+class LazyPageServer(Page):
+    """The page of this process; its server runs in `tasks`, at `port` or any free port."""
 
     def __init__(self, tasks: TaskGroup, port: int = 0) -> None:
         self._tasks = tasks
@@ -89,14 +86,6 @@ class LazyPageServer:
 
             self._questions = QuestionsServer(self._tasks, port, password)
         return self._questions
-
-    async def collect_answer(
-        self,
-        question: Question,
-        context: AskContext,
-        send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
-    ) -> SurfaceResponse:
-        return await collect_by_link(self, question, context, send_link)
 
 
 # times that the person is sent to the page, and says that it is done, before it is certain that
@@ -210,55 +199,3 @@ async def _leave_to_page(shown: PageQuestion) -> SurfaceResponse:
             return SurfaceResponse(Outcome.CANCELLED)
         if problem := await shown.open():
             raise SurfaceUnsupportedError(problem, lasting=False)
-
-
-async def collect_by_link(
-    page: Page,
-    question: Question,
-    context: AskContext,
-    send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
-) -> SurfaceResponse:
-    """Put `question` on `page` and send the user there; the first response counts.
-
-    Args:
-        page: Where the question is shown.
-        question: The question.
-        context: Its context.
-        send_link: Shows the user the link; if they decline or cancel there, the question ends.
-
-    Raises:
-        SurfaceUnsupportedError: The page cannot be served. Also what `send_link` raises.
-    """
-    problems: list[Exception] = []
-    async with page.show(question, context) as shown, anyio.create_task_group() as tasks:
-
-        async def send() -> None:
-            try:
-                response = await send_link(shown)
-            except Exception as problem:
-                problems.append(problem)
-                tasks.cancel_scope.cancel()
-            else:
-                if response.outcome in _LEFT:
-                    shown.answer(response, _LEFT[response.outcome])
-                elif response.outcome is not Outcome.ACCEPTED:
-                    why = f"its address was not shown: {response.outcome.value}"
-                    problems.append(SurfaceUnsupportedError(why, lasting=False))
-                    tasks.cancel_scope.cancel()
-
-        tasks.start_soon(send)
-        try:
-            response = await shown.wait_answer()
-            tasks.cancel_scope.shield = True  # its person was told so: no end of time takes it back
-            return response
-        except SurfaceUnsupportedError as problem:
-            problems.append(problem)
-        finally:
-            tasks.cancel_scope.cancel()
-    raise problems[0]
-
-
-_LEFT = {
-    Outcome.DECLINED: Ending.DECLINED_BY_HOST,
-    Outcome.CANCELLED: Ending.CANCELLED_BY_HOST,
-}
