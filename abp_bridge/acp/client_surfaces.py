@@ -23,7 +23,6 @@ from abp_bridge.jsonrpc.connection import (
     ConnectionClosedError,
     JsonRpcConnection,
     RemoteError,
-    Reply,
 )
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -42,6 +41,9 @@ from abp_bridge.session.surface import (
     find_answerer,
     median,
 )
+
+_NO_CALL = "no call runs which the next prompt, as the answer, could go on with"
+_NOT_OPEN = "the question is no longer open"
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class ClientSurfaces:
     Args:
         connection: Where the client is asked.
         client: The parameters of its `initialize`.
-        session: The session's id; it may be set later, before the first question.
+        session_id: The session's id; it may be set later, before the first question.
         page: The bridge's own page, for what goes by a link.
         cards: What the ids of our tool calls begin with.
         on_chat: Is told when a question opens in the chat, and when none is open any more; None
@@ -80,13 +82,13 @@ class ClientSurfaces:
         self,
         connection: JsonRpcConnection,
         client: JsonObject,
-        session: str,
+        session_id: str,
         page: Page,
         cards: str = "abp:ask-",
         *,
         on_chat: Callable[[], None] | None = None,
     ) -> None:
-        self.session = session
+        self.session_id = session_id
         self._page = page
         self.capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
         self._connection = connection
@@ -134,6 +136,15 @@ class ClientSurfaces:
         """What its person can do in this client to be asked (`Advising.advise`)."""
         return self._profile.advise(question, self._off)
 
+    @property
+    def runs_call(self) -> bool:
+        """Whether a call waits that the next prompt, as the answer, can continue."""
+        return False
+
+    def find_card(self, context: AskContext) -> str | None:
+        """Return the tool call on which the client already shows the question's call."""
+        return None
+
     async def prompt(
         self,
         question: Question,
@@ -141,42 +152,15 @@ class ClientSurfaces:
         variant: SurfaceVariant,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Ask on a card of the question's own (`InputProvider.prompt`)."""
-        return await self.show(question, context, variant, problem)
-
-    async def show(
-        self,
-        question: Question,
-        context: AskContext,
-        variant: SurfaceVariant,
-        problem: str = "",
-        *,
-        tool_call_id: str | None = None,
-    ) -> SurfaceResponse:
-        """Ask while a prompt runs: by a form, by a link to the bridge's own page, by a walk of
-        permissions, or in the chat.
-
-        Args:
-            question: What is asked.
-            context: What goes along with it; its observer hears of each step of a walk.
-            variant: The surface to ask on, one of `variants`.
-            problem: What was wrong with the answer before, or nothing.
-            tool_call_id: The tool call to show a form on, if the client knows one; else, and for
-                the other surfaces, the question has a card of its own.
-
-        Returns:
-            What the client answered, not validated.
-
-        Raises:
-            SurfaceUnsupportedError: No prompt runs, or the client refused; for good, it is no
-                longer in `variants`.
-            HostDisconnectedError: The turn or the connection ended first.
-            RemoteProtocolError: The answer is none that ACP has.
+        """Ask while a prompt runs (`InputProvider.prompt`): by a form, by a link to the bridge's
+        page, by a walk of permissions, or in the chat.
         """
         if variant.surface is Surface.ACP_CHAT:
+            if not self.runs_call:
+                raise SurfaceUnsupportedError(_NO_CALL, lasting=False)
             return await self.chat.show(question, problem)
         async with self.turns.asking():
-            on_call = tool_call_id if variant.surface is Surface.ACP_FORM else None
+            on_call = self.find_card(context) if variant.surface is Surface.ACP_FORM else None
             card = self._make_card(question) if on_call is None else _Card(on_call)
             try:
                 if variant.surface is Surface.ACP_PERMISSION:
@@ -185,7 +169,7 @@ class ClientSurfaces:
                     response = await self._ask_on_page(question, context, card)
                 else:
                     form = acp.encode_form(
-                        question, self.session, card.id, problem, plain=variant.plain
+                        question, self.session_id, card.id, problem, plain=variant.plain
                     )
                     response = await self._elicit(question, form, card)
                 card.outcome = response.outcome
@@ -264,7 +248,9 @@ class ClientSurfaces:
         self._connection.notify(*self._encode_update(ended), deferred=True)
 
     async def _elicit(self, question: Question, params: JsonObject, card: _Card) -> SurfaceResponse:
-        reply = await self._request("elicitation/create", params, card)
+        reply = await self._connection.exchange(
+            "elicitation/create", params, reason=_NOT_OPEN, after=self._announce(card)
+        )
         return decode_elicited(reply, question)
 
     async def _ask_on_page(
@@ -274,7 +260,7 @@ class ClientSurfaces:
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
             noted = question.with_note(page.directions)
-            params = acp.encode_url(noted, self.session, card.id, page.url, elicitation)
+            params = acp.encode_url(noted, self.session_id, card.id, page.url, elicitation)
             return await self._elicit(question, params, card)
 
         try:
@@ -311,18 +297,16 @@ class ClientSurfaces:
         """The id of the option that was pressed, if one was, the client's own seconds, and who
         pressed it, where the client says that it was no person.
         """
-        params = acp.encode_permission(question, step, self.session, card.id)
-        reply = await self._request("session/request_permission", params, card)
+        params = acp.encode_permission(question, step, self.session_id, card.id)
+        reply = await self._connection.exchange(
+            "session/request_permission", params, reason=_NOT_OPEN, after=self._announce(card)
+        )
         return acp.decode_outcome(reply.result), reply.seconds, find_machine(reply)
 
-    async def _request(self, method: str, params: JsonObject, card: _Card) -> Reply:
+    def _announce(self, card: _Card) -> tuple[str, JsonObject] | None:
+        """Return the update that announces the card, once."""
         announcement, card.announcement = card.announcement, None
-        return await self._connection.exchange(
-            method,
-            params,
-            reason="the question is no longer open",
-            after=None if announcement is None else self._encode_update(announcement),
-        )
+        return None if announcement is None else self._encode_update(announcement)
 
     def say(self, words: str) -> None:
         """Say something as the agent."""
@@ -335,4 +319,4 @@ class ClientSurfaces:
         self._connection.notify(*self._encode_update(update), key=key, topic=topic)
 
     def _encode_update(self, update: JsonObject) -> tuple[str, JsonObject]:
-        return "session/update", {"sessionId": self.session, "update": update}
+        return "session/update", {"sessionId": self.session_id, "update": update}

@@ -166,12 +166,12 @@ class AcpServer:
     def _close(self, id: Id, params: JsonObject) -> None:
         session = self._session(params)
         self._cancel(params)
-        del self._sessions[session.id]
+        del self._sessions[session.session_id]
         self._tasks.start_soon(self._end, id, session)
 
     async def _end(self, id: Id, session: AcpSession) -> None:
         """What is told of a session is told before its end is."""
-        if (turn := self._prompting.get(session.id)) is not None:
+        if (turn := self._prompting.get(session.session_id)) is not None:
             await turn.ended.wait()
         await session.close()
         self._connection.respond(id, {})
@@ -189,7 +189,7 @@ class AcpServer:
 
     def _prompt(self, id: Id, params: JsonObject) -> None:
         session = self._session(params)
-        if session.id in self._prompting:
+        if session.session_id in self._prompting:
             raise RpcError(
                 INVALID_REQUEST,
                 "a prompt of this session is running: wait for it, or cancel it with"
@@ -197,7 +197,7 @@ class AcpServer:
             )
         if not isinstance(params.get("prompt"), list):
             raise RpcError(INVALID_PARAMS, "a prompt is a list of content blocks")
-        self._running[id] = self._prompting[session.id] = turn = _Turn(session)
+        self._running[id] = self._prompting[session.session_id] = turn = _Turn(session)
         self._tasks.start_soon(self._run, id, params["prompt"], turn)
 
     async def _run(self, id: Id, prompt: JsonValue, turn: _Turn) -> None:
@@ -210,7 +210,7 @@ class AcpServer:
                 stop = "error"
                 respond_internal_error(self._connection, id, "session/prompt")
         del self._running[id]
-        del self._prompting[turn.session.id]
+        del self._prompting[turn.session.session_id]
         if self._connection.is_open(id):
             ended = {"stopReason": stop}
             self._connection.respond(id, ended, on_sent=turn.session.on_turn_sent)

@@ -15,10 +15,7 @@ from abp_bridge.acp.client_surfaces import ClientSurfaces
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_texts, parse_json
-from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import MESSAGE_LIMIT, label
-from abp_bridge.core.surface import Advice, Surface
 from abp_bridge.jsonrpc.connection import JsonRpcConnection
 from abp_bridge.protocols.acp import chat
 from abp_bridge.protocols.acp import v1 as acp
@@ -35,9 +32,6 @@ from abp_bridge.session.host import (
 )
 from abp_bridge.session.surface import (
     Page,
-    PageLink,
-    SurfaceResponse,
-    SurfaceUnsupportedError,
 )
 
 MAX_OPERATIONS = 1_000  # running ones with a card: more no chat shows
@@ -62,7 +56,6 @@ _NOT_TAKEN = (
     "\n\n"
 )
 _UNREAD = "A command takes text and links: it was not begun, as this came with it: {}."
-_NO_CALL = "no call runs which the next prompt, as the answer, could go on with"
 _STILL_OPEN = (
     "*A question is open: answer it, or `/decline` or `/cancel` it. Until then there are only"
     " `/status`, `/connect` and `/disconnect`.*"
@@ -88,7 +81,7 @@ class _Running:
     dropped: bool = False
 
 
-class AcpSession:
+class AcpSession(ClientSurfaces):
     """One session of one client.
 
     Args:
@@ -110,13 +103,11 @@ class AcpSession:
         *,
         chat: bool = True,
     ) -> None:
-        self.id = id
-        self.cwd = ""
-        self._connection = connection
         on_chat = self.on_capabilities_changed if chat else None
-        self._surfaces = ClientSurfaces(connection, client, id, page, on_chat=on_chat)
+        super().__init__(connection, client, id, page, on_chat=on_chat)
+        self.cwd = ""
         self._operations: dict[str, str] = {}  # by app and name: the cards of those that run
-        self._serial = 0
+        self._operation_serial = 0
         self._running: _Running | None = None
         self._capability = ""  # that runs
         self._was_prompted = False
@@ -126,38 +117,13 @@ class AcpSession:
     # --- Host: what the bridge asks of the client ---
 
     @property
-    def name(self) -> str:
-        """The client as it calls itself (`Host.name`)."""
-        return self._surfaces.name
+    def runs_call(self) -> bool:
+        """Whether a call waits that the next prompt, as the answer, can continue."""
+        return self._running is not None
 
-    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The surfaces this client has, whatever the calls (`Host.variants`)."""
-        return self._surfaces.variants()
-
-    def advise(self, question: Question, context: AskContext) -> Advice:
-        """What its person can do in this client to be asked (`Advising.advise`)."""
-        return self._surfaces.advise(question, context)
-
-    async def prompt(
-        self,
-        question: Question,
-        context: AskContext,
-        variant: SurfaceVariant,
-        problem: str = "",
-    ) -> SurfaceResponse:
-        """Ask while a prompt runs, on the card of the question's call where that is sure
-        (`Host.prompt`).
-        """
-        if variant.surface is Surface.ACP_CHAT and self._running is None:
-            raise SurfaceUnsupportedError(_NO_CALL, lasting=False)
-        card = context.call and f"abp:{context.call}"
-        return await self._surfaces.show(question, context, variant, problem, tool_call_id=card)
-
-    async def send_link(
-        self, question: Question, context: AskContext, link: PageLink
-    ) -> SurfaceResponse:
-        """Show the person a link on a card, while a prompt runs (`Host.send_link`)."""
-        return await self._surfaces.send_link(question, context, link)
+    def find_card(self, context: AskContext) -> str | None:
+        """Return the card of the call that the question surely belongs to."""
+        return context.call and f"abp:{context.call}"
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """The folder that the session works in, whatever the calls (`Host.roots`)."""
@@ -175,11 +141,11 @@ class AcpSession:
             and notice.operation is not None
         ):
             self._on_operation(f"{app}/{notice.operation}", notice)
-        if self._surfaces.capabilities.notices:
+        if self.capabilities.notices:
             field = notice.data.get("field") if notice.kind is NoticeKind.STATE_CHANGED else None
-            self._surfaces.update(
+            self.update(
                 acp.encode_notice(notice),
-                key=None if field is None else ("state", self.id, app, str(field)),
+                key=None if field is None else ("state", self.session_id, app, str(field)),
                 topic=notice.name,
             )
 
@@ -193,20 +159,20 @@ class AcpSession:
             and operation not in self._operations
             and len(self._operations) < MAX_OPERATIONS
         ):
-            self._serial += 1
-            self._operations[operation] = f"abp:operation-{self._serial}"
-            self._surfaces.update(acp.encode_operation(self._operations[operation], notice))
+            self._operation_serial += 1
+            self._operations[operation] = f"abp:operation-{self._operation_serial}"
+            self.update(acp.encode_operation(self._operations[operation], notice))
         elif (
             notice.kind is NoticeKind.COMPLETED
             and (card := self._operations.pop(operation, None)) is not None
         ):
-            self._surfaces.update(acp.encode_operation(card, notice))
+            self.update(acp.encode_operation(card, notice))
 
     def on_capabilities_changed(self) -> None:
         """Tell the client the commands there are now (`Host.on_capabilities_changed`)."""
-        typed = chat.COMMANDS if self._surfaces.chat.is_open else {}
+        typed = chat.COMMANDS if self.chat.is_open else {}
         commands = acp.encode_commands(list(self._commands().items()), list(typed.items()))
-        self._surfaces.update(commands, key=("commands", self.id))
+        self.update(commands, key=("commands", self.session_id))
 
     def on_resources_changed(self) -> None:
         """ACP has no resources: files are linked from the call that made them."""
@@ -219,7 +185,7 @@ class AcpSession:
 
     def on_return(self) -> None:
         """The client goes on with sessions: it may be asked what its next prompt answers."""
-        self._surfaces.has_come_back = True
+        self.has_come_back = True
 
     def send_commands(self) -> None:
         """After the session has been given to the client: what can be typed."""
@@ -230,13 +196,13 @@ class AcpSession:
         still answer its questions.
         """
         if self._running is not None:
-            self._running.dropped = self._surfaces.turns.is_interrupted
+            self._running.dropped = self.turns.is_interrupted
             self._running.call.cancel("the client cancelled the turn")
-        self._surfaces.turns.cancel()
+        self.turns.cancel()
 
     def on_turn_sent(self, when: float) -> None:
         """The last byte of a turn's end has left, `when` (seconds of the loop's clock)."""
-        self._surfaces.chat.on_shown(when)
+        self.chat.on_shown(when)
 
     async def run_turn(self, prompt: JsonValue) -> None:
         """Run one turn: a slash command, a reply to what was asked in the one before, or a word of
@@ -249,13 +215,13 @@ class AcpSession:
         if self._was_prompted:
             self.on_return()
         self._was_prompted = True
-        turns = self._surfaces.turns
-        if self._surfaces.chat.is_open:
+        turns = self.turns
+        if self.chat.is_open:
             reply = chat.decode_reply(prompt)
             if reply.meaning is chat.Meaning.COMMAND:
                 self._say(await self._handle_command_while_asking(reply.text))
                 return
-            self._surfaces.chat.take(reply, self._connection.arrived)
+            self.chat.take(reply, self._connection.arrived)
             turn = self._go_on()
         else:
             turns.begin(TURN)
@@ -334,8 +300,8 @@ class AcpSession:
             nonlocal last
             last = next_progress(last, progress)
             if not running.told:  # else it would run again for the client, without an end
-                key = ("progress", self.id, card)
-                self._surfaces.update(acp.encode_progress(card, last), key=key)
+                key = ("progress", self.session_id, card)
+                self.update(acp.encode_progress(card, last), key=key)
 
         self._capability = offer.capability.name
         call = await self._api.start(
@@ -347,7 +313,7 @@ class AcpSession:
         )
         card = f"abp:{call.id}"
         self._running = running = _Running(call, card)
-        self._surfaces.update(acp.encode_call(card, offer.capability.name, params))
+        self.update(acp.encode_call(card, offer.capability.name, params))
         return await self._attend(running)
 
     async def _attend(self, running: _Running) -> str:
@@ -364,14 +330,14 @@ class AcpSession:
         if running.ended is None:
             return ""
         self._running = None
-        self._end_card(running, running.ended)
+        self._end_call_card(running, running.ended)
         return "\n\n".join(_lines(running.ended))
 
     async def _wait_for(self, call: Call) -> None:
         """Wait until it has ended, or the turn has for the client."""
 
         async def watch() -> None:
-            await self._surfaces.turns.wait_interrupted()
+            await self.turns.wait_interrupted()
             tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
@@ -381,10 +347,10 @@ class AcpSession:
 
     def _on_call_end(self, running: _Running, outcome: CallOutcome) -> None:
         running.ended = outcome
-        if self._surfaces.turns.is_interrupted:  # nobody waits for it now
-            self._end_card(running, outcome)
+        if self.turns.is_interrupted:  # nobody waits for it now
+            self._end_call_card(running, outcome)
 
-    def _end_card(self, running: _Running, outcome: CallOutcome) -> None:
+    def _end_call_card(self, running: _Running, outcome: CallOutcome) -> None:
         failed = outcome.result.failure is not None
         ended = acp.encode_ended(running.card, _lines(outcome), outcome.files, failed=failed)
         self._tell_end(running, ended)
@@ -392,7 +358,7 @@ class AcpSession:
     def _tell_end(self, running: _Running, ended: JsonObject) -> None:
         if not running.told:
             running.told = True
-            self._surfaces.update(ended)
+            self.update(ended)
 
     def _describe_app(self, app: str) -> str:
         details = as_object(as_object(self._api.status()["apps"])[app])
@@ -427,11 +393,7 @@ class AcpSession:
 
     def _say(self, text: str) -> None:
         if text:
-            self._surfaces.say(text)
-
-    def update(self, update: JsonObject) -> None:
-        """Tell the client a `session/update`."""
-        self._surfaces.update(update)
+            self.say(text)
 
 
 def _parameters(capability: Capability, text: str) -> JsonObject:

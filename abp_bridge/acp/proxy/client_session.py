@@ -74,7 +74,7 @@ class ProxiedHost:
         """
         if TRAITS[variant.surface].is_hosts_model:
             return await self._agent.prompt(question, context, variant, problem)
-        return await self._client.surfaces.show(question, context, variant, problem)
+        return await self._client.surfaces.prompt(question, context, variant, problem)
 
     async def send_link(
         self, question: Question, context: AskContext, link: PageLink

@@ -110,7 +110,7 @@ class McpEndpoint:
         self._sessions = {
             token: known
             for token, known in self._sessions.items()
-            if known.surfaces.session != session
+            if known.surfaces.session_id != session
         }
 
     def _address(self) -> str:

@@ -193,9 +193,9 @@ class Router:
 
             async def on_closed(response: JsonObject) -> None:
                 if "error" not in response:
-                    self._sessions.remove(session.surfaces.session)
+                    self._sessions.remove(session.surfaces.session_id)
                     if self._endpoints is not None:
-                        self._endpoints.revoke(session.surfaces.session)
+                        self._endpoints.revoke(session.surfaces.session_id)
 
             self._expect(id, on_closed)
         return line

@@ -54,7 +54,7 @@ class SessionTable:
         """The agent has named a new session. One of that name that is known already stays, and
         the new one asks there.
         """
-        session.surfaces.session = name
+        session.surfaces.session_id = name
         session.surfaces = self._by_name.setdefault(name, session).surfaces
 
     def remove(self, name: str) -> None:
