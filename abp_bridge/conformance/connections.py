@@ -1,5 +1,5 @@
-"""What the parties of a replay and the bridge say to each other: connections that carry bytes, a
-stand-in for a model's API, and one queue of all that the bridge says, in the order it comes in.
+"""Connections between the parties of a replay and the bridge, a stand-in for a model's API, and one
+queue of everything the bridge sends, in the order it arrives.
 """
 
 from __future__ import annotations
@@ -29,26 +29,24 @@ MAX_LEVELS = MAX_MESSAGE_LEVELS + 50  # a bridge may wrap what a fixture's line 
 
 
 class PartyConnection:
-    """What an app, an agent, a host or a server that was launched says to the bridge."""
+    """A connection between a party of the replay and the bridge."""
 
     def __init__(self, sink: StreamWriter, source: StreamReader | None = None) -> None:
-        """With a `source` both are ours, and close together."""
+        """With a `source` both ends are ours, and close together."""
         self._sink = sink
         self._source = source
 
     async def receive(self) -> bytes:
-        """What the bridge says next, where it says it here; empty at the end."""
         return b"" if self._source is None else await self._source.receive()
 
     async def send(self, data: bytes) -> None:
-        """Send all of it. Raises OSError when nobody reads it any more."""
+        """Send all of `data`. Raises OSError if the reader is gone."""
         left = memoryview(data)
         while left:
             await self._sink.writable()
             left = left[self._sink.write_nowait(left) :]
 
     def close(self) -> None:
-        """Nothing more is said. Idempotent."""
         self._sink.close()
         if self._source is not None:
             self._source.close()
@@ -60,25 +58,21 @@ _NO_REQUEST = "what the bridge says to its model's address is no request over HT
 
 
 def listen_as_model() -> socket.socket:
-    """A free port of this machine, for `accept`. Raises OSError."""
+    """Listen on a free port of this machine. Raises OSError."""
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setblocking(False)
     return listening
 
 
 class ApiConnection(PartyConnection):
-    """One request and its answer."""
+    """One request to the model's API and its answer."""
 
     def __init__(self, sink: StreamWriter, source: StreamReader) -> None:
         super().__init__(sink, source)
         self._is_asked = self._has_begun = False
 
     async def receive(self) -> bytes:
-        """The request, as a line; then nothing, when the bridge leaves.
-
-        Raises:
-            ReplayMismatchError: It is none.
-        """
+        """Return the request as a line, then nothing. Raises ReplayMismatchError."""
         if self._is_asked:
             return await super().receive()
         self._is_asked = True
@@ -98,14 +92,14 @@ class ApiConnection(PartyConnection):
         return data
 
     async def send(self, data: bytes) -> None:
-        """Send lines of the fixture: the first is the answer's head, each other one an event."""
+        """Send lines of the fixture: the head of the answer, then an event each."""
         for line in filter(None, data.split(b"\n")):
             await super().send(_encode_event(line) if self._has_begun else _encode_head(line))
             self._has_begun = True
 
 
 def _read_head(head: bytes) -> tuple[str, int]:
-    """The request line without its version, and how long the body is."""
+    """Return the request line without its version, and the body's length."""
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(":") for line in lines)}
     size = headers.get("content-length", "0").strip()
@@ -122,7 +116,7 @@ def _read_body(body: bytes) -> JsonValue:
 
 
 def _encode_head(line: bytes) -> bytes:
-    """`{"status": 200}` begins a stream of events; with a `body` it is the whole answer."""
+    """Encode `{"status": 200}` as the head of a stream; with a `body` as the whole answer."""
     try:
         about = as_object(parse_json(line))
     except ValueError:
@@ -160,14 +154,13 @@ ReplacePaths = Callable[[str], str]  # a text with other words for the paths of 
 class Inbox:
     """One replay's queue of (party, kind, value).
 
-    The kind is that of a fixture's line, or one of these: `ended`, the bridge has; `screen`,
-    something new stands on the terminal.
+    The kind is a fixture line's, or `ended` (the bridge exited) or `screen` (the terminal changed).
     """
 
     def __init__(
         self, replace_paths: ReplacePaths, observers: Mapping[str, Callable[[JsonValue], None]]
     ) -> None:
-        """`observers` see each message to a party as it comes."""
+        """`observers` see each message to a party."""
         self._replace_paths = replace_paths
         self._observers = observers
         self._bytes = self._lines = 0
@@ -175,21 +168,18 @@ class Inbox:
         self._has_new_screen = False
 
     async def next(self) -> tuple[str, str, JsonValue]:
-        """The next thing that was said, whenever it comes."""
+        """Wait for the next item."""
         party, kind, value = await self._queue.get()
         if kind == "screen":
             self._has_new_screen = False
         return party, kind, value
 
     def put(self, party: str, kind: str, value: JsonValue = None) -> None:
-        """Something was said to a party, or happened."""
         self._queue.put_nowait((party, kind, value))
 
     async def read(self, party: str, lines: AsyncIterator[bytes]) -> None:
-        """Take in all that is said to `party`, to the end of it.
-
-        Raises:
-            ReplayMismatchError: a line is nothing that can be taken in, or there is too much.
+        """Queue everything sent to `party` until it ends. Raises ReplayMismatchError on invalid
+        lines.
         """
         async for line in lines:
             if line.strip():
@@ -197,10 +187,8 @@ class Inbox:
         self.put(party, "closed", True)
 
     async def lines(self, receive: Receive) -> AsyncIterator[bytes]:
-        """The lines of a stream that ends with nothing.
-
-        Raises:
-            ReplayMismatchError: it says too much.
+        """Yield the lines of a stream that ends with empty bytes. Raises ReplayMismatchError if too
+        long.
         """
         rest = bytearray()
         while data := await receive():
@@ -225,15 +213,13 @@ class Inbox:
             self._put_message(party, message)
 
     def put_event(self, message: JsonValue, size: int) -> None:
-        """What a program of the person's is sent, in so many bytes. Raises ReplayMismatchError."""
+        """Queue an event of the questions API, of so many bytes. Raises ReplayMismatchError."""
         self._count(size, 1)
         self._put_message(PERSON, message)
 
     async def watch(self, sizes: AsyncIterator[int]) -> None:
-        """Take in that a terminal shows so many bytes more each time.
-
-        Raises:
-            ReplayMismatchError: there is too much.
+        """Queue the growth of a terminal, in bytes. Raises ReplayMismatchError if there is too
+        much.
         """
         async for size in sizes:
             self._count(size)

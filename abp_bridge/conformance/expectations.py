@@ -1,9 +1,9 @@
-"""A fixture as it is being played: what can be sent next, what is still expected, what a bridge
-says that does not fit, and what it may still say when its host has left.
+"""The state of a fixture being played: which lines can be sent, which are still expected, and which
+messages of the bridge do not fit.
 
-What a bridge says between two lines of ours may come in any order, but for what a protocol orders:
-a response after the progress of its request, one update after the other. Nothing is sent or read
-here (`runner`), and no two values are compared (`match`). Pure.
+Between two of our lines the bridge's messages may come in any order, except where a protocol orders
+them: a response comes after the progress of its request, and updates keep their order. Pure:
+`runner` does the I/O, `match` compares values.
 """
 
 from __future__ import annotations
@@ -58,34 +58,29 @@ PREFERENCE = "elicitation/preference"  # its default is an answer that needs nob
 
 
 class OpenQuestions:
-    """What the apps and the agent have asked and the bridge has not answered, by what passes
-    between them.
-    """
+    """The unanswered questions of the apps and the agent, tracked by messages alone."""
 
     def __init__(self) -> None:
         self._methods: dict[Key, JsonValue] = {}
 
     def add(self, party: str, message: JsonValue) -> None:
-        """Note what somebody asked the bridge, if this is a request."""
+        """Note a question, if this is a request."""
         said = as_object(message)
         request = from_envelope(said) if is_envelope(said) else said
         if is_request(request):
             self._methods[key(party, request["id"])] = request["method"]
 
     def forget(self, party: str) -> None:
-        """It has ended, with whatever it asked."""
         self._methods = {each: method for each, method in self._methods.items() if each[0] != party}
 
     def remove(self, party: str, message: JsonValue) -> JsonValue:
-        """Close the question that this answers, and return its method; None if there is none."""
+        """Close the question that this answers and return its method, or None."""
         id = as_object(message).get("id")
         return self._methods.pop(key(party, id), None) if is_answer(message) else None
 
 
 def key(party: str, id: JsonValue) -> Key:
-    """What tells one request from another: a text is no number, and parties have ids of their
-    own.
-    """
+    """Return a key that identifies a request: its party and the type and value of its id."""
     return party, type(id).__name__, id if isinstance(id, (str, int, float)) else None
 
 
@@ -96,7 +91,7 @@ def is_answer(message: JsonValue) -> bool:
 
 
 def goodbye_fault(party: str, kind: str, value: JsonValue, questions: OpenQuestions) -> str:
-    """Why this is no goodbye to `party`; empty when it is one."""
+    """Return why this is not a valid goodbye to `party`; empty if it is."""
     message = as_object(value)
     if kind == "raw":
         return f"a line to the {party} that is no JSON"
@@ -115,7 +110,7 @@ def goodbye_fault(party: str, kind: str, value: JsonValue, questions: OpenQuesti
 
 
 def goodbye_reply(value: JsonValue) -> JsonObject | None:
-    """What the other side answers; None where it has nothing to answer."""
+    """Return the response to a goodbye, or None."""
     message = as_object(value)
     if "id" not in message or is_answer(message):
         return None
@@ -151,7 +146,7 @@ UNORDERED_UPDATES = (
 class Expectations:
     """What a fixture's lines still expect.
 
-    The window is what the bridge may say now: its lines up to the next one of somebody else's.
+    The window holds what the bridge may send now: its lines up to the next line of another party.
     """
 
     def __init__(
@@ -160,9 +155,7 @@ class Expectations:
         known: Mapping[str, JsonValue] = MappingProxyType({}),
         host: str = "",
     ) -> None:
-        """`known` is what is known from the start, such as the folder that the bridge runs in;
-        `host` is the protocol that the host speaks.
-        """
+        """Start with `known` names (such as the bridge's folder); `host` is the host's protocol."""
         self.entries = entries
         self._host = host
         self.known = dict(known)
@@ -178,30 +171,26 @@ class Expectations:
 
     @property
     def is_over(self) -> bool:
-        """Whether the last line has been sent, or has come."""
+        """Whether the last line was sent or received."""
         return self._start >= len(self.entries)
 
     @property
     def last_line(self) -> int:
-        """The number of the fixture's last line; 0 where it has none."""
+        """The number of the fixture's last line, or 0."""
         return self.entries[-1].line if self.entries else 0
 
     @property
     def line(self) -> int:
-        """The number of the line at which the conversation is."""
+        """The number of the current line."""
         at = [*self.awaited, *self.entries[self._start : self._start + 1]]
         return at[0].line if at else self.last_line
 
     def expects_close(self, party: str) -> bool:
-        """Whether the fixture shows that the bridge ends what it says to `party`."""
+        """Whether the bridge closes its side of `party` in the fixture."""
         return any(e.ours and e.kind == "closed" and e.party == party for e in self.entries)
 
     def take_next(self) -> list[tuple[Entry, JsonValue]]:
-        """What can be sent now: lines, with what the bridge chose in place of the names in them.
-
-        Raises:
-            ReplayMismatchError: a line cannot be sent, or something early does not fit.
-        """
+        """Return the lines to send now, with known names filled in. Raises ReplayMismatchError."""
         taken: list[tuple[Entry, JsonValue]] = []
         while not self.is_over:
             entry = self.entries[self._start]
@@ -216,11 +205,7 @@ class Expectations:
         return taken
 
     def on_message(self, party: str, kind: str, value: JsonValue) -> None:
-        """The bridge said `value` to `party`; `kind` is that of a fixture's line.
-
-        Raises:
-            ReplayMismatchError: as soon as it cannot fit any more.
-        """
+        """Take a message of the bridge to `party`. Raises ReplayMismatchError if it cannot fit."""
         message = Entry(kind, value, BRIDGE, party)
         if self._fits(message) or self._crosses(message) or self._tells_time(message):
             return
@@ -234,7 +219,9 @@ class Expectations:
         self._early.append(message)
 
     def overdue(self, reason: str) -> ReplayMismatchError:
-        """What was waited for, and what came instead; `reason` says why nothing more comes."""
+        """Return the mismatch of what was expected and what came; `reason` says why nothing more
+        comes.
+        """
         if not self.awaited:
             return self.left_over() or ReplayMismatchError(reason)
         entry = self.awaited[0]
@@ -249,7 +236,7 @@ class Expectations:
         return ReplayMismatchError(problem, entry.line, instead, expected=entry.value)
 
     def left_over(self) -> ReplayMismatchError | None:
-        """What the bridge said that the fixture does not show; None where there is nothing."""
+        """Return the mismatch for extra messages, or None."""
         if not self._early:
             return None
         return _unexpected("that is not in the fixture", self._early[0], 0)
@@ -306,8 +293,8 @@ class Expectations:
         return False
 
     def _crosses(self, message: Entry) -> bool:
-        """Whether the bridge takes a request back that our lines answered: it need not have read
-        the answer yet, and MCP and ACP both let the two cross.
+        """Whether the bridge cancels a request that our lines answered; MCP and ACP let the two
+        cross.
         """
         said = as_object(message.value)
         member = CANCELLED.get(as_text(said.get("method")), "")
@@ -315,9 +302,7 @@ class Expectations:
         return bool(member) and key(message.party, cancelled) in self._answers
 
     def _tells_time(self, message: Entry) -> bool:
-        """Whether it only says that something still goes on, and no such report is to come: how
-        often that is said is a matter of how fast the machine is.
-        """
+        """Whether it is an extra progress report: their number depends on the machine's speed."""
         about = as_object(as_object(message.value).get("params"))
         return (
             _about(message.value) == ("notification", "notifications/progress")
@@ -343,9 +328,7 @@ class Expectations:
             self._answered[key(message.party, message.value.get("id"))] = line
 
     def _forget(self, party: str) -> None:
-        """It has ended: the next that is called so is spoken to from the beginning, and ids may be
-        what they were.
-        """
+        """Forget an ended party: the next one of that name may reuse its ids."""
         self._chosen = {
             choice: name for choice, name in self._chosen.items() if choice[:2] != (ID, party)
         }
@@ -370,7 +353,7 @@ class Expectations:
                 )
 
     def _check_early(self, message: Entry) -> None:
-        """Raise ReplayMismatchError if `message` can fit nothing that is still to come."""
+        """Raise ReplayMismatchError if `message` fits no later line."""
         self._check_answered_once(message)
         later = self._later(message)
         if later is not None:
@@ -404,7 +387,7 @@ class Expectations:
             )
 
     def _later(self, message: Entry) -> Entry | None:
-        """The first line after the window that fits, but for names that are not known yet."""
+        """Return the first line after the window that fits, apart from unknown names."""
         for entry in self.entries[self._end :]:
             same = entry.ours and _topic(entry) == _topic(message)
             if same and match(entry.value, message.value, {}, kind=self._kind(message)):
@@ -412,9 +395,7 @@ class Expectations:
         return None
 
     def _is_made_up(self, message: Entry, later: Entry) -> bool:
-        """Whether it answers what has not been asked yet, or what somebody who has not yet spoken
-        may have a say in.
-        """
+        """Whether it answers a request, or depends on a party, that has not been heard yet."""
         if not is_answer(message.value):
             return False
         asked = key(message.party, message.value.get("id"))
@@ -449,14 +430,12 @@ def _looseness(entry: Entry) -> int:
 
 
 def _topic(entry: Entry) -> tuple[object, ...]:
-    """What is compared, to say where it differs: what one party is told of one kind, and about the
-    same.
-    """
+    """Return what two messages must share to be shown as a difference: party, kind and subject."""
     return entry.party, entry.kind, _about(entry.value)
 
 
 def _about(value: JsonValue) -> tuple[str, object]:
-    """Whether a message is a request, a response or a notification, and of what."""
+    """Return whether a message is a request, response or notification, and its subject."""
     if not isinstance(value, Mapping):
         return "", None
     message = as_object(value)
@@ -467,7 +446,7 @@ def _about(value: JsonValue) -> tuple[str, object]:
 
 
 def _commute(one: JsonValue, other: JsonValue) -> bool:
-    """Whether two messages to one party may change their places."""
+    """Whether two messages to one party may come in either order."""
     kinds = {_about(one)[0], _about(other)[0]}
     if len(kinds) == 1 and kinds <= {"request", "response"}:
         return True
@@ -491,7 +470,6 @@ _NAMES = {
 
 
 def _name(message: Entry) -> str:
-    """What was said, to whom, in a few words."""
     value, to = as_object(message.value), f"to the {message.party}"
     if message.kind in _NAMES:
         return _NAMES[message.kind].format(party=message.party)

@@ -1,9 +1,9 @@
-"""A trace made into a fixture: without what says nothing of the conversation, and with names for
-what a bridge chooses.
+"""Turn a trace into a fixture: drop what is not part of the conversation, and name what the bridge
+chooses.
 
-A trace is literal, but for the words that the recording put there itself; everything else in it
-that looks like a word in brackets is escaped. What stays can still be played: where the bridge
-passes something on, both are left out, or neither. It plays nothing. Pure.
+A trace is literal except for the recorder's own placeholders; other text that looks like a
+placeholder is escaped. What remains can be played: where the bridge forwards a message, both copies
+are dropped or neither. Pure.
 """
 
 from __future__ import annotations
@@ -109,12 +109,12 @@ _PERSONS_OWN = [each.value for each, its in TRAITS.items() if its.is_link or its
 
 
 def reduce(recording: Recording, shows: str = "", *, looking: bool = False) -> Recording:
-    """The fixture of a recording; one that is a fixture already stays what it is.
+    """Return the fixture of a recording; a fixture stays unchanged.
 
     Args:
-        recording: what was written down.
-        shows: what it shows, in words; the questions in it where this is empty.
-        looking: whether it has what the host only lists, too.
+        recording: A trace or a fixture.
+        shows: What it demonstrates; its questions if empty.
+        looking: Whether to keep list requests of the host.
     """
     if recording.head.fixture:
         return recording
@@ -125,9 +125,7 @@ def reduce(recording: Recording, shows: str = "", *, looking: bool = False) -> R
 
 
 def doubtful(recording: Recording) -> str:
-    """Why the fixture of a recording will not pass as it is; empty where nothing is known
-    of that.
-    """
+    """Return why this recording's fixture will not pass unchanged; empty if no reason is known."""
     if len(_answerers(_events(recording))) < 2:
         return ""
     return (
@@ -161,7 +159,7 @@ def _head(recording: Recording, shows: str) -> Head:
 
 
 def _heading(asked: Sequence[str]) -> str:
-    """What was asked, as far as it makes a heading, and how much more there was."""
+    """Return the questions as a heading, cut to its length."""
     sizes = accumulate(map(len, asked))
     kept = [words for words, size in zip(asked, sizes, strict=True) if size <= HEADING]
     if more := len(asked) - len(kept):
@@ -178,7 +176,7 @@ def _surface(event: JsonObject) -> str:
 
 
 def _answerers(events: Sequence[JsonObject]) -> set[str]:
-    """Who answered on the host's surfaces: a person, a policy of the host's, or nobody knows."""
+    """Return who answered on the host's surfaces: the user, a policy of the host, or unknown."""
     return {
         str(each.get("answeredBy"))
         for each in events
@@ -191,7 +189,7 @@ _FLOORS = {"host-policy": "60000", "person": "0", "unknown": "0.001"}
 
 
 def _cells(recording: Recording, events: Sequence[JsonObject]) -> tuple[dict[str, str], ...]:
-    """The cells of the matrix that the questions went through, by the events."""
+    """Return the cells of the matrix that the questions used."""
     shapes = {
         as_text(each.get("question")): as_text(each.get("shape"))
         for each in events
@@ -216,15 +214,13 @@ _SURFACES = [each.value for each in Surface]
 
 
 def _server_names(recording: Recording) -> set[str]:
-    """What the bridge calls the server that it stands before, if it does."""
+    """Return the bridge's names for the server behind it, if any."""
     behind = BEHIND.get(recording.head.run[0]) == SERVER
     return {as_text(each.get("app")) for each in _events(recording) if behind} - {""}
 
 
 def _with_browser(recording: Recording) -> list[Entry]:
-    """Also that the person's browser was opened at a page to which nothing else led them, where
-    the bridge opens it.
-    """
+    """Add the opening of the user's browser where nothing else leads the user to the page."""
     usual = usual_settings(recording.head.run[0]).page
     opens = recording.head.env.get("ABP_PAGE", usual) == "open"
     kept: list[Entry] = []
@@ -243,9 +239,7 @@ def _with_browser(recording: Recording) -> list[Entry]:
 
 
 class _Names:
-    """Gives names to what a bridge chose, as it says it, and writes them wherever it stands
-    afterwards.
-    """
+    """Name what the bridge chose, and use the name wherever the value appears later."""
 
     def __init__(self, apps: Mapping[str, str], servers: Collection[str]) -> None:
         self._counts: Counter[str] = Counter()
@@ -261,7 +255,7 @@ class _Names:
         ]
 
     def entry(self, entry: Entry) -> Entry:
-        """The line of the fixture."""
+        """Return the fixture's line for an entry."""
         for word in _COUNTED.findall(dump_entry(entry)):
             self._said.setdefault(word, entry.ours or entry.party == PERSON)
         is_message = entry.kind == "message" and isinstance(entry.value, Mapping)
@@ -288,7 +282,7 @@ class _Names:
         return made
 
     def _id(self, party: str, id: JsonValue, otherwise: JsonValue) -> JsonValue:
-        """What a request of the bridge's is called; `otherwise` where it is none of its own."""
+        """Return the name of a request id of the bridge; `otherwise` for another party's."""
         return self._ids.get(key(party, id), otherwise)
 
     def _choose(self, message: JsonObject, party: str) -> None:
@@ -331,7 +325,7 @@ class _Names:
         return value
 
     def _member(self, name: str, path: tuple[str, ...], entry: Entry) -> str:
-        """The name of a member; a host answers what was asked under the names that it was given."""
+        """Return a member's name; a host answers under the names that it was given."""
         is_input = path[-1:] in ((_INPUT,), ("inputResponses",))
         return self._values.get((_INPUT if is_input else "", name)) or self._text(name, entry)
 
@@ -342,7 +336,7 @@ class _Names:
         return reword(words, self._is_recorded, change)
 
     def _is_recorded(self, word: str) -> bool:
-        """Whether the recording put this word where a bridge chose something."""
+        """Whether the recorder put this placeholder there."""
         return _RECORDED.fullmatch(word) is not None and self._said.get(word, True)
 
     def _with_names(self, words: str) -> str:
@@ -352,15 +346,13 @@ class _Names:
         return words
 
     def _with_any(self, words: str) -> str:
-        """What a bridge says, with names, and without times and places of its own."""
+        """Replace what the bridge chose, times and paths by placeholders."""
         words = _TIME_IN_TEXT.sub(rf"\1{NUMBER}", self._with_names(words))
         words = _TEMPORARY.sub(ANY, _POLICY.sub(rf"\1{NUMBER} ms", words))
         return self._with_origins(_ABOUT_FORM.sub(ANY, words), self._origins)
 
     def _with_repeated(self, words: str) -> str:
-        """What an agent says, which may repeat what the bridge told it, and is passed on: an app
-        is called there what it is called in the bridge's words, but where those leave that open.
-        """
+        """Replace app names in an agent's text, unless the bridge's words are ambiguous."""
         known = [each for each in self._origins if not each[1].startswith("[")]
         return self._with_origins(self._with_names(words), known)
 
@@ -372,9 +364,7 @@ class _Names:
 
 
 def _chosen_names(value: JsonValue) -> Iterator[tuple[str, str, str]]:
-    """Each name that somebody gave: the member that it stands under, the name, and what such names
-    are called here.
-    """
+    """Yield each chosen name as (member, value, kind of placeholder)."""
     for each in walk(value):
         for name in _CHOSEN.keys() & as_object(each).keys():
             chosen = as_text(as_object(each)[name])
@@ -389,9 +379,9 @@ def _chosen_names(value: JsonValue) -> Iterator[tuple[str, str, str]]:
 
 
 def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
-    """How the bridge calls an app, and how it will call the app's stand-in.
+    """Return a pattern of the app's name in the bridge's words, and the stand-in's name.
 
-    A short name may mean the app's id too, which stays what it is.
+    A short name may also be the app's id, which stays unchanged.
     """
     if party == MODEL and target.startswith("http"):
         return _alone(target), ANY
@@ -401,7 +391,7 @@ def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
 
 
 def _alone(words: str) -> re.Pattern[str]:
-    """Finds these words where they are no part of a longer one."""
+    """Return a pattern for these words as whole words."""
     return re.compile(rf"(?<![\w./:-]){re.escape(words)}(?![\w/-]|\.\w)")
 
 
@@ -409,7 +399,7 @@ def _alone(words: str) -> re.Pattern[str]:
 
 
 def _without_noise(entries: Sequence[Entry], *, looking: bool) -> list[Entry]:
-    """What matters, in the same order; with `looking`, also what a host only lists."""
+    """Drop what does not matter; with `looking`, keep what a host only lists."""
     kept = _without_shutdown(_without_echoes([each for each in entries if each.kind != "event"]))
     if any(each.party == SERVER for each in kept):
         return kept  # everything is passed on, also what a host only looks at
@@ -421,7 +411,7 @@ def _without_noise(entries: Sequence[Entry], *, looking: bool) -> list[Entry]:
 
 
 def _without_echoes(entries: list[Entry]) -> list[Entry]:
-    """Not that the bridge ends what it says to somebody who has ended already."""
+    """Drop the bridge's close to a party that closed first."""
     gone: set[str] = set()
     kept: list[Entry] = []
     for each in entries:
@@ -435,7 +425,7 @@ def _without_echoes(entries: list[Entry]) -> list[Entry]:
 
 
 def _without_shutdown(entries: list[Entry]) -> list[Entry]:
-    """Not the end of it all: whoever replays ends it himself."""
+    """Drop the shutdown: the replay does it."""
     by_host = [place for place, each in enumerate(entries) if each.party == HOST]
     last = max((place for place in by_host if entries[place].kind != "closed"), default=-1)
     ends = (place for place in by_host if entries[place].kind == "closed")
@@ -450,14 +440,14 @@ def _without_shutdown(entries: list[Entry]) -> list[Entry]:
 
 
 def _without_looking(entries: list[Entry]) -> list[Entry]:
-    """Not what a host only looks at, nor an agent to which the bridge gives its tools."""
+    """Drop list requests of the host, and of an agent that uses the bridge's tools."""
     return _without_requests(entries, _LOOKING, _uses_tools)
 
 
 def _without_requests(
     entries: list[Entry], methods: Collection[str], by: Callable[[str], bool] = bool
 ) -> list[Entry]:
-    """Not these requests of parties that are meant, nor the responses to them."""
+    """Drop matching requests of the matching parties, with their responses."""
     asked: set[tuple[str, Key]] = set()  # who asked, and what
     kept: list[Entry] = []
     for each in entries:
@@ -471,14 +461,12 @@ def _without_requests(
 
 
 def _uses_tools(party: str) -> bool:
-    """Whether it uses the bridge's tools: as the host, or as an agent to which the bridge gives
-    them.
-    """
+    """Whether a party calls the bridge's tools: the host, or an agent with the bridge as server."""
     return party == HOST or party.startswith(TOOLS)
 
 
 def _without_asides(entries: list[Entry]) -> list[Entry]:
-    """Not what an agent tells of itself, where a proxy passes it on as it is."""
+    """Drop an agent's messages about itself that a proxy forwards."""
     kept: list[Entry] = []
     for each in entries:
         passed_on = (
@@ -502,9 +490,8 @@ def _is_aside(value: JsonValue) -> bool:
 
 
 def _shorten(entry: Entry, others: Collection[str], *, has_agent: bool) -> Entry:
-    """A message without what a host and an agent tell of themselves, as a proxy passes it on.
-
-    `others` are the host's own MCP servers, which are programs of its machine.
+    """Remove what a host and an agent say about themselves; `others` are the host's own MCP
+    servers.
     """
     if entry.kind != "message" or not isinstance(entry.value, Mapping):
         return entry
@@ -527,7 +514,7 @@ def _shorten(entry: Entry, others: Collection[str], *, has_agent: bool) -> Entry
 
 
 def _with(message: JsonObject, **params: JsonValue) -> JsonObject:
-    """The message with these members of its params."""
+    """Return the message with these members of its params."""
     return {**message, "params": {**as_object(message.get("params")), **params}}
 
 
@@ -538,7 +525,6 @@ def _prune(value: JsonValue) -> JsonValue:
 
 
 def _servers(message: JsonValue) -> Sequence[JsonValue]:
-    """The MCP servers that an agent is to use."""
     return as_list(as_object(as_object(message).get("params")).get("mcpServers"))
 
 
@@ -547,9 +533,7 @@ def _server_name(server: JsonValue) -> str:
 
 
 def _with_any_server(entry: Entry) -> Entry:
-    """A line of a fixture: how the server that the bridge gives to an agent is started is the
-    bridge's own affair.
-    """
+    """Accept any command for the server that the bridge gives to an agent."""
     if not entry.ours or not _servers(entry.value):
         return entry
     servers = [

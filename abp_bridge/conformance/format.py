@@ -1,9 +1,8 @@
-"""The format of traces and fixtures: JSON lines, a head and then what was said, one object a line.
+"""The format of traces and fixtures (docs/fixtures.md): JSON lines, a head and then one entry a
+line.
 
-docs/fixtures.md describes it. Pure.
-
-A trace is what one bridge said and heard, as it was; a fixture is a conversation that any bridge
-can be held to: the same lines, with words in brackets where a bridge may choose.
+A trace is what one bridge sent and received. A fixture has the same lines with placeholders where a
+bridge may choose, so that any bridge can be tested with it. Pure.
 """
 
 from __future__ import annotations
@@ -49,9 +48,7 @@ _WAY = re.compile(rf"(?:(?P<sender>{_PARTY})->bridge|bridge->(?P<to>{_PARTY}))\Z
 
 
 class TraceError(AbpBridgeError):
-    """A file that is no trace and no fixture, or not a whole one; the message says where, and what
-    would be right.
-    """
+    """An invalid or incomplete trace or fixture; the message gives the place and the fix."""
 
     def __init__(self, words: str, line: int = 0) -> None:
         super().__init__(words)
@@ -59,21 +56,19 @@ class TraceError(AbpBridgeError):
 
 
 def stand_in_scheme(target: str) -> str:
-    """How a stand-in for this app is connected: as an MCP server, as an ACP agent, or as whatever
-    speaks ABP.
-    """
+    """Return the target scheme of an app's stand-in: `mcp`, `acp` or `stdio`."""
     scheme = target[:3].lower()
     return scheme if scheme in ("mcp", "acp") else "stdio"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a recording is of.
+    """The first line of a recording.
 
-    `shows` says it in words, and `proves` names cells of the matrix: surface, version and shape.
-    `host` is the protocol that the host speaks. `run` are the bridge's arguments, with `{app}`,
-    `{agent}` and `{server}` where a stand-in goes; `env` its settings; `files` what lies in its
-    folder. `apps` says what each app really was, where that is known.
+    `shows` describes it; `proves` names cells of the matrix (surface, version, shape). `host` is
+    the
+    host's protocol. `run` has the bridge's arguments, with `{app}`, `{agent}` and `{server}` for
+    stand-ins; `env` its settings; `files` its folder's files. `apps` has the original targets.
     """
 
     fixture: bool = True
@@ -91,13 +86,11 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line.
+    """One line: a message (`message`, `raw`, `closed`), terminal output (`screen`), an act of the
+    user or
+    their program (`fill`, `keys`, `http`), or an `event` inside the bridge.
 
-    What passed (`kind`: message, raw, closed), what a person saw at a terminal (screen), what they
-    or a program of theirs did (fill, keys, http), or what happened inside of the bridge (event).
-
-    `sender` and `to` are parties, one of them the bridge; `line` is where it stands in its file,
-    and `ms` when it was.
+    `sender` and `to` are parties, one of them the bridge; `line` is its line number, `ms` its time.
     """
 
     kind: str
@@ -109,23 +102,23 @@ class Entry:
 
     @property
     def party(self) -> str:
-        """Who the bridge speaks with here."""
+        """The bridge's peer."""
         return self.to if self.sender == BRIDGE else self.sender
 
     @property
     def ours(self) -> bool:
-        """Whether the bridge said it."""
+        """Whether the bridge sent it."""
         return self.sender == BRIDGE
 
     @property
     def members(self) -> JsonObject:
-        """What its line has beside who speaks to whom."""
+        """The line's members besides its parties."""
         return self.value if self.kind in _MEMBERS else {self.kind: self.value}
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a file says of one bridge: a head, and its entries in order."""
+    """A head and its entries in order."""
 
     head: Head
     entries: tuple[Entry, ...]
@@ -138,11 +131,7 @@ _DONE = ("fill", "keys", "http")  # what only a person does, or a program of the
 
 
 def read(text: str) -> list[Recording]:
-    """The recordings of a file.
-
-    Raises:
-        TraceError: it is none, or not a whole one.
-    """
+    """Parse the recordings in a file. Raises TraceError if one is invalid or incomplete."""
     found: list[tuple[Head, list[Entry]]] = []
     lines = text.split("\n")
     unfinished = False
@@ -266,7 +255,7 @@ def _cell(value: JsonValue) -> Mapping[str, str]:
 
 
 def _check_plain(texts: Iterable[str]) -> None:
-    """A system takes them as text, or ValueError."""
+    """Raise ValueError if the system does not accept these texts."""
     if not all("\0" not in text and _is_utf8(text) for text in texts):
         raise ValueError(": no command and no file can have a NUL, or half of a character, in it")
 
@@ -333,15 +322,13 @@ def _value(kind: str, value: JsonObject) -> JsonValue:
 
 
 def unreadable(kind: str, value: Json) -> str | None:
-    """What the value of a line should be, where it is not: as it stands, and with what a bridge
-    chose filled in; None if it is.
-    """
+    """Return what the value of a line should be, or None if it is valid."""
     is_readable, words = _READABLE.get(kind, (lambda _: True, ""))
     return None if is_readable(value) else words
 
 
 def is_list_of_texts(value: JsonValue) -> TypeGuard[list[str]]:
-    """Whether `value` is a list with nothing but texts in it."""
+    """Whether `value` is a list of texts."""
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
@@ -387,14 +374,14 @@ _READABLE: dict[str, tuple[Callable[[Json], bool], str]] = {
 
 
 def lines(recording: Recording) -> Iterator[str]:
-    """A recording as lines, each with its end."""
+    """Yield a recording's lines, with line ends."""
     yield dump_head(recording.head)
     for entry in recording.entries:
         yield dump_entry(entry)
 
 
 def dump_head(head: Head) -> str:
-    """A head as one line, with its end; what it has not is left out."""
+    """Encode a head as one line; empty members are left out."""
     members = {name: getattr(head, name) for name in _HEAD}
     if len(head.proves) == 1:
         members["proves"] = head.proves[0]
@@ -403,7 +390,7 @@ def dump_head(head: Head) -> str:
 
 
 def dump_entry(entry: Entry) -> str:
-    """An entry as one line, with its end."""
+    """Encode an entry as one line."""
     when = {} if entry.ms is None else {"ms": entry.ms}
     if entry.kind == "event":
         return dump({**when, **entry.value})
@@ -411,19 +398,19 @@ def dump_entry(entry: Entry) -> str:
 
 
 def dump(value: JsonValue) -> str:
-    """One line of a file. What UTF-8 cannot carry is escaped."""
+    """Encode one line; what UTF-8 cannot hold is escaped."""
     text = json.dumps(value, ensure_ascii=False)
     return f"{text if _is_utf8(text) else json.dumps(value)}\n"
 
 
 def is_request(message: JsonValue) -> bool:
-    """Whether it is a message that wants an answer."""
+    """Whether it is a request."""
     is_rpc = isinstance(message, Mapping) and message.keys() >= {"method", "id"}
     return is_rpc or is_enveloped_request(message)
 
 
 def is_response(message: JsonValue) -> bool:
-    """Whether it is a message that answers one."""
+    """Whether it is a response."""
     return (
         isinstance(message, Mapping)
         and "method" not in message

@@ -1,7 +1,7 @@
-"""Whether a message is what a line of a fixture has for it, where it differs, and what the line's
-placeholders stand for in it.
+"""Compare a message with a fixture's line: its differences, and the values of the line's
+placeholders.
 
-What the schemas of MCP and ACP let a bridge say otherwise, and mean the same, are tables (`Kind`).
+The `Kind` tables list what MCP and ACP allow a bridge to say differently with the same meaning.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ MAX_SHOWN = 400  # characters of a message in a complaint
 
 
 class ReplayMismatchError(AbpBridgeError):
-    """The bridge does not do what the fixture shows, or the fixture cannot be played.
+    """The bridge does not follow the fixture, or the fixture cannot be played.
 
-    `line` is the fixture's, 0 where it is none of them; `expected` and `got` are what was held
-    against each other; `details` are differences, a line each: where none are given, what the
-    bridge said.
+    `line` is the fixture's line number, or 0; `expected` and `got` were compared; `details` has one
+    difference a line, or what the bridge said.
     """
 
     def __init__(
@@ -72,9 +71,7 @@ class ReplayMismatchError(AbpBridgeError):
 
 @contextmanager
 def as_mismatch(attempt: str, hint: str = "", line: int = 0) -> Iterator[None]:
-    """Turn what the system refuses, or somebody who cannot do it, into a mismatch that says what
-    was attempted.
-    """
+    """Turn a failed attempt (OSError, ValueError) into a mismatch that names the attempt."""
     try:
         yield
     except (OSError, ValueError) as problem:
@@ -90,23 +87,22 @@ Absence = Mapping[str, Sequence[JsonValue]]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of object in a protocol. A list is of the kind of its items.
+    """A kind of object in a protocol. The items of a list have the list's kind.
 
     Attributes:
-        members: the kinds of its members; what is not named there is compared as it is.
-        absence: by member, the values that say what its absence says, `[any]` where that is
-            nothing that a bridge is held to; none where absent and present are never the same.
+        members: The kinds of its members; others are compared exactly.
+        absence: By member, the values that mean the same as absence; `[any]` for every value.
     """
 
     members: Mapping[str, Kind] = field(default_factory=dict)
     absence: Absence = field(default_factory=dict)
 
     def member(self, name: str) -> Kind:
-        """What kind of object stands under `name`."""
+        """Return the kind of the member `name`."""
         return self.members.get(name, self.members.get(REST, EXACT))
 
     def absent(self, name: str) -> Sequence[JsonValue]:
-        """The values that say what the absence of `name` says."""
+        """Return the values that mean the same as the absence of `name`."""
         return self.absence.get(name, self.absence.get(REST, ()))
 
 
@@ -114,12 +110,12 @@ EXACT = Kind()
 
 
 def kind_of(party: str, host: str) -> Kind:
-    """What kind a message to `party` is; `host` is what the head says of the host's protocol."""
+    """Return the kind of a message to `party`; `host` is the host's protocol."""
     return _KINDS.get((host if party == HOST else party).partition(" ")[0], EXACT)
 
 
 def _open(absence: Absence, known: Mapping[str, Kind] = EXACT.members) -> Kind:
-    """A kind whose members are of the same kind, but for those that are known."""
+    """Return a kind whose other members have the same kind."""
     members = dict(known)
     members[REST] = Kind(members, absence)
     return members[REST]
@@ -135,7 +131,7 @@ _SCHEMA = Kind({"properties": _PROPERTIES}, _JSON_SCHEMA)
 
 
 def _noted(members: Mapping[str, Kind] = EXACT.members, absence: Absence = EXACT.absence) -> Kind:
-    """A kind of MCP's that may have notes."""
+    """Return an MCP kind with an optional `_meta`."""
     return Kind({"_meta": _META, **members}, {"_meta": ({},), **absence})
 
 
@@ -220,7 +216,7 @@ MAX_TRIALS = 2_000  # members of a message that are looked at to find those that
 
 
 class Difference(NamedTuple):
-    """Where a message differs, as a path such as `params.message`, and how, in words."""
+    """Where a message differs (a path such as `params.message`) and how."""
 
     path: str
     words: str
@@ -231,10 +227,7 @@ class Difference(NamedTuple):
 
 @dataclass
 class Match:
-    """A message compared with a line: what its names stand for, and where it differs.
-
-    Without differences, it is the one.
-    """
+    """A message compared with a line: the placeholders' values and the differences, if any."""
 
     party: str
     names: ChainMap[str, JsonValue]
@@ -247,18 +240,16 @@ class Match:
 
     @property
     def learned(self) -> Mapping[str, JsonValue]:
-        """What stands for the names that were not known before."""
+        """The values of names that were unknown before."""
         return self.names.maps[0]
 
     @property
     def chosen(self) -> Mapping[Choice, str]:
-        """What must not be chosen again, and the name that stands for it."""
+        """The values in use, with their names."""
         return {each: name for each, name in self.owners.maps[0].items() if each[0] not in LOCAL}
 
     def choice(self, name: str, value: JsonValue) -> Choice:
-        """What a name must not have in common with another: ids of JSON-RPC differ for each party,
-        other names everywhere, options and inputs in one message.
-        """
+        """Return the scope in which a value must be unique: party for ids, message for options."""
         return kind_of_name(name), self.party if kind_of_name(name) == ID else "", value
 
     # Each of these yields the differences at a path.
@@ -266,7 +257,7 @@ class Match:
     def compare(
         self, expected: JsonValue, got: JsonValue, path: str, kind: Kind
     ) -> Iterator[Difference]:
-        """Compare two values of one kind, and learn the names."""
+        """Compare two values of one kind and learn names."""
         if isinstance(expected, str):
             yield from self._compare_text(expected, got, path)
         elif isinstance(expected, Mapping) and isinstance(got, Mapping):
@@ -294,10 +285,7 @@ class Match:
                 yield Difference(path, words)
 
     def _learn(self, name: str, value: JsonValue) -> str | None:
-        """An id is a text or a whole number, any other name a text; and names tell things apart.
-
-        Returns what is wrong with this one; None when it may stand for `value`.
-        """
+        """Bind `name` to `value`; return the problem, or None."""
         given = f"expected, {excerpt(value)} given"
         if name in self.names:
             same = json_equal(self.names[name], value)
@@ -339,7 +327,7 @@ class Match:
     def _compare_member(
         self, name: str, value: JsonValue, left: dict[str, JsonValue], path: str, kind: Kind
     ) -> Iterator[Difference]:
-        """Take out of `left` what stands under a name that the bridge chose: what differs least."""
+        """Compare a member whose name the bridge chose with the most similar one, then drop it."""
         tried: list[tuple[list[Difference], str, Match]] = []
         for each, other in left.items():
             trial = replace(self, names=self.names.new_child(), owners=self.owners.new_child())
@@ -369,13 +357,12 @@ def match(
     """Compare `got` with `expected`.
 
     Args:
-        expected: what a line of a fixture has, with words in brackets.
-        got: what a bridge said.
-        known: what it chose before, by name.
-        chosen: what must not be chosen any more, and the name that stands for it. Names of one kind
-            must differ within `got`, too.
-        party: whom it was said to.
-        kind: what kind of object it is, which says what may be said otherwise.
+        expected: A fixture's value, with placeholders.
+        got: What the bridge sent.
+        known: Values that the bridge chose before, by name.
+        chosen: Values in use, each with its name; another name must not get the same value.
+        party: The recipient.
+        kind: The kind of object, which says what may differ.
     """
     found = Match(party, ChainMap({}, dict(known)), ChainMap({}, dict(chosen)))
     found.differences += found.compare(expected, got, "", kind)
@@ -383,7 +370,7 @@ def match(
 
 
 def excerpt(value: JsonValue, longest: int = MAX_EXCERPT) -> str:
-    """A value as JSON in one line of at most `longest` characters, and how many more there are."""
+    """Return a value as one line of JSON, cut to `longest` characters, with the number left out."""
     words = json.dumps(value, ensure_ascii=False, default=str)
     more = len(words) - longest
     return words if more <= 0 else f"{words[:longest]} … [{count_of(more, 'more character')}]"
@@ -397,18 +384,14 @@ _NAME = re.compile(r'[^\s"\\]+')
 
 
 def names_in_text(pattern: Sequence[str], text: str, known: Known) -> dict[str, str] | None:
-    """What `text` has for the names of `pattern` that are not known yet.
+    """Return the values of the unknown names of `pattern` in `text`, or None if it does not fit.
 
-    A placeholder ends where the letters after it begin, and the last one where the letters at the
-    end do; nothing is tried and taken back, so the time grows with the length of the text alone.
+    A placeholder ends where the letters after it begin, without backtracking: linear time.
 
     Args:
-        pattern: letters, word, letters, ..., letters, as `placeholders.parts` has it.
-        text: what the bridge said.
-        known: what the bridge chose before, by name.
-
-    Returns:
-        The values by name; None when the text does not fit.
+        pattern: Letters and words by turns, from `placeholders.parts`.
+        text: What the bridge said.
+        known: Values that the bridge chose before, by name.
     """
     learned: dict[str, str] = {}
     words, letters = _unknown_words(pattern, known)
@@ -427,7 +410,7 @@ def names_in_text(pattern: Sequence[str], text: str, known: Known) -> dict[str, 
 
 
 def _unknown_words(pattern: Sequence[str], known: Known) -> tuple[list[str], list[str]]:
-    """The words that are to be read, and the letters before, between and after them."""
+    """Return the unknown placeholders, and the text before, between and after them."""
     words, letters = [], [pattern[0]]
     for word, after in zip(pattern[1::2], pattern[2::2], strict=True):
         if word in PLACES or word in known:
@@ -441,7 +424,7 @@ def _unknown_words(pattern: Sequence[str], known: Known) -> tuple[list[str], lis
 def _word_end(
     word: str, after: str, text: str, start: int, learned: Mapping[str, str], *, is_last: bool
 ) -> int:
-    """Where the word that begins at `start` ends, before `after`; -1 when it is not there."""
+    """Return the end of the word that begins at `start`, before `after`; -1 if not found."""
     if word == NUMBER:
         number = _NUMBER.match(text, start)
         return number.end() if number else -1
@@ -458,7 +441,7 @@ def _word_end(
 
 
 def _describe(expected: JsonValue, got: JsonValue) -> str:
-    """Long texts are shown from where they part."""
+    """Describe a difference; long texts are shown from where they part."""
     if isinstance(expected, str) and isinstance(got, str) and len(expected) > MAX_EXCERPT:
         pairs = zip(f"{expected}\0", got, strict=False)
         same = (place for place, (one, other) in enumerate(pairs) if one != other)
@@ -469,7 +452,7 @@ def _describe(expected: JsonValue, got: JsonValue) -> str:
 
 
 def _describe_lists(expected: Sequence[JsonValue], got: Sequence[JsonValue], path: str) -> str:
-    """How many items each has, and which only one has, but for what the bridge chose in them."""
+    """Describe the lengths of two lists and the items that only one has."""
     word = "options" if path.rpartition(".")[2] in _OPTIONS else "items"
     members = (member for each in expected for member in as_object(each).items())
     chosen = {name for name, value in members if len(parts(as_text(value))) > 1}

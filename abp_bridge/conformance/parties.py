@@ -1,9 +1,8 @@
-"""Whom a bridge speaks with in a replay: its host, the stand-ins for its apps, its agent and its
-server, and the server that it gives its agent, which a replay launches as the agent would.
+"""The parties of a replay: the host, stand-ins for apps, agent and server, and the server that the
+bridge gives to its agent, which the replay launches as the agent would.
 
-It carries bytes; what is said is decided in `runner`. What a bridge names as its agent's server is
-the bridge's own program, of which the person who plays against it has to think as of the bridge.
-What a fixture names is never launched.
+It carries bytes; `runner` decides what is said. The agent's server is the bridge's own program.
+Nothing that a fixture names is launched.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ Connection = TypeVar("Connection", bound=PartyConnection)
 
 
 class Parties:
-    """Everybody whom the bridge has started, and the host, who has started it."""
+    """The host and every program that the bridge starts."""
 
     def __init__(self, expected: Collection[str], replace_paths: ReplacePaths) -> None:
-        """`expected` are the apps and agents that stand-ins may come for."""
+        """Accept stand-ins for the `expected` apps and agents."""
         self.agent_server = AgentServer()
         self.inbox = Inbox(replace_paths, {AGENT: self.agent_server.on_message})
         self.listening: set[str] = set()  # whom a bridge may still say something to
@@ -44,22 +43,20 @@ class Parties:
         return party in self._connections
 
     def add_host(self, bridge: Child) -> None:
-        """The host speaks to the bridge on its stdin."""
+        """Connect the host to the bridge's stdin."""
         self._connections[HOST] = PartyConnection(bridge.stdin)
 
     async def serve(self, listener: socket.socket) -> None:
-        """Let the stand-ins in that are started, without end."""
+        """Accept stand-ins until cancelled."""
         await _attend(listener, PartyConnection, self._read)
 
     async def serve_model(self, listener: socket.socket) -> None:
-        """Let the bridge ask a model behind an API, without end."""
+        """Answer as the model's API until cancelled."""
         await _attend(listener, ApiConnection, self._read_requests)
 
     async def launch(self, entry: Entry, folder: str, *, task_status: TaskStatus[None]) -> None:
-        """Stand for the agent that launches its server in `folder`, until that ends.
-
-        Raises:
-            ReplayMismatchError: there is none, or it cannot be launched; `entry` is what needs it.
+        """Run the agent's server in `folder` until it exits. Raises ReplayMismatchError if it
+        cannot.
         """
         command, environment = self.agent_server.command(entry.line)
         with as_mismatch("the server that the bridge gives its agent cannot be launched"):
@@ -69,15 +66,12 @@ class Parties:
                 await self.inbox.read(entry.party, self.inbox.lines(child.stdout.receive))
 
     async def send(self, party: str, data: bytes, patience: float) -> None:
-        """Say `data` for a party; a bridge that takes it not within `patience` seconds, or has
-        ended, is heard of soon.
-        """
+        """Send `data` for a party, giving up after `patience` seconds."""
         with suppress(OSError), anyio.move_on_after(patience):
             if party in self:
                 await self._connections[party].send(data)
 
     def close(self, party: str) -> None:
-        """End what a party says."""
         if party in self:
             self._connections.pop(party).close()
 
@@ -86,7 +80,7 @@ class Parties:
         await self._hear(MODEL, lines, connection)
 
     async def _read(self, connection: PartyConnection) -> None:
-        """What the bridge says to a stand-in, whose own first line says for whom it stands."""
+        """Read what the bridge sends to a stand-in, whose first line names its party."""
         lines = self.inbox.lines(connection.receive)
         party = (await anext(lines, b"")).decode(errors="replace")
         if party == BROWSER:
@@ -100,7 +94,7 @@ class Parties:
     async def _hear(
         self, party: str, lines: AsyncIterator[bytes], connection: PartyConnection
     ) -> None:
-        """All that it is told, to the end of it; the next that comes so is another turn's."""
+        """Read everything sent to a party until its end."""
         if party in self and (party != MODEL or party in self._reading):
             raise ReplayMismatchError(
                 f"the bridge started the {party} again, while it was still running"
@@ -131,18 +125,18 @@ async def _attend(
 
 
 class AgentServer:
-    """The MCP server that the bridge has its agent launch, as far as nobody else named it."""
+    """The MCP server that the bridge names to its agent."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()  # each text that the fixture had anybody say
         self._server: JsonObject | None = None
 
     def on_sent(self, message: JsonValue) -> None:
-        """The bridge was sent this."""
+        """Note the servers that the host names."""
         self._said.update(each for each in walk(message) if isinstance(each, str))
 
     def on_message(self, message: JsonValue) -> None:
-        """The bridge said this to its agent."""
+        """Note the server that the bridge names."""
         params = as_object(as_object(message).get("params"))
         for server in map(as_object, as_list(params.get("mcpServers"))):
             command = server.get("command")
@@ -150,10 +144,8 @@ class AgentServer:
                 self._server = server
 
     def command(self, line: int) -> tuple[list[str], dict[str, str]]:
-        """What the agent launches, and its environment.
-
-        Raises:
-            ReplayMismatchError: the bridge gave it nothing to launch; `line` is where it uses it.
+        """Return the agent's server command and environment. Raises ReplayMismatchError if there is
+        none.
         """
         if self._server is None:
             raise ReplayMismatchError(

@@ -1,9 +1,7 @@
-"""Words in brackets, such as `[any]` and `[id 1]`: what in a fixture's text stands for something
-that a bridge chooses, and how text is written that only looks like one. Pure.
+"""Placeholders such as `[any]` and `[id 1]`, which match what a bridge chooses, and their escapes.
 
-Directly before such a word, each bracket of the text's own is written twice: `[[any]` is the text
-"[any]", and `[[[any]` is a bracket, and then any letters. Brackets before anything else are what
-they are.
+Directly before a placeholder word, each literal bracket is doubled: `[[any]` is the text "[any]",
+and `[[[any]` is a bracket followed by a placeholder. Other brackets are literal. Pure.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _ONE = re.compile(rf"(\[(?:{_INSIDE})\])")
 
 @lru_cache(maxsize=2_000)
 def parts(text: str) -> tuple[str, ...]:
-    """`text` as letters, word, letters, ..., letters: words stand at the odd places."""
+    """Split `text` into letters and words by turns, beginning and ending with letters."""
     found, letters, end = [], "", 0
     for each in _WORD.finditer(text):
         own, is_word = divmod(len(each[1]), 2)
@@ -51,7 +49,7 @@ def parts(text: str) -> tuple[str, ...]:
 
 
 def spell(pieces: Sequence[str]) -> str:
-    """The other way: letters, word, letters, ..., letters -> the text that is read as these."""
+    """Join letters and words into text that `parts` splits the same way."""
     made = ""
     for place, piece in enumerate(pieces):
         if place % 2:
@@ -62,14 +60,12 @@ def spell(pieces: Sequence[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """The text that stands for `text` itself, and for nothing else."""
+    """Return the text that matches only `text`."""
     return _WORD.sub(lambda found: f"{found[1] * 2}{found[2]}]", text)
 
 
 def reword(text: str, meant: Callable[[str], bool], change: Callable[[str], str]) -> str:
-    """Text that is not escaped, as it stands in a fixture: with the words that `change` puts there,
-    and those of its own that are `meant`.
-    """
+    """Escape `text` for a fixture, except words that are `meant` or put by `change`."""
     mark = next(
         (each for each in map(chr, range(0xE000, 0xF8FF)) if each not in text), "\U000f0000"
     )
@@ -84,27 +80,27 @@ def reword(text: str, meant: Callable[[str], bool], change: Callable[[str], str]
 
 
 def alone(text: str) -> str:
-    """The word that `text` is; empty when it is anything else."""
+    """Return the word that `text` consists of, or an empty text."""
     found = parts(text)
     return found[1] if len(found) == 3 and not found[0] and not found[2] else ""
 
 
 def is_name(word: str) -> bool:
-    """Whether a bridge chooses something for this word, and stays with it."""
+    """Whether this word names one value that the bridge chooses."""
     return bool(word) and word not in (ANY, NUMBER, *PLACES) and not word.startswith((CUT, EITHER))
 
 
 def kind(name: str) -> str:
-    """`[id 2]` -> `[id`."""
+    """Return a word's kind: `[id 2]` -> `[id`."""
     return name.partition(" ")[0]
 
 
 class UnknownPlaceholderError(AbpBridgeError):
-    """A line that is to be sent has a word that cannot be said; the message says why."""
+    """A line to send has a placeholder without a value."""
 
 
 def fill(value: JsonValue, known: Known) -> JsonValue:
-    """`value` with what the bridge chose in place of the names. Raises UnknownPlaceholderError."""
+    """Return `value` with names replaced by their values. Raises UnknownPlaceholderError."""
     if isinstance(value, str):
         return _fill_text(value, known)
     if isinstance(value, Mapping):

@@ -1,8 +1,6 @@
-"""Records what has no pipe to be overheard: apps in a browser, and the bridge's own page in a
-person's.
+"""Record what has no pipe: apps in a browser, and the bridge's own page.
 
-What passes is written down as the same messages that an app on a pipe would have sent, so that a
-stand-in on a pipe can play them.
+They are written as the messages of an app on a pipe, so that a stand-in can play them.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from abp_bridge.surfaces.page.surface import LazyPageServer
 
 
 class _Pipe:
-    """Writes down what would have passed between the bridge and an app on a pipe."""
+    """Write what would have passed between the bridge and an app on a pipe."""
 
     def __init__(self, recorder: Recorder, party: str) -> None:
         self._write = recorder.message
@@ -48,15 +46,13 @@ class _Pipe:
         self.close = partial(recorder.on_close, BRIDGE, party)
 
     def write(self, **message: JsonValue) -> None:
-        """The bridge wrote this to the app."""
         self._write(BRIDGE, self._party, {"jsonrpc": "2.0", **message})
 
     def read(self, **message: JsonValue) -> None:
-        """The bridge read this of the app."""
         self._write(self._party, BRIDGE, {"jsonrpc": "2.0", **message})
 
     def request(self, method: str, params: JsonObject) -> str:
-        """The bridge asked this. Returns the request's id."""
+        """Write a request of the bridge and return its id."""
         self._serial += 1
         id = f"abp-{self._serial}"
         message: JsonObject = {"id": id, "method": method, "params": params}
@@ -67,7 +63,7 @@ class _Pipe:
 
 
 class RecordedApp:
-    """Implements `App` with another one, `party` in the trace."""
+    """An app whose messages are recorded as `party`."""
 
     def __init__(self, app: App, recorder: Recorder, party: str) -> None:
         self.origin = app.origin
@@ -80,7 +76,7 @@ class RecordedApp:
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """Open the app; its greeting stands in the trace as a pipe would have it (`App.open`)."""
+        """Open the app and record a greeting."""
         id = self._pipe.request("initialize", abp.initialize_params(VERSION))
         try:
             async with self._app.open(_RecordedListener(listener, self._pipe)) as opened:
@@ -99,20 +95,18 @@ class RecordedApp:
             self._pipe.close()
 
     async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Call the app, and write both ways down (`App.call`)."""
         id = self._pipe.request("capabilities/call", abp.call_params(capability, params, call))
         result = await self._app.call(capability, params, call)
         self._pipe.read(id=id, result=_encode_result(result))
         return result
 
     async def cancel(self, call: str, reason: str) -> None:
-        """Cancel the call, and write it down (`App.cancel`)."""
         id = self._pipe.request("capabilities/cancel", {"callId": call, "reason": reason})
         await self._app.cancel(call, reason)
         self._pipe.read(id=id, result={})
 
     async def capabilities(self) -> CapabilityList:
-        """What the app can do now, as it is written down too (`App.capabilities`)."""
+        """The app's current capabilities, recorded too."""
         id = self._pipe.request("capabilities/list", {})
         listed = await self._app.capabilities()
         self._pipe.read(id=id, result=_encode_capabilities(listed))
@@ -120,7 +114,7 @@ class RecordedApp:
 
 
 class _RecordedListener:
-    """Implements `AppListener` with another one."""
+    """A listener whose messages are recorded."""
 
     def __init__(self, listener: AppListener, pipe: _Pipe) -> None:
         self._listener = listener
@@ -131,7 +125,6 @@ class _RecordedListener:
         self.on_disconnect = listener.on_disconnect
 
     async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
-        """Pass a question on, and write it and its answer down (`AppListener.elicit`)."""
         self._serial += 1
         id = f"q{self._serial}"
         method, params = question.kind.value, dict(question.request)
@@ -147,12 +140,10 @@ class _RecordedListener:
         return answer
 
     def on_notice(self, notice: Notice) -> None:
-        """Pass a notice on, and write it down (`AppListener.on_notice`)."""
         self._pipe.read(method=notice.name, params=dict(notice.data))
         self._listener.on_notice(notice)
 
     def on_progress(self, progress: Progress) -> None:
-        """Pass progress on, and write it down (`AppListener.on_progress`)."""
         left = None if progress.remaining is None else round(progress.remaining * 1000)
         params: JsonObject = {
             "operationId": progress.operation,
@@ -169,7 +160,7 @@ class _RecordedListener:
 
 
 def record_app(target: str, named: bool, settings: Settings, recorder: Recorder) -> App:
-    """The app for `target`, as `make_app` makes it, overheard."""
+    """Return the app for `target`, recorded."""
     party = recorder.app(target)
     app = make_app(target, named, settings, recorder.tap(party))
     return app if isinstance(app, AbpApp | McpApp | AcpApp) else RecordedApp(app, recorder, party)
@@ -185,7 +176,6 @@ class RecordedPage(Page):
 
     @asynccontextmanager
     async def show(self, question: Question, context: AskContext) -> AsyncIterator[PageQuestion]:
-        """Show the question on the page, overheard (`Page.show`)."""
         async with self._page.show(question, context) as shown:
             yield _RecordedPageQuestion(shown, question, self._recorder)
 
@@ -206,17 +196,16 @@ class _RecordedPageQuestion:
 
     @property
     def opened(self) -> bool:
-        """Whether somebody has opened the page."""
         return self._question_page.opened
 
     def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
-        """Answer it from elsewhere: then nobody filled the page in (`PageQuestion.answer`)."""
+        """Answer from another surface: then the page was not filled in."""
         counts = self._question_page.answer(reply, ending)
         self._elsewhere = self._elsewhere or counts
         return counts
 
     async def wait_answer(self) -> SurfaceResponse:
-        """Wait for the answer, and write down what was filled in for it."""
+        """Wait for the answer and record the filled-in form."""
         reply = await self._question_page.wait_answer()
         if self._elsewhere:
             return reply
@@ -240,7 +229,7 @@ class _RecordedPageQuestion:
 
 
 def _fill(fields: Sequence[Field], content: JsonObject) -> list[JsonValue]:
-    """What stood in each control, one after the other; those of a list are its entries'."""
+    """Return the content of each control in order; a list has one for each entry."""
     filled: list[JsonValue] = []
     for each in fields:
         value = content.get(each.name)
@@ -251,7 +240,6 @@ def _fill(fields: Sequence[Field], content: JsonObject) -> list[JsonValue]:
 
 
 def _label(field: Field, value: JsonValue) -> JsonValue:
-    """What was chosen, as its control says it."""
     if field.type is FieldType.BOOLEAN and value is not None:
         return "Yes" if read_boolean(value) is True else "No"
     labels = {choice.key: choice.whole or choice.label for choice in field.choices}
@@ -271,7 +259,6 @@ def _encode_capabilities(capabilities: tuple[Capability, ...]) -> list[JsonValue
 
 
 def _encode_result(result: CallResult) -> JsonObject:
-    """A result as its app gave it."""
     said: dict[str, JsonValue] = {
         "success": result.failure is None,
         "data": result.data,

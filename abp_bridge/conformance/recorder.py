@@ -1,10 +1,7 @@
-"""Writes a trace: `serve --record FILE`.
+"""Write a trace (`serve --record FILE`) of the bridge's connections and questions.
 
-Hears what passes on the bridge's connections and what happens to its questions, and writes it down.
-
-It never holds up a session and never ends one: a file that cannot be written ends the recording,
-with a line on stderr. Nothing is written, and no file made, before the first message. What must not
-be written, `redact` says.
+It never delays or ends a session: if the file cannot be written, recording stops with a line on
+stderr. The file is created with the first message. `redactor` removes secrets.
 """
 
 from __future__ import annotations
@@ -81,12 +78,11 @@ class Recorder:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """
+        """Prepare a recording; the file at `path` is created with the first message.
+
         Args:
-            path: of the file, which is made with the first message.
-            settings: what the bridge was started with; the head of the trace says it.
-            command: what it was started as: `serve`, `acp` or `mcp`.
-            environ: whose values must not be read in the trace.
+            command: `serve`, `acp` or `mcp`.
+            environ: Variables whose values must not appear in the trace.
         """
         self._path = path
         self._settings = settings
@@ -110,7 +106,7 @@ class Recorder:
     # --- what is heard ---
 
     def tap(self, party: str) -> Tap:
-        """A tap that writes down what passes on the connection with a party (`rpc.tap`)."""
+        """Return a tap that records the connection with a party."""
         return partial(
             observe_stream,
             read=partial(self._on_line, party, BRIDGE),
@@ -118,43 +114,40 @@ class Recorder:
         )
 
     def tools(self) -> Tap:
-        """A tap for the agent's next connection to the server that it is given: each launch of it
-        is a party of its own.
-        """
+        """Return a tap for the agent's next launch of its server: each is a separate party."""
         self._launched += 1
         return self.tap(TOOLS if self._launched == 1 else f"{TOOLS} {self._launched}")
 
     def app(self, target: str) -> str:
-        """The party that the app at `target` is: the same each time it starts."""
+        """Return the party of the app at `target`, the same at each start."""
         if target not in self._apps:
             self._apps.append(target)
         number = self._apps.index(target) + 1
         return "app" if number == 1 else f"app {number}"
 
     def observe(self, event: SessionEvent) -> None:
-        """Write an event down, and learn the secret that it may answer with (`Observer`)."""
+        """Record an event and learn the secret in its answer."""
         if isinstance(event, InputResolvedEvent) and event.question.secret:
             self.secret(secrets_of(event.question, event.answer.content))
         self.record(Entry("event", {"event": type(event).__name__, **_members(event)}))
 
     def message(self, sender: str, to: str, message: JsonValue) -> None:
-        """Write a message down that passed, wherever it was heard."""
+        """Record a message."""
         self.record(Entry("message", message, sender, to))
 
     def on_close(self, sender: str, to: str) -> None:
-        """Write down that the sender has ended what it says."""
+        """Record that the sender closed."""
         self.record(Entry("closed", True, sender, to))
 
     def secret(self, value: JsonValue) -> None:
-        """Leave `value` out of the trace from now on."""
+        """Keep `value` out of the trace from now on."""
         if not self._ended:
             with self._ending_on_error():
                 self._redactor.learn(value)
 
     def record(self, entry: Entry) -> None:
-        """Write an entry down without its secrets, with the time that it is now.
-
-        A recording begins with the first message; what is no message is not written before it.
+        """Write an entry without its secrets, stamped with the current time; the first must be a
+        message.
         """
         if self._ended or (self._file is None and entry.kind in ("event", "closed")):
             return
@@ -165,7 +158,7 @@ class Recorder:
             self._put(dump_entry(replace(entry, value=self._clean(entry), ms=ms)))
 
     def _on_line(self, sender: str, to: str, line: bytes | None, size: int) -> None:
-        """A line that passed: a message, or what can be said of it (`LineListener`)."""
+        """Record a line: a message, or a description of it."""
         if line is None:
             self.on_close(sender, to)
         if not line or not line.strip() or self._ended:
@@ -182,7 +175,6 @@ class Recorder:
             self.record(raw if is_kept else replace(raw, value=f"[cut {size} characters]"))
 
     def _clean(self, entry: Entry) -> JsonValue:
-        """What `entry` says without its secrets."""
         if entry.kind == "message":
             self._redactor.clean(entry.value)  # and what its names tell of is learned from it
             return self._redactor.clean_message(self._answers.without_secrets(entry))
@@ -200,7 +192,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def _ending_on_error(self) -> Iterator[None]:
-        """Whatever it meets, a recording ends and its session does not."""
+        """End the recording at an exception; the session continues."""
         try:
             yield
         except RedactorFullError:
@@ -214,7 +206,7 @@ class Recorder:
     # --- the file ---
 
     def _begin(self, first: Entry) -> None:
-        """Make the file, with its head. Raises OSError."""
+        """Create the file with its head. Raises OSError."""
         self._began = time.monotonic()
         self._file = _create(self._path)
         parties = {self.app(target): target for target in self._settings.apps}
@@ -259,7 +251,7 @@ class Recorder:
             raise OSError("the disk is full")
 
     def _end(self, reason: str, *, written: str = "") -> None:
-        """Write down why, where the file still takes it; and say so to the person."""
+        """Write the reason to the file, if possible, and tell the user."""
         self._ended = True
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -273,9 +265,7 @@ class Recorder:
 
 
 def _create(path: str) -> int:
-    """A file of ours alone: several bridges that record under one name each get their own (FILE,
-    FILE.2, ...). Raises OSError.
-    """
+    """Create a private file; if FILE exists, FILE.2 and so on. Raises OSError."""
     for number in range(1, MAX_SESSIONS + 1):
         name = path if number == 1 else f"{path}.{number}"
         file = os.open(
@@ -295,7 +285,7 @@ def _create(path: str) -> int:
 
 
 def _protocol(first: JsonValue) -> str:
-    """What the host speaks, by its first message."""
+    """Return the host's protocol, from its first message."""
     message = as_object(first)
     params = as_object(message.get("params", message.get("payload")))
     asked = params.get("protocolVersion")
@@ -308,9 +298,7 @@ def _protocol(first: JsonValue) -> str:
 
 
 def _hidden(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what is public: settings of ours that hold no secret, and what says
-    nothing of anybody.
-    """
+    """Return the environment without public variables."""
     public = ("LANG", "LANGUAGE", "TERM", "SHELL", "PATH", "PWD", "OLDPWD", "HOME", "_")
     ours = [name for name in environ if name.startswith("ABP_") and not holds_secret(name)]
     return {
@@ -321,7 +309,7 @@ def _hidden(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _places(settings: Settings) -> dict[str, str]:
-    """Paths of this machine, and what is written for them."""
+    """Return this machine's paths and their replacements."""
     places = {sys.prefix: "[python]", tempfile.gettempdir(): "[tmp]", os.path.expanduser("~"): "~"}
     with contextlib.suppress(OSError):
         places[os.getcwd()] = "[cwd]"
@@ -334,7 +322,7 @@ def _places(settings: Settings) -> dict[str, str]:
 
 
 def _members(event: SessionEvent) -> dict[str, JsonValue]:
-    """What is written of an event: not its time, and no reason where there is none."""
+    """Return an event's members without its time and empty reason."""
     match event:
         case InputRequestEvent(question=question):
             return {

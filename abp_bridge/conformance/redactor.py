@@ -1,9 +1,8 @@
-"""What a trace must not hold: secrets, one-time links, sealed states, names of this machine. Pure.
+"""Remove from a trace secrets, one-time links, sealed states and this machine's paths.
 
-Every line of a trace goes through the `Redactor`, one walk over a message. It keeps in mind the
-secrets that are under telling names, or that answer a question (`SecretAnswers`), and replaces them
-wherever they turn up from then on. What only looks like one in a text, links, states and paths are
-replaced where they are.
+Each line passes through `Redactor`, in one walk over the message. It remembers secrets found under
+telling names or given as answers (`SecretAnswers`), and replaces them everywhere afterwards. Links,
+states, paths and texts that only look like a secret are replaced in place. Pure.
 """
 
 from __future__ import annotations
@@ -57,18 +56,14 @@ _LINK = re.compile(r"((?:/|%(?:25)*2[Ff])(?:open|code)\\*+(?:/|%(?:25)*2[Ff]))([
 
 
 class RedactorFullError(AbpBridgeError):
-    """There are more secrets than can be kept in mind: nothing more can be written down safely."""
+    """There are more secrets than can be remembered, so nothing more can be recorded."""
 
 
 class Redactor:
-    """What one recording knows of secrets, and how it leaves them out."""
+    """The secrets known in one recording, and their removal."""
 
     def __init__(self, *, env: Mapping[str, str], places: Mapping[str, str]) -> None:
-        """
-        Args:
-            env: the environment whose values must not be read in a trace, by their names.
-            places: paths of this machine, and what to write for them.
-        """
+        """Hide the values of `env`, and replace each path in `places` with its name there."""
         self._known = KnownTexts()
         for name, value in env.items():
             self._learn_setting(name, value)
@@ -82,11 +77,7 @@ class Redactor:
         self._named: list[str] = []  # what stands under telling names in it
 
     def learn(self, value: JsonValue) -> None:
-        """Take `value`, and each text and number in it, for a secret from now on.
-
-        Raises:
-            RedactorFullError: there are `MAX_KNOWN` already.
-        """
+        """Treat each text and number in `value` as a secret. Raises RedactorFullError."""
         for text in {str(leaf)[:MAX_TEXT] for leaf in leaves(value)} - self._secrets:
             if len(self._secrets) >= MAX_KNOWN:
                 raise RedactorFullError
@@ -95,33 +86,25 @@ class Redactor:
             self._known.add(text, SECRET)
 
     def clean(self, value: JsonValue) -> JsonValue:
-        """`value` as it may be written down; what its names tell of is learned from it.
-
-        Raises:
-            RedactorFullError: there is more in it than can be kept in mind.
-        """
+        """Return `value` redacted, and learn the secrets in it. Raises RedactorFullError."""
         cleaned = self._replace(value)
         named = {text[:MAX_TEXT] for text in self._named if _is_telling(text)} - self._secrets
         self.learn(sorted(named))
         return self._replace(value) if named else cleaned
 
     def clean_message(self, message: JsonValue) -> JsonValue:
-        """The same for a message, whose id stays if it is a number: what answers what could not be
-        told otherwise. One that is text is cleaned as all text is.
-        """
+        """Return a message redacted; a numeric id stays, so that responses match their requests."""
         if isinstance(message, list):
             return [self.clean_message(each) for each in message]
         id, cleaned = as_object(message).get("id"), self.clean(message)
         return {**as_object(cleaned), "id": id} if isinstance(id, (int, float)) else cleaned
 
     def clean_text(self, text: str) -> str:
-        """Text as it may be written down. What is long is left out, and that is said."""
+        """Return text redacted; long text is cut, with a note."""
         return str(self._replace(text))
 
     def _learn_setting(self, name: str, value: str) -> None:
-        """A long key is known wherever it stands, the rest, if it is nobody's word, where it stands
-        alone.
-        """
+        """Hide a long key wherever it appears, and other unusual values where they appear alone."""
         instead, size, is_key = f"[env {name}]", len(value), holds_secret(name)
         if is_key and size >= LONG:
             self._known.add(value, instead)
@@ -167,7 +150,7 @@ class Redactor:
         return self._value(value, depth, part_of(name, around))
 
     def _blank(self, value: JsonValue, depth: int) -> JsonValue:
-        """Nothing of it; but what is in it, and is named there, may be said elsewhere."""
+        """Blank the value and learn what is in it."""
         self._value(value, depth)
         self._named += [str(leaf) for leaf in leaves(value) if leaf != SECRET]
         return blank(value)
@@ -196,7 +179,6 @@ class Redactor:
         return "".join([*kept, self._plain(text[done:])])
 
     def _plain(self, text: str) -> str:
-        """Text that is no JSON."""
         text = hide_values(self._present.replace(text))
         text = _LINK.sub(lambda found: f"{found[1]}{self._link(found[2])}", text)
         return self._replace_paths(text)
@@ -210,7 +192,7 @@ class Redactor:
 
 
 def _number(text: str, kind: str, numbered: dict[str, str]) -> str:
-    """What is written for `text`, the same each time: its kind and its number among `numbered`."""
+    """Return a stable numbered placeholder for `text`."""
     if text not in numbered:
         if len(numbered) >= MAX_KNOWN:
             raise RedactorFullError
@@ -223,18 +205,18 @@ def _cut(text: str) -> str:
 
 
 def _dump(value: JsonValue, before: str) -> str:
-    """JSON as it stood in its text: with blanks or without."""
+    """Encode JSON spaced as it was in its text."""
     separators = (", ", ": ") if re.search(r"[\"\]}\w][:,] ", before) else (",", ":")
     return json.dumps(value, ensure_ascii=False, separators=separators)
 
 
 def _is_telling(text: str) -> bool:
-    """Whether a text from under a telling name is nobody's word, to be looked for elsewhere."""
+    """Whether a text from under a telling name is unusual enough to be searched elsewhere."""
     return len(text) >= LONG and not _WORD.fullmatch(text) and _MIXED.match(text) is not None
 
 
 def _numbers(text: str) -> Iterator[int | float]:
-    """The numbers that a text can stand for."""
+    """Yield the numbers that a text may spell."""
     if sum(char.isdigit() for char in text) >= DIGITS:
         for read in (int, float):
             with suppress(ValueError, OverflowError):
@@ -267,7 +249,7 @@ _NAMES_NEXT = re.compile(r"([\w .\[\]%-]{1,80})[\"']?\s{0,8}[:=]\s{0,8}\Z")
 
 
 def blank(value: JsonValue) -> JsonValue:
-    """The same shape, with no text and no number in it."""
+    """Return the same structure with each text and number hidden."""
     if isinstance(value, Mapping):
         return {name: blank(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -276,7 +258,7 @@ def blank(value: JsonValue) -> JsonValue:
 
 
 def with_distinct_names(members: Iterable[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    """An object of these members: a name that repeats is numbered, so that none is lost."""
+    """Return an object of these members; repeated names are numbered."""
     kept: dict[str, JsonValue] = {}
     for name, value in members:
         names = (f"{name} {number}" for number in count(2))
@@ -285,11 +267,8 @@ def with_distinct_names(members: Iterable[tuple[str, JsonValue]]) -> dict[str, J
 
 
 def part_of(name: str, around: str) -> str:
-    """What a member is a part of: a `program`, or what one is `given`, if any.
-
-    Args:
-        name: The member's.
-        around: What its object is a part of.
+    """Return what a member's object belongs to: `program`, `given` (its env or headers), or
+    `around`.
     """
     if name == "mcpServers":
         return "program"
@@ -297,7 +276,7 @@ def part_of(name: str, around: str) -> str:
 
 
 def names_secret(holder: JsonObject, name: str, around: str) -> bool:
-    """Whether a member is a secret: by its name, the one beside it, or what it is a part of."""
+    """Whether a member is a secret, by its name, the name beside it, or what it belongs to."""
     beside = holder.get("name", holder.get("key"))
     if name == "value" and isinstance(beside, str) and holds_secret(beside):
         return True
@@ -306,14 +285,14 @@ def names_secret(holder: JsonObject, name: str, around: str) -> bool:
 
 
 def is_option(word: JsonValue) -> bool:
-    """Whether a secret is what comes after this in a list: as after `--api-key`."""
+    """Whether the next item of the list is a secret, as after `--api-key`."""
     return isinstance(word, str) and re.match(r"-[^=]*\Z", word) is not None and holds_secret(word)
 
 
 def without_suggestions(
     schema: JsonValue, blank: Callable[[JsonValue], JsonValue] = blank
 ) -> JsonValue:
-    """A schema of a secret without the values that it suggests; what can be chosen stays."""
+    """Return a secret's schema without suggested values; choices stay."""
     if isinstance(schema, Mapping):
         return {
             name: blank(each) if name in _SUGGESTIONS else without_suggestions(each, blank)
@@ -323,9 +302,7 @@ def without_suggestions(
 
 
 def is_schema(value: JsonValue) -> bool:
-    """Whether this describes a field, and is no value of one: it has what JSON Schema knows, and
-    nothing else.
-    """
+    """Whether this describes a field: it has only JSON Schema's keywords."""
     if not isinstance(value, Mapping):
         return False
     inside, kind = value.get("properties", {}), value.get("type", "string")
@@ -338,7 +315,7 @@ def is_schema(value: JsonValue) -> bool:
 
 
 def json_in(text: str) -> Iterator[tuple[int, int, JsonValue]]:
-    """The JSON that stands in a text: from where to where, and what it is."""
+    """Yield the JSON in a text as (start, end, value)."""
     at = 0
     for _ in range(TRIES):
         found = _BEGINS.search(text, at)
@@ -353,7 +330,7 @@ def json_in(text: str) -> Iterator[tuple[int, int, JsonValue]]:
 
 
 def names_next(text: str) -> bool:
-    """Whether what comes after this text is named a secret by it."""
+    """Whether this text names what follows as a secret."""
     found = _NAMES_NEXT.search(text[-200:])
     return found is not None and holds_secret(found[1])
 
@@ -413,10 +390,7 @@ TOKENS = [(re.compile(look), instead) for look, instead in _TOKENS.items()]
 
 
 def hide_values(text: str) -> str:
-    """`text` without what stands under telling names in it, or looks like a secret.
-
-    It may be JSON that is not whole.
-    """
+    """Hide values under telling names, and what looks like a secret; JSON may be cut."""
     for head, value in VALUES if re.search(_HEADERS, text) else _NO_HEADERS:
         text = _hide_values(text, head, value)
     text = _TAG.sub(_hide_attribute, text)
@@ -445,18 +419,13 @@ def _tells(name: str) -> bool:
 
 
 def _hide_attribute(tag: re.Match[str]) -> str:
-    """A tag that speaks of a secret, without its value."""
+    """Hide the value of a tag that asks for a secret."""
     tells = "value" in tag[0] and asks_for_secret(tag[0])
     return _TAGS_VALUE.sub(rf"\1{SECRET}", tag[0]) if tells else tag[0]
 
 
 def path_replacer(places: Mapping[str, str]) -> Callable[[str], str]:
-    """What replaces paths in a text: the deepest first, each as a whole name: /home/ann, and not
-    the beginning of /home/anna, nor a part of an address.
-
-    Args:
-        places: paths, and what is written for each.
-    """
+    """Return a function that replaces whole paths in a text, the longest first."""
     names = {path.rstrip("/"): name for path, name in places.items() if len(path) > 1}
     deepest = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or r"(?!)"
     pattern = re.compile(rf"(?<![\w.])(?:{deepest})(?![\w-]|\.\w)")
@@ -484,7 +453,7 @@ _INSIDE = {
 
 
 def _is_public(part: str, name: str, value: JsonValue) -> bool:
-    """Whether a member of a part of an answer is never a secret."""
+    """Whether a member of an answer is never a secret."""
     if part == "error":
         is_name = isinstance(value, str) and value.isupper()
         return name == "code" and (isinstance(value, int) or is_name)
@@ -498,29 +467,29 @@ def _is_public(part: str, name: str, value: JsonValue) -> bool:
 
 @dataclass(slots=True)
 class _Asked:
-    """What was asked under one key: how often, and the questions for a secret among it."""
+    """The number of requests under one key, and the questions for a secret among them."""
 
     unanswered: int = 0
     questions: list[Question] = field(default_factory=list)
 
 
 class SecretAnswers:
-    """What one recording knows of open questions for secrets."""
+    """The open questions for secrets in one recording."""
 
     def __init__(self, learn: Callable[[JsonValue], None]) -> None:
-        """`learn` hears of each secret that is found."""
+        """`learn` gets each secret."""
         self._learn = learn
         self._open: dict[Key, _Asked] = {}  # the oldest first
         self._askers: set[Key] = set()  # who was ever asked for a secret
 
     def without_secrets(self, entry: Entry) -> JsonValue:
-        """The message of `entry` without secrets that answer a question, or that one suggests."""
+        """Return the message without secret answers and suggestions."""
         if isinstance(entry.value, list):
             return [self._message(each, entry) for each in entry.value]
         return self._message(entry.value, entry)
 
     def may_be_answer(self, entry: Entry) -> bool:
-        """Whether a line that nobody can read may answer a question for a secret."""
+        """Whether an unreadable line may answer a question for a secret."""
         return (entry.party, not entry.ours) in self._askers
 
     def _message(self, message: JsonValue, entry: Entry) -> JsonValue:
@@ -566,7 +535,7 @@ class SecretAnswers:
     def _without_secrets(
         self, answer: JsonValue, part: str, key: Key, *, ours: bool = False
     ) -> JsonValue:
-        """`answer` as it is, if it answers what is no secret, or nobody was asked for one."""
+        """Return `answer` unchanged unless it may answer a question for a secret."""
         asked = self._open.get(key)
         questions = asked.questions if asked else []
         is_public = not questions if asked else key[:2] not in self._askers
@@ -575,9 +544,9 @@ class SecretAnswers:
     def _hide(
         self, value: JsonValue, part: str, questions: Sequence[Question], *, ours: bool
     ) -> JsonValue:
-        """A part of an answer: of a result what is no secret stays, of an error its code.
+        """Hide a part of an answer: public members of a result stay, and an error's code.
 
-        An error may say what was wrong with the value; the bridge's own in a result do not.
+        An error may quote the value; the bridge's own error in a result does not.
         """
         if part == "content" or not isinstance(value, Mapping):
             return self._content(value, questions)
@@ -594,9 +563,7 @@ class SecretAnswers:
         return hidden
 
     def _content(self, content: JsonValue, questions: Sequence[Question]) -> JsonValue:
-        """What was answered: the names of fields stay, the rest is the person's, the names in it
-        too.
-        """
+        """Hide the answer, but keep the names of the question's fields."""
         given = [secrets_of(each, content) for each in questions] if questions else [content]
         names = [name for name in member_names(given) if name not in _MEMBERS]
         self._learn([*leaves(given), *names])
@@ -608,7 +575,7 @@ class SecretAnswers:
         )
 
     def _without_responses(self, message: JsonObject, entry: Entry) -> JsonValue:
-        """MCP 2026-07-28: answers in the request that comes back. They may come again."""
+        """Hide answers in the retried request (MCP 2026-07-28); they may come again."""
         params = as_object(message.get("params"))
         responses = params.get("inputResponses")
         if not isinstance(responses, Mapping):
@@ -622,10 +589,7 @@ class SecretAnswers:
 
 
 def secret_question(message: JsonObject) -> Question | None:
-    """The question that this request asks, if its answer is a secret; else None.
-
-    Read as the bridge reads it: by format, by name and by wording.
-    """
+    """Return the question that this request asks if its answer is a secret, else None."""
     method, params = message.get("method"), message.get("params")
     if method == "elicitation/create" and isinstance(params, Mapping):
         method = "elicitation/input"
@@ -638,8 +602,8 @@ def secret_question(message: JsonObject) -> Question | None:
 
 
 def secrets_of(question: Question, answer: JsonValue) -> list[JsonValue]:
-    """What in an answer is secret: all but the fields that are none, and what was chosen, which
-    stands in the question.
+    """Return the secret parts of an answer: not public fields, nor choices, which the question
+    lists.
     """
     fields = {field.name: field for field in question.fields}
     is_wrapped = set(as_object(answer)) == {"value"} and (question.wrapped or "value" not in fields)

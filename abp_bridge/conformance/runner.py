@@ -1,8 +1,8 @@
-"""Plays fixtures against a bridge, over real pipes: starts it with stand-ins for its apps, says
-what the fixture says, and has what comes compared.
+"""Play fixtures against a bridge over real pipes: start it with stand-ins for its apps, send what
+the
+fixture sends, and compare what comes back.
 
-What fits is decided in `expectations`; here are the turns, the processes and the clock. Every wait
-is bounded.
+`expectations` decides what fits; this is the order of turns, processes and time limits.
 """
 
 from __future__ import annotations
@@ -56,12 +56,11 @@ async def play(
     """Play one fixture.
 
     Args:
-        fixture: what the bridge is held to.
-        bridge: the bridge's command; one without `{app}` in it gets the fixture's arguments.
-        patience: seconds to wait for its next line, where the fixture does not say.
+        bridge: The bridge's command; without `{app}` the fixture's arguments are added.
+        patience: Seconds to wait for its next line, unless the fixture says otherwise.
 
     Raises:
-        ReplayMismatchError: the bridge does something else, or nothing, or the fixture is refused.
+        ReplayMismatchError: The bridge differs or is silent, or the fixture is refused.
     """
     if (refused := refusal(fixture)) is not None:
         raise ReplayMismatchError(*refused)
@@ -75,7 +74,7 @@ async def play(
 
 @contextmanager
 def _ungrouped() -> Iterator[None]:
-    """Unwrap what a task group wraps: what the system refuses in one of its tasks is a mismatch."""
+    """Unwrap exception groups; an OSError in a task is a mismatch."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -91,10 +90,10 @@ def _ungrouped() -> Iterator[None]:
 
 
 class Runner:
-    """One fixture being played: it takes turns with the bridge, and at the end drains it."""
+    """Plays one fixture in turns with the bridge, then drains it."""
 
     def __init__(self, fixture: Recording, workspace: Workspace, patience: float) -> None:
-        """`patience` is how many seconds the next line of the bridge may take."""
+        """`patience` is the time limit in seconds for the bridge's next line."""
         self._workspace = workspace
         self._patience = patience
         self._expectations = Expectations(fixture.entries, workspace.known, fixture.head.host)
@@ -143,7 +142,7 @@ class Runner:
                 await self._receive(limit, reason, child)
 
     async def _receive(self, limit: float, reason: str, child: Child) -> None:
-        """Take the next thing that the bridge says, within `limit` seconds."""
+        """Wait `limit` seconds for the bridge's next item."""
         try:
             with anyio.fail_after(limit):
                 party, kind, value = await self._inbox.next()
@@ -168,7 +167,7 @@ class Runner:
         self._expectations.on_message(party, kind, value)
 
     def _look_at_terminal(self, *, is_late: bool = False) -> None:
-        """What the person is shown counts when all of it is there, or when it is too late."""
+        """Compare the screen when it is complete, or when time is up."""
         if (terminal := self._workspace.terminal) is None:
             return
         wanted = next((e.value for e in self._expectations.awaited if e.kind == "screen"), None)
@@ -186,10 +185,7 @@ class Runner:
     # --- what the fixture says and does ---
 
     async def _send(self, taken: Sequence[tuple[Entry, JsonValue]], tasks: TaskGroup) -> None:
-        """Say each line for its party.
-
-        What the fixture says at once is said at once: what comes together may be asked together.
-        """
+        """Send each line for its party; lines that belong together are sent together."""
         for (_, kind), group in groupby(taken, lambda pair: (pair[0].party, pair[0].kind)):
             lines = list(group)
             if kind == "message":
@@ -208,7 +204,7 @@ class Runner:
                     await self._say(entry, data, tasks)
 
     async def _say(self, entry: Entry, data: bytes, tasks: TaskGroup) -> None:
-        """Say `data` for the party of `entry`, or end what it says."""
+        """Send `data` for the entry's party, or close it."""
         if entry.party not in self._parties and entry.party.startswith(TOOLS):
             await tasks.start(partial(self._parties.launch, entry, self._workspace.folder))
         if entry.party not in self._parties and entry.party != HOST:
@@ -258,7 +254,7 @@ class Runner:
             await to_thread.run_sync(self._workspace.terminal.type_keys, keys, self._patience)
 
     async def _ask(self, entry: Entry, act: JsonObject) -> None:
-        """What a program of the person's asks of the questions API, beside the conversation."""
+        """Send a request of the user's program to the questions API."""
         request, body = as_text(act["http"]), json.dumps(act["body"]) if "body" in act else None
         if self._workspace.questions is None:
             raise ReplayMismatchError(
@@ -277,8 +273,8 @@ class Runner:
     # --- the end ---
 
     async def _drain(self, child: Child, tasks: TaskGroup) -> None:
-        """The fixture is over, and what is said now is too much. Then the host leaves, the bridge
-        shuts its apps and its agent down, and ends.
+        """Disconnect the host after the fixture's end and wait for the bridge to exit; refuse extra
+        messages.
         """
         with anyio.move_on_after(LAST_LINES):
             while True:
@@ -307,7 +303,7 @@ class Runner:
         self._inbox.put(HOST, "ended")
 
     async def _drain_until(self, awaited: set[tuple[str, str]]) -> None:
-        """Hear what is said while they part, until all of these have come."""
+        """Read during shutdown until all of these have come."""
         while awaited:
             party, kind, value = await self._inbox.next()
             awaited.discard((party, kind))
@@ -338,7 +334,7 @@ class Runner:
             await self._parties.send(party, json.dumps(reply).encode() + b"\n", self._patience)
 
     def _check_nothing_left(self) -> None:
-        """What was said and shown, and no line of the fixture has."""
+        """Refuse messages and screens that the fixture does not have."""
         if (left := self._expectations.left_over()) is not None:
             raise left
         if not any(entry.ours for entry in self._expectations.entries):

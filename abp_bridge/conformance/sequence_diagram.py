@@ -1,7 +1,5 @@
-"""Draws a recording as a sequence for a person: the host on the left, the bridge in the middle,
-apps and agents on the right. Pure.
-
-It fits the width it is given. Of what is long the beginning is shown, and how much more there is.
+"""Draw a recording as a sequence diagram: the host left, the bridge in the middle, apps and agents
+right. It fits the given width; long values are cut, with the length that was left out. Pure.
 """
 
 from __future__ import annotations
@@ -41,15 +39,11 @@ Named = tuple[str, str]  # what it is, and what it says
 
 
 def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[str]:
-    """Draw a recording.
+    """Yield the lines of a drawing of `recording`, without line ends.
 
     Args:
-        recording: a trace or a fixture.
-        width: columns that no line exceeds; 60 where it is less.
-        full: leave nothing out, however long.
-
-    Yields:
-        The lines of the drawing, without their ends.
+        width: Columns, at least 60.
+        full: Do not shorten anything.
     """
     width = max(NARROWEST, width)
     yield from _title(recording.head, width)
@@ -87,7 +81,7 @@ def _title(head: Head, width: int) -> Iterator[str]:
 
 
 def _arrow(entry: Entry, requests: Requests, half: int, *, many: bool, full: bool) -> Iterator[str]:
-    """One message: an arrow with its name, and under it what it says."""
+    """Draw one message: an arrow with its name, and its content below."""
     left = entry.party in (HOST, PERSON)
     who = f"{entry.party}: " if entry.party == PERSON or (many and not left) else ""
     name, detail = _name(entry, requests)
@@ -148,7 +142,7 @@ def _response(message: JsonObject, request: JsonObject) -> Named:
 
 
 def _describe(message: JsonObject) -> Named:
-    """A request or a notification; or what a model says that speaks no JSON-RPC."""
+    """Describe a request, a notification or a model API's message."""
     method = label(_first(message, ("method", "type", "http", "status")), 80) or "?"
     rest = {name: each for name, each in message.items() if name not in ("type", "jsonrpc")}
     said = message.get("params", message.get("payload", message.get("body")))
@@ -179,9 +173,7 @@ def _is_about_a_question(name: str) -> bool:
 
 
 def _asks(params: JsonValue) -> str:
-    """A form: what it asks, and each field with all that there is to choose from, as far as it can
-    be read; else as it is.
-    """
+    """Describe a form: its message and each field with its choices; unreadable ones unchanged."""
     form = as_object(params)
     properties = as_object(form.get("requestedSchema")).get("properties")
     parts = {name: as_object(part) for name, part in as_object(properties).items()}
@@ -206,9 +198,7 @@ def _choices(part: JsonObject) -> list[str]:
 
 
 def _buttons(request: JsonObject) -> dict[str, str]:
-    """The buttons of an ACP permission: their labels by option; empty for what is no such
-    request.
-    """
+    """Return the labels of an ACP permission's options by id; empty for other requests."""
     params = as_object(request.get("params"))
     options = map(as_object, as_list(params.get("options")) if params.get("toolCall") else ())
     return {str(each.get("optionId")): label(each.get("name", each)) for each in options}
@@ -241,7 +231,7 @@ def _wrap(words: str, width: int, indent: str) -> Iterator[str]:
 
 
 def _cut(words: str, width: int) -> list[str]:
-    """`words` in lines of at most `width` columns, broken at spaces where there are some."""
+    """Wrap `words` to `width` columns."""
     lines: list[str] = []
     line, columns = "", 0
     for letter in words:
@@ -258,6 +248,6 @@ def _cut(words: str, width: int) -> list[str]:
 
 
 def _columns(words: str) -> int:
-    """How many columns of a terminal the words take."""
+    """Return the width of the words in a terminal."""
     wide = unicodedata.east_asian_width
     return sum(1 + (wide(char) in "WF") for char in words if not unicodedata.combining(char))

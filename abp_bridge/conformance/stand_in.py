@@ -1,8 +1,4 @@
-"""A stand-in for an app or an agent: carries its pipes to whoever replays a fixture, and nothing
-else; and how stand-ins are called.
-
-Run as a program, without this package.
-"""
+"""A stand-in for an app or an agent: connects its pipes to the replay. Standalone."""
 
 import contextlib
 import os
@@ -12,13 +8,13 @@ import threading
 
 
 def program_name(party: str) -> str:
-    """The name of a party's program: `app` for the first app, its own name or number for others."""
+    """Return the name of a party's program: `app` for the first app, else its name or number."""
     name = party.removeprefix("app ")
     return f"app-{name}" if name.isdigit() else name
 
 
 def carry(address: str, party: str) -> None:
-    """Connect the socket at `address`, say whom this stands for, and carry bytes to the end."""
+    """Connect to `address`, send this party's name, and carry bytes until the end."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address)
     connection.sendall(party.encode() + b"\n")

@@ -1,5 +1,5 @@
-"""The user of a fixture: at the bridge's own page, at a terminal, and with a program of theirs at
-the questions API.
+"""The user of a fixture: at the bridge's page, at a terminal, and with a program that uses the
+questions API.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
     """Open `link`, fill in the form there, and press a button until no form is left.
 
     Args:
-        link: an http address of this machine.
-        values: one for each control, in order: text, a number, an option's words, a list of them,
-            or a file as `{content, encoding, mimeType, filename}`. None leaves a control empty;
-            controls beyond the last value are sent as they stand, and where there are more values,
-            a list is given further entries.
-        press: a button, by what it sends or says.
-        reads: texts that must stand on the page.
+        link: An http address of this machine.
+        values: One for each control, in order: text, a number, an option's label, a list of them,
+            or a
+            file as `{content, encoding, mimeType, filename}`. None leaves a control empty; extra
+            controls keep their values, and a list gets extra entries.
+        press: A button, by its value or label.
+        reads: Texts that must be on the page.
 
     Raises:
-        ValueError: the page is not as this needs it; the message says how.
-        OSError: it cannot be reached.
+        ValueError: The page differs; the message says how.
+        OSError: It cannot be reached.
     """
     browser = _FormBrowser(origin_of(link))
     page = browser.visit(link)
@@ -92,7 +92,7 @@ Origin = tuple[str, int]  # host and port; the scheme is http
 
 
 def origin_of(url: str) -> Origin:
-    """The host and port of an http address of this machine. Raises ValueError for any other."""
+    """Return host and port of an http address of this machine. Raises ValueError for others."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme != "http" or host not in LOOPBACK:
@@ -101,10 +101,8 @@ def origin_of(url: str) -> Origin:
 
 
 class PageBrowser:
-    """Loads pages and keeps their cookies; with an `origin`, of that host and port only.
-
-    Attributes:
-        url: Of the last page.
+    """A browser with cookies; with an `origin`, limited to that host and port. `url` is the last
+    page's.
     """
 
     def __init__(self, origin: Origin | None = None, timeout: float = REQUEST_TIMEOUT) -> None:
@@ -116,7 +114,7 @@ class PageBrowser:
         self.opener = build_opener(*handlers, *([_Redirects(origin)] if origin else []))
 
     def load(self, url: str, body: bytes | None = None, content_type: str = "") -> bytes:
-        """Get `url`, or post `body` there. Returns the page; raises HTTPError and OSError."""
+        """Get `url`, or post `body`; return the page. Raises HTTPError and OSError."""
         if self._origin is not None:
             _check_origin(url, self._origin)
         parts = urlsplit(url)
@@ -129,8 +127,6 @@ class PageBrowser:
 
 
 class _FormBrowser(PageBrowser):
-    """Reads the form of each page that it loads."""
-
     def visit(self, url: str, body: bytes | None = None, content_type: str = "") -> _Page:
         try:
             return _Page(self.load(url, body, content_type))
@@ -146,7 +142,7 @@ class _FormBrowser(PageBrowser):
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows those that stay where they are."""
+    """Follow redirects within the origin only."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
@@ -165,8 +161,8 @@ def _check_origin(url: str, origin: Origin) -> None:
 
 @dataclass
 class _Item:
-    """A control of a form, or one of its options or buttons: what it sends, and the words that a
-    person reads. `kind` is an input's type, or the tag.
+    """A control, option or button: what it sends and its label. `kind` is an input's type, or the
+    tag.
     """
 
     name: str
@@ -177,14 +173,14 @@ class _Item:
 
     @property
     def untouched(self) -> list[str]:
-        """What it sends if nobody touches it."""
+        """What it sends unchanged."""
         if self.kind in ("file", "select") or (self.kind in _CHOICES and not self.is_chosen):
             return []
         return [self.words.removeprefix("\n") if self.kind == "textarea" else self.value]
 
 
 def _fill(items: Sequence[_Item], given: JsonValue) -> list[str | File]:
-    """What one control sends, whatever it consists of, when it is filled in."""
+    """Return what a filled-in control sends."""
     if given is None:
         return []
     if isinstance(given, Mapping):
@@ -197,7 +193,7 @@ def _fill(items: Sequence[_Item], given: JsonValue) -> list[str | File]:
 
 
 def _pick(items: Sequence[_Item], wanted: str, what: str) -> _Item:
-    """The item of this name: by the words that a person reads, before the value that is sent."""
+    """Return the item with this label, else with this value."""
     by_words = [each for each in items if each.words.strip() == wanted]
     for item in by_words or [each for each in items if each.value == wanted]:
         return item
@@ -213,9 +209,8 @@ def _file(given: JsonObject) -> File:
 
 
 class _Page(HTMLParser):
-    """The first form of a page, and all that the page says.
-
-    What has a name that ends with `-empty` is a switch beside a control, and no control of its own.
+    """The first form of a page, and the page's text. A name ending in `-empty` is a control's
+    switch.
     """
 
     def __init__(self, html: bytes) -> None:
@@ -233,7 +228,7 @@ class _Page(HTMLParser):
 
     @property
     def controls(self) -> dict[str, list[_Item]]:
-        """What can be filled in, by name: the items of each control."""
+        """The items of each control by name."""
         found: dict[str, list[_Item]] = {}
         for item in self._items:
             if item.kind not in ("hidden", "button") and not item.name.endswith("-empty"):
@@ -242,7 +237,7 @@ class _Page(HTMLParser):
 
     @property
     def add(self) -> str:
-        """What the button sends that gives a list an entry more; empty where there is none."""
+        """Return what the button for another list entry sends, or empty."""
         return next(
             (
                 each.value
@@ -261,7 +256,7 @@ class _Page(HTMLParser):
         return self.words if len(self.words) <= MAX_SHOWN else f"{self.words[: MAX_SHOWN - 1]}…"
 
     def fields(self, values: Sequence[JsonValue], press: str) -> FormFields:
-        """What is sent. Raises ValueError for what the form has not."""
+        """Return what the form sends. Raises ValueError."""
         controls = self.controls
         if len(values) > len(controls):
             raise ValueError(f"{len(values)} fields are filled in, and it has {len(controls)}")
@@ -312,7 +307,7 @@ class _Page(HTMLParser):
 
 
 def encode_form(fields: FormFields, *, multipart: bool) -> tuple[bytes, str]:
-    """Encode what a form sends. Returns the body and its content type."""
+    """Encode a form; return the body and its content type."""
     if not multipart:
         texts = [(name, each.name if isinstance(each, File) else each) for name, each in fields]
         return urlencode(texts).encode(), "application/x-www-form-urlencoded"
@@ -358,12 +353,11 @@ class Terminal:
         self._shown = ""
 
     def hang_up(self) -> None:
-        """Close both ends."""
         os.close(self.fd)
         os.close(self.device)
 
     def type_keys(self, keys: str, patience: float) -> None:
-        """Type all of `keys` as fast as they are read; blocks for `patience` seconds at most.
+        """Type `keys` as fast as they are read; blocks for at most `patience` seconds.
 
         Raises:
             OSError: No program reads them.
@@ -385,14 +379,14 @@ class Terminal:
                 left = left[os.write(self.fd, left[:MAX_WRITE]) :]
 
     async def watch(self) -> AsyncIterator[int]:
-        """Take in what is shown as it comes, without end; yield the bytes of each time."""
+        """Read output until cancelled; yield the number of new bytes."""
         while True:
             await anyio.wait_readable(self.fd)
             if size := self.update():
                 yield size
 
     def update(self) -> int:
-        """Take in what is shown now. Returns its bytes."""
+        """Read the output now available; return its number of bytes."""
         try:
             data = os.read(self.fd, 65_536)
         except BlockingIOError:
@@ -401,13 +395,12 @@ class Terminal:
         return len(data)
 
     def clear(self) -> None:
-        """Forget what was shown, but for an incomplete control sequence."""
+        """Forget the output, except an incomplete control sequence."""
         half = _UNFINISHED_ESCAPE.search(self._shown)
         self._shown = half[0] if half else ""
 
     @property
     def is_at_prompt(self) -> bool:
-        """Whether the cursor is behind a prompt."""
         return self._shown.endswith(": ")
 
     @property
@@ -426,7 +419,7 @@ _HEARTBEAT = "server.heartbeat"
 
 
 class QuestionsClient:
-    """Asks the questions API of a port of this machine."""
+    """A client of the questions API on a local port."""
 
     def __init__(self, port: int, password: str) -> None:
         self.port = port
@@ -434,24 +427,21 @@ class QuestionsClient:
         self._is_closed = False
 
     def close(self) -> None:
-        """Try no longer to reach what is not served."""
+        """Stop trying to connect."""
         self._is_closed = True
 
     def exchange(
         self, request: str, body: str | None, patience: float
     ) -> Iterator[tuple[JsonValue, int]]:
-        """Send one request, and follow what comes back; blocks while it waits.
+        """Send one request and yield each event, or one `{status, body}`, with its number of bytes.
+        Blocks.
 
         Args:
-            request: method and path, such as `GET /event`.
-            body: JSON, if there is any.
-            patience: seconds for the port to be served; with the first app it may be soon.
-
-        Yields:
-            Each event of a stream but its heartbeats, or one `{status, body}`, with its bytes.
+            request: Method and path, such as `GET /event`.
+            patience: Seconds to wait for the port to open.
 
         Raises:
-            OSError, ValueError, HTTPException: it is not served, or not understood.
+            OSError, ValueError, HTTPException: It is not served, or not understood.
         """
         method, _, path = request.partition(" ")
         with closing(self._connect(patience)) as connection:
@@ -482,7 +472,7 @@ class QuestionsClient:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody serves now."""
+    """Return an unused local port."""
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         return int(made.getsockname()[1])

@@ -1,6 +1,6 @@
-"""What a bridge is started in to play a fixture: a folder with the fixture's files, stand-ins where
-its apps, its agent, its server and its user's browser go, a terminal and a port; and what a
-stranger's fixture may not have started.
+"""The environment in which a bridge plays a fixture: a folder with its files, stand-ins for its
+apps,
+agent, server and browser, a terminal and a port. It also refuses commands of untrusted fixtures.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ VARIABLES: Mapping[str, Rule] = {
 
 
 def refusal(fixture: Recording) -> tuple[str, int] | None:
-    """Why a fixture is not played, and the line; None when it may be."""
+    """Return why a fixture is refused and the line, or None."""
     words = next(_refusals(fixture), None)
     if words is not None:
         return words, 0
@@ -128,14 +128,12 @@ def refusal(fixture: Recording) -> tuple[str, int] | None:
 
 
 def connects_elsewhere(message: JsonValue) -> bool:
-    """Whether this has a bridge open a page at some address: a tool call, or a prompt, wherever it
-    stands in the message.
-    """
+    """Whether a tool call or prompt in this message makes the bridge open an arbitrary address."""
     return any(_ADDRESS.match(target) for each in walk(message) for target in _targets(each))
 
 
 def _targets(value: JsonValue) -> tuple[str, str]:
-    """What a tool call and a prompt connect, if `value` is one."""
+    """Return the targets that a tool call or prompt connects."""
     call = as_object(value)
     is_connect = call.get("name") == CONNECT
     target = as_text(as_object(call.get("arguments")).get("target")) if is_connect else ""
@@ -144,7 +142,7 @@ def _targets(value: JsonValue) -> tuple[str, str]:
 
 
 def parties(fixture: Recording) -> set[str]:
-    """Whom there must be a stand-in for."""
+    """Return the parties that need a stand-in."""
     named = {name for word in fixture.head.run for name in STANDS.findall(word)}
     spoken = {entry.party for entry in fixture.entries}
     if model_of(fixture.head):
@@ -156,7 +154,7 @@ def parties(fixture: Recording) -> set[str]:
 
 
 def model_of(head: Head) -> str:
-    """The model that the bridge is started with; empty where there is none."""
+    """Return the bridge's model, or empty."""
     own = head.run[: head.run.index("--")] if "--" in head.run else head.run
     row = TABLE["sampling"]
     found = head.env.get(row.variable, "")
@@ -168,7 +166,7 @@ def model_of(head: Head) -> str:
 
 
 def is_api(model: str) -> bool:
-    """Whether `model` is asked over HTTP."""
+    """Whether `model` is used over HTTP."""
     return bool(model) and not model.startswith(("cli:", "acp:"))
 
 
@@ -221,16 +219,17 @@ _PASSWORD = "ABP_QUESTIONS_PASSWORD"  # noqa: S105
 
 
 class Workspace:
-    """The folder, the stand-ins and the devices of one fixture; close it when it was played.
+    """The folder, stand-ins and devices of one fixture; close it after playing.
 
-    `folder` is where the bridge runs, `socket` where its stand-ins connect, `terminal` and
-    `questions` what its person uses, `page_port` where the bridge's page is, `model` where a model
-    behind an API is asked, None where the fixture has none. `replace_paths` puts other words for
-    paths of this machine, and `known` is what such words in a fixture stand for.
+    The bridge runs in `folder`; stand-ins connect to `socket`; the user has `terminal` and
+    `questions`;
+    the page is at `page_port`; `model` is a model's API, or None. `replace_paths` hides this
+    machine's
+    paths, and `known` has the values of such words in a fixture.
     """
 
     def __init__(self, fixture: Recording) -> None:
-        """Raises ReplayMismatchError for what the system refuses."""
+        """Raises ReplayMismatchError if the system refuses."""
         self._head = fixture.head
         self._fills_in = any(entry.kind == "fill" for entry in fixture.entries)
         self.parties = parties(fixture)
@@ -288,9 +287,8 @@ class Workspace:
         self._browser = self._add_stand_in(folder, BROWSER, 'printf "%s\\n" "$1" | ')
 
     def _add_model(self, programs: Path) -> None:
-        """What the model is found by: a program on the PATH, or an address and a key that is none.
-
-        The person's own keys are not there: a bridge sends them to nobody whom a fixture names.
+        """Provide the model as a program on PATH, or as an address with a fake key, never the
+        user's keys.
         """
         kind, _, name = model_of(self._head).partition(":")
         if kind == "cli":
@@ -310,12 +308,12 @@ class Workspace:
         return str(path)
 
     def command(self, bridge: Sequence[str]) -> list[str]:
-        """The whole command: a bridge that is told where its app is gets no other arguments."""
+        """Return the bridge's command; one with `{app}` gets no other arguments."""
         more = () if any(STANDS.search(word) for word in bridge) else self._head.run
         return [self._fill(word, shlex.quote) for word in (*bridge, *more)]
 
     def environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The variables of the bridge: the fixture's settings, and no others of `environ`."""
+        """Return the fixture's settings and the permitted variables of `environ`."""
         kept = {
             name: value
             for name, value in environ.items()
@@ -334,7 +332,7 @@ class Workspace:
         return kept | {name: self._fill(value, str) for name, value in self._head.env.items()}
 
     def _fill(self, word: str, quote: Callable[[str], str]) -> str:
-        """A word with what stands for its words in braces; inside of a command it is quoted."""
+        """Fill in the words in braces, quoted inside a command."""
         if word in self._stands:
             return self._stands[word]
         return STANDS.sub(
@@ -344,9 +342,7 @@ class Workspace:
 
 
 def _find_page_port() -> int:
-    """A port for the bridge's page, which a fixture's person opens and nothing else: one that most
-    systems give nobody by themselves until the bridge listens there.
-    """
+    """Return a port for the bridge's page that most systems do not assign automatically."""
     for port in random.sample(_PAGE_PORTS, len(_PAGE_PORTS)):
         with suppress(OSError), socket.socket() as tried:
             tried.bind(("127.0.0.1", port))

@@ -1,7 +1,7 @@
-"""Who answered what: one line of JSON for each question, for whoever has to account for it later.
+"""Record who answered what: one JSON line for each question.
 
-No answer is in it, only a keyed digest of each, by which whoever has the key can check what was
-answered; a yes or no could be guessed from a digest without one. Of a secret there is none.
+It holds a keyed digest of each answer, not the answer, so that only holders of the key can check
+it; a yes or no could be guessed from a digest without a key. A secret gets no digest.
 """
 
 from __future__ import annotations
@@ -30,17 +30,14 @@ _PRIVATE = 0o600  # who was asked what is its person's own affair
 
 
 class AuditError(AbpBridgeError):
-    """The file, or the one of its key, cannot be used; the message says why."""
+    """The log or its key file cannot be used; the message says why."""
 
 
 class AuditLog:
-    """The file, to which lines are only added. Several processes may add to one.
-
-    Args:
-        path: Where it is; its key is beside it, in `.key`.
+    """An append-only file that several processes may share; its key is beside it, in `.key`.
 
     Raises:
-        AuditError: It cannot be written, or its key not be read.
+        AuditError: The log cannot be written, or its key not read.
     """
 
     def __init__(self, path: str) -> None:
@@ -53,8 +50,8 @@ class AuditLog:
             raise AuditError(f"--audit {path!r} cannot be used: {why}") from None
 
     def observer(self) -> Observer:
-        """Hears what happens in one session: notes when a question is asked, and writes it down
-        when it has ended. Where that fails, the log says so, and the answer goes on.
+        """Return an observer that writes each question of one session when it ends; failures are
+        logged.
         """
         asked: dict[str, float] = {}  # when, by question: another session has the same names
 
@@ -70,7 +67,7 @@ class AuditLog:
         return observe
 
     def _write(self, line: bytes, question: Question) -> None:
-        """The whole line, and before it the end of one that broke off."""
+        """Append a line; first complete one that was cut."""
         rest = b"\n" * self._torn + line
         try:
             while rest:
@@ -116,13 +113,12 @@ def _open(path: str, flags: int) -> int:
 
 
 def _is_torn(descriptor: int) -> bool:
-    """Whether the file's last line has no end."""
     size = os.fstat(descriptor).st_size
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
 
 def _read_key(path: str) -> bytes:
-    """The key, made where there is none yet: of two that make one at once, the first's."""
+    """Read the key, or create it; of two created at once the first counts."""
     made = f"{path}.{os.getpid()}"
     descriptor = _open(made, os.O_EXCL)
     try:
