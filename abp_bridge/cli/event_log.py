@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def log_event(event: SessionEvent) -> None:
-    """Write an event as one line of the log (`Observer`)."""
+    """Write an event as one log line."""
     words, *values = _LINES[type(event)](event)
     logger.debug(words, *values)
 

@@ -31,17 +31,17 @@ _QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
 
 
 def find_secrets(value: JsonValue) -> set[str]:
-    """The texts in what a file says that are not shown."""
+    """Return the texts to hide in a file's content."""
     return _long_enough(_secrets(value))
 
 
 def find_own_secrets(value: JsonValue) -> set[str]:
-    """The texts in an entry of ours that are not shown."""
+    """Return the texts to hide in our own entry."""
     return _long_enough(_own_secrets(value))
 
 
 def _long_enough(found: Iterator[str]) -> set[str]:
-    """Each, and the lines of each: a text of several lines is shown a line at a time."""
+    """Return the texts and their lines, without short ones."""
     texts = {each for text in found for each in (text, *map(str.strip, text.splitlines()))}
     return {each for each in texts if len(each) >= MIN_SECRET}
 
@@ -64,14 +64,13 @@ def _secrets(value: JsonValue) -> Iterator[str]:
 
 
 def _secret_words(words: list[str]) -> Iterator[str]:
-    """The secrets among a command's arguments."""
     for word in describe(words):
         if word.whole or word.secrets or len(word.text.split()) > 1 or _tells_more(word.text):
             yield word.text
 
 
 def _tells_more(word: str) -> bool:
-    """Whether it is an address with more than its host: many hold a key in it."""
+    """Whether it is an address with more than its host, which often holds a key."""
     return "://" in word and show_command(["x", word]) != f"x {word.rstrip('/')}"
 
 
@@ -88,7 +87,7 @@ def _own_secrets(value: JsonValue) -> Iterator[str]:
 
 
 def _own_words(words: list[str]) -> Iterator[str]:
-    """The secrets among the words of a text, which may be a command, as an app's target is."""
+    """Yield the secrets in a text that may be a command."""
     for word in describe(words):
         named = read_named(word.text)
         if named is not None and named.is_secret:
@@ -105,7 +104,6 @@ class Mask:
         self._left = WORK
 
     def hide(self, line: str) -> str:
-        """`line` without secrets."""
         said = self._without(_QUOTED.sub(self._requote, line))
         return said if self._left >= 0 else HIDDEN
 

@@ -88,39 +88,39 @@ def read_address(text: str) -> Address | None:
 
 
 def read_url(word: str) -> Address | None:
-    """The same of a word of a command, where `c:/folder` is none."""
+    """Split an address in a command's word, where `c:/folder` is not one."""
     return read_address(word) if "://" in word else None
 
 
 def looks_like_key(text: str) -> bool:
-    """Whether there is something in it that looks like a key, a token or a digest."""
+    """Whether a part of it looks like a key, a token or a digest."""
     return _LONG_RUN.search(text) is not None or any(_is_key(run[0]) for run in _RUN.finditer(text))
 
 
 def _is_key(run: str) -> bool:
-    """Whether it is more than a word or two with a number."""
+    """Whether it is more than words with a number."""
     letters = "".join(filter(str.isalpha, run))
     is_word = not letters.isupper() and not set(letters) <= set(hexdigits)
     return not is_word or len(_CHANGE.findall(run)) >= MIN_CHANGES
 
 
 def hide_keys(path: str) -> str:
-    """A path, or a model's name, with a mark for its parts that look like keys."""
+    """Hide the parts of a path or model name that look like keys."""
     return "/".join(map(_hide_part, path.split("/")))
 
 
 def find_keys(path: str) -> list[str]:
-    """What `hide_keys` hides: a server may say it again."""
+    """Return what `hide_keys` hides."""
     return [*dict.fromkeys(key for part in path.split("/") for key in _part_secrets(part))]
 
 
 def find_secrets(command: Sequence[str]) -> list[str]:
-    """The secrets in the words of a command, whole and in the parts that its program may say."""
+    """Return the secrets in a command, whole and in the parts that its program may repeat."""
     return _sum_up(each for word in describe(command) for each in word.secrets)
 
 
 def find_address_secrets(address: str) -> list[str]:
-    """The same of an address, or of what somebody wrote for one."""
+    """Return the secrets in an address, even an invalid one."""
     found = read_address(address)
     return [] if found is None else _sum_up(_address_secrets(found))
 
@@ -144,7 +144,7 @@ def hide(text: str, secrets: Iterable[str], mark: str = HIDDEN) -> str:
 
 
 class Word(NamedTuple):
-    """A word of a command: what of it may be said again, and whether all of it is a secret."""
+    """A word of a command, its secrets, and whether the whole word is one."""
 
     text: str
     secrets: tuple[str, ...]
@@ -152,7 +152,7 @@ class Word(NamedTuple):
 
 
 def describe(command: Sequence[str]) -> Iterator[Word]:
-    """What is secret in each word of a command, by itself and by the word before it."""
+    """Yield each word of a command with its secrets, which may depend on the word before it."""
     is_credential = False  # by the word before it
     for before, word in pairwise(["", *command]):
         is_value = is_credential or names_secret(before)
@@ -170,7 +170,7 @@ def _some(found: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_parts(word: str) -> Iterator[str]:
-    """What in one word is a secret, or looks like one: whole, and what of it may be said alone."""
+    """Yield the secrets in one word, whole and in the parts that may be repeated alone."""
     if len(word) > MAX_SEARCHED:
         yield word
         return
@@ -185,7 +185,7 @@ def find_parts(word: str) -> Iterator[str]:
 
 
 def _layers(word: str) -> Iterator[str]:
-    """What is secret in it by its place: behind names, in an address, behind a user's name."""
+    """Yield secrets by position: after a secret name, in an address, after a user's name."""
     rest = word
     for _ in range(MAX_NAMES):
         if (address := read_url(rest)) is not None:
@@ -223,7 +223,7 @@ class Named(NamedTuple):
 
 
 def read_named(word: str) -> Named | None:
-    """A name and its value; None of another word."""
+    """Split a name and its value, or return None."""
     found = _NAMED.fullmatch(word)
     if found is None:
         return None
@@ -241,7 +241,7 @@ def signs_in(word: str) -> bool:
 
 
 def split(command: str) -> list[str]:
-    """The words of a command, as a shell splits it; of one that cannot be split the first."""
+    """Split a command as a shell does; the first word if it cannot be split."""
     try:
         return shlex.split(command)
     except ValueError:  # nobody can start it
@@ -256,7 +256,7 @@ def _split(words: str) -> list[str]:
 
 
 def names_secret(word: str) -> bool:
-    """Whether what follows is a secret: it is an option of that name, or a header of two words."""
+    """Whether the next word is a secret: after such an option, or a header's name."""
     names_next = (word.startswith("-") and "=" not in word) or word.endswith(":")
     return names_next and holds_secret(word.strip("-:"))
 
@@ -296,7 +296,6 @@ def _address_secrets(address: Address) -> Iterator[str]:
 
 
 def _part_secrets(part: str) -> Iterator[str]:
-    """Of a part of a path."""
     if len(part) > MAX_SEARCHED:
         yield part
         return
@@ -337,7 +336,7 @@ def show_command(command: Sequence[str]) -> str:
 
 
 def _is_option(words: Sequence[str], place: int) -> bool:
-    """An option, or what may be the value of one: an image or a package has a mark of its own."""
+    """Whether it is an option or perhaps its value; an image or a package is not."""
     if words[place].startswith("-"):
         return True
     return place > 0 and words[place - 1].startswith("-") and not _PACKAGE.search(words[place])
@@ -451,7 +450,7 @@ def clean_target(text: str) -> str:
 
 
 def _clean_command(command: str) -> str:
-    """Its words as they were written, but for those that `show_command` would hide."""
+    """Return a command unchanged except for words that `show_command` hides."""
     words = split(command)
     shown = [*map(_show, words[:1]), *list(_shown(words))[1:]] if words else []
     return " ".join(

@@ -91,7 +91,7 @@ _TAIL = 200  # characters at the end of a wording that a title continues, and of
 
 
 def declared_secret(schema: Schema) -> bool | None:
-    """What a schema, or the parameters around it, say themselves; None where they do not."""
+    """Return what a schema, or an enclosing one, declares; None if nothing."""
     if schema.get("format") == "password" or schema.get("writeOnly") is True:
         return True
     said = schema.get("sensitive")
@@ -141,7 +141,7 @@ def gist(words: str) -> str:
 
 
 def asks_for_secret(words: str) -> bool:
-    """Whether somebody who is asked this is asked for a secret."""
+    """Whether this text asks for a secret."""
     return bool(_find_secret(words))
 
 
@@ -161,19 +161,19 @@ def holds_secret(name: str) -> bool:
 
 @cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    """Once it is needed: the long ones take a twentieth of a bridge's start."""
+    """Compile on first use: the long patterns take a twentieth of the start."""
     return re.compile(pattern)
 
 
 def _without_unseen(words: str) -> str:
-    """Without characters of no width, and soft hyphens, which would split a word for us only."""
+    """Remove zero-width characters and soft hyphens, which split words invisibly."""
     if words.isascii():
         return words
     return "".join(each for each in words if unicodedata.category(each) != "Cf")
 
 
 def _fold(words: str) -> str:
-    """Words apart, in small letters and without accents."""
+    """Split words; remove case and accents."""
     apart = _JOINTS.sub(" ", _CAMEL.sub(" ", _without_unseen(words)))
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", apart))
     return unicodedata.normalize("NFC", plain).casefold()

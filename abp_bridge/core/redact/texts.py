@@ -38,7 +38,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 @dataclass(frozen=True)
 class _Known:
-    """A text, what is written instead, and patterns of what is `before` and `after` it."""
+    """A text, its replacement, and patterns `before` and `after` it."""
 
     text: str
     instead: str
@@ -47,24 +47,24 @@ class _Known:
 
     @cached_property
     def run(self) -> str:
-        """What is in every spelling of it."""
+        """The longest part that every spelling has."""
         return max(_RUN.findall(self.text), key=len, default="")
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Its spellings, which may overlap: a lookahead."""
+        """All spellings; a lookahead, as they may overlap."""
         spelled = "".join(map(_spell, _PARTS.findall(self.text)))
         return re.compile(f"(?=({self.before}{spelled}{self.after}))")
 
 
 class KnownTexts:
-    """Texts, and what is written instead of each."""
+    """Known texts and their replacements."""
 
     def __init__(self, known: Iterable[_Known] = ()) -> None:
         self._known = dict.fromkeys(known)
 
     def add(self, text: str, instead: str) -> None:
-        """Know `text` from now on: whole and trimmed, line by line, and in other normal forms."""
+        """Know `text`: whole, trimmed, by line, and in other normal forms."""
         forms = [text, text.strip(), *(unicodedata.normalize(way, text) for way in ("NFC", "NFD"))]
         if _NUMBER.fullmatch(text):
             forms.append(re.sub(r"\D", "", text))
@@ -75,7 +75,7 @@ class KnownTexts:
                     self.add_piece(line, instead, alone=len(line) < LINE and line not in forms)
 
     def add_piece(self, text: str, instead: str, *, alone: bool) -> None:
-        """Know just `text`, perhaps only where it is no part of a longer word."""
+        """Know `text` literally; with `alone` only as a whole word."""
         starts = range(0, max(len(text) - LINE, min(len(text), 1)), PIECE)
         for start, end in pairwise([*starts, len(text)]):
             piece = text[start:end]
@@ -86,14 +86,14 @@ class KnownTexts:
                 self._known.update(dict.fromkeys(_in_base64(piece, instead)))
 
     def present_in(self, texts: Iterable[str]) -> KnownTexts:
-        """Those of them that may be in one of `texts`: all that need be looked for there."""
+        """Return those that may be in `texts`."""
         if not self._known:
             return self
         text = "\0".join(texts)
         return KnownTexts(known for known in self._known if known.run in text)
 
     def with_brackets(self) -> KnownTexts:
-        """Those that JSON in a text could be a part of, or begin in, or end in."""
+        """Return those with brackets, which JSON in a text may overlap."""
         return KnownTexts(known for known in self._known if re.search(r"[]\[{}]", known.text))
 
     def replace(self, text: str) -> str:
@@ -116,7 +116,7 @@ class KnownTexts:
 
 
 def _spell(part: str) -> str:
-    """A pattern of all spellings of a character, a run of letters and digits, or of backslashes."""
+    """Return a pattern of all spellings of a character, a run, or backslashes."""
     if _RUN.match(part):
         return part
     if part[0] == "\\":
@@ -180,7 +180,7 @@ def clean_question(question: Question, hide: Callable[[str], str]) -> Question:
 
 
 def clean_value(value: JsonValue, hide: Callable[[str], str]) -> JsonValue:
-    """Return a result with `hide` applied to its texts, numbers and names of members."""
+    """Return a result with `hide` applied to its texts, numbers and member names."""
     if isinstance(value, str):
         return hide(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
