@@ -29,7 +29,7 @@ from abp_bridge.core.capability import Capability
 from abp_bridge.core.ledger import Ledger
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Kind, Question
-from abp_bridge.models.approval import make_approval
+from abp_bridge.models.request import make_approval
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.approval import make_question
 from abp_bridge.session.context import AskContext, Asking, InputRequestEvent, InputResolvedEvent

@@ -17,20 +17,22 @@ from abp_bridge.cli.runtime import complain, print_json, print_text, signals_int
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.redact.command import show_model
 from abp_bridge.core.sanitize import label, message
-from abp_bridge.models.agent import AgentProtocol, Availability, CliConfig, StartOptions
-from abp_bridge.models.cli import CliAgent
-from abp_bridge.models.cli_turn import DIALECTS
-from abp_bridge.models.llm import ADDRESS, PROVIDERS, LlmAgent
-from abp_bridge.models.targets import MODELS, make_agent
-from abp_bridge.models.turn import (
+from abp_bridge.models.agent import (
     MAX_ANSWER,
     AgentError,
     AgentMessage,
+    AgentProtocol,
     AgentResponse,
+    Availability,
     Chunk,
     ChunkKind,
+    CliConfig,
+    StartOptions,
     ToolsNeededError,
 )
+from abp_bridge.models.cli import DIALECTS, CliAgent
+from abp_bridge.models.llm import ADDRESS, PROVIDERS, LlmAgent
+from abp_bridge.models.targets import MODELS, make_agent
 
 if TYPE_CHECKING:
     import argparse

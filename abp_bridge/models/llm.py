@@ -23,20 +23,18 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.extras import install_command
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.agent import (
+    AgentError,
+    AgentErrorCode,
+    AgentMessage,
+    AgentResponse,
     Availability,
+    ModelSettings,
     OnChunk,
     StartOptions,
     Transport,
 )
 from abp_bridge.models.session import Agent, Session
 from abp_bridge.models.streams import ApiStream, StreamParser
-from abp_bridge.models.turn import (
-    AgentError,
-    AgentErrorCode,
-    AgentMessage,
-    AgentResponse,
-    ModelSettings,
-)
 
 if TYPE_CHECKING:
     import httpx2

@@ -38,9 +38,7 @@ from pydantic_ai.settings import ModelSettings as WireSettings
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.models.agent import OnChunk
-from abp_bridge.models.exchange import Exchange
-from abp_bridge.models.turn import (
+from abp_bridge.models.agent import (
     MAX_ANSWER,
     SHORT,
     AgentError,
@@ -52,9 +50,11 @@ from abp_bridge.models.turn import (
     Cost,
     EndlessTurnError,
     ModelSettings,
+    OnChunk,
     ToolCall,
     Usage,
 )
+from abp_bridge.models.exchange import Exchange
 
 MAX_DEPTH = 3  # of an error within an error, until its message: APIs have one or two
 

@@ -6,13 +6,30 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from abp_bridge.core.json_value import JsonObject, parse_json
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.models.turn import StreamPart
 from abp_bridge.protocols.json_lines import JsonLines
 
 MAX_EVENT = 16 * 2**20  # bytes: an answer that comes in one piece is one event
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPart:
+    """A part of parsed output.
+
+    Attributes:
+        kind: A whole `message`; `partial` for an incomplete one; `eof`; or an `error`.
+        error: What is wrong, safe to show.
+    """
+
+    kind: Literal["message", "partial", "eof", "error"]
+    message: JsonObject = field(default_factory=dict)
+    error: str = ""
+
+
 PARTIAL, EOF = StreamPart("partial"), StreamPart("eof")
 _DONE = b"[DONE]"  # OpenAI's word, in an event of its own, for the end of a stream
 _CUT = "it ended within an event"

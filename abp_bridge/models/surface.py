@@ -24,22 +24,31 @@ from abp_bridge.core.redact.command import HIDDEN, show_model
 from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.sanitize import clean
 from abp_bridge.core.surface import Surface
-from abp_bridge.models import approval
-from abp_bridge.models.agent import AgentProtocol, OnChunk, StartOptions
-from abp_bridge.models.approval import APPROVERS, Decision, Review
-from abp_bridge.models.request import (
-    ModelRequest,
-    decode_request,
-    describe_response,
-    encode_response,
-)
-from abp_bridge.models.turn import (
+from abp_bridge.models.agent import (
     AgentError,
     AgentErrorCode,
+    AgentProtocol,
     AgentResponse,
     Chunk,
     ChunkKind,
+    OnChunk,
+    StartOptions,
     images_of,
+)
+from abp_bridge.models.request import (
+    ANSWER,
+    APPROVERS,
+    Decision,
+    ModelRequest,
+    Review,
+    decode_request,
+    describe_response,
+    encode_response,
+    make_approval,
+    make_edit,
+    make_review,
+    read_decision,
+    read_review,
 )
 from abp_bridge.protocols.mcp.sampling import is_servers_own
 from abp_bridge.session.context import AskContext
@@ -198,7 +207,7 @@ class AgentSurface(OwnSurface):
         inside = replace(context, timeout=None)
         if app in self._allowed:
             return Decision.SEND, _BEFORE
-        asked = approval.make_approval(
+        asked = make_approval(
             self._name(question, "approval"), question, self._model, request.words
         )
         scope, answer = anyio.CancelScope(), None
@@ -210,7 +219,7 @@ class AgentSurface(OwnSurface):
             others.discard(scope)
         if answer is None:  # cancelled by the answer to another: all of this app's is approved
             return Decision.SEND, _BEFORE
-        decision = approval.read_decision(answer)
+        decision = read_decision(answer)
         if decision is Decision.SEND_ALL:
             self._allowed.add(app)
             for other in others:
@@ -228,17 +237,17 @@ class AgentSurface(OwnSurface):
         """Return what goes to the app, None if the answer is kept back, and the evidence."""
         editable, inside = True, replace(context, timeout=None)
         while True:
-            asked = approval.make_review(
+            asked = make_review(
                 self._name(question, "review"), question, self._model, text, editable=editable
             )
             answer = self._proven(await self._resolve(asked, inside))
-            review = approval.read_review(answer)
+            review = read_review(answer)
             if review is not Review.EDIT:
                 return (text if review is Review.PASS else None), _verdict(answer)
-            edit = approval.make_edit(self._name(question, "edit"), question, text)
+            edit = make_edit(self._name(question, "edit"), question, text)
             answer = await self._resolve(edit, inside)
-            if answer.outcome is Outcome.ACCEPTED and answer.answered_by in approval.APPROVERS:
-                return str(answer.content[approval.ANSWER]), _verdict(answer)
+            if answer.outcome is Outcome.ACCEPTED and answer.answered_by in APPROVERS:
+                return str(answer.content[ANSWER]), _verdict(answer)
             editable = answer.outcome is not Outcome.UNSUPPORTED
 
     def _proven(self, answer: Answer) -> Answer:

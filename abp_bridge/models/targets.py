@@ -11,8 +11,7 @@ from abp_bridge.core.redact.command import clean_target, show_unknown
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.web_address import host_of
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
-from abp_bridge.models.agent import AgentProtocol
-from abp_bridge.models.turn import AgentError, AgentErrorCode
+from abp_bridge.models.agent import AgentError, AgentErrorCode, AgentProtocol
 from abp_bridge.settings import describe_removed
 
 MODELS = (
@@ -47,7 +46,7 @@ def check_model(model: str) -> None:
     make_agent(model, "")
     scheme, _, name = model.partition(":")
     if scheme == "cli":
-        from abp_bridge.models.cli_turn import DIALECTS
+        from abp_bridge.models.cli import DIALECTS
 
         if DIALECTS[name].toolless is None:
             words = f"{model} always has its tools, and so is no model for sampling"
@@ -62,7 +61,7 @@ def find_obstacle(model: str, images: bool) -> str:
     if images and scheme == "cli":
         return "a command line takes no images"
     if scheme in ("cli", "acp"):
-        from abp_bridge.models.cli_turn import DIALECTS
+        from abp_bridge.models.cli import DIALECTS
 
         program = DIALECTS[rest].program if scheme == "cli" else shlex.split(rest)[0]
         return (
@@ -78,8 +77,7 @@ def find_obstacle(model: str, images: bool) -> str:
 
 
 def _cli(name: str, folder: str, tap: Tap) -> AgentProtocol:
-    from abp_bridge.models.cli import CliAgent
-    from abp_bridge.models.cli_turn import DIALECTS
+    from abp_bridge.models.cli import DIALECTS, CliAgent
 
     if name not in DIALECTS:
         if removed := describe_removed(f"cli:{name}"):

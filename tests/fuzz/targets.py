@@ -21,10 +21,10 @@ from abp_bridge.jsonrpc.protocol import InvalidMessage, JsonRpcProtocol, Request
 from abp_bridge.jsonrpc.splice import keep_lines
 from abp_bridge.mcp.proxy import handshake
 from abp_bridge.mcp.proxy.ambiguity import is_escaped, may_respond, misleading_name
-from abp_bridge.models import acp_turn
-from abp_bridge.models.cli_turn import DIALECTS, CliTurn
+from abp_bridge.models import acp as acp_agent
+from abp_bridge.models.agent import AgentError
+from abp_bridge.models.cli import DIALECTS, CliTurn
 from abp_bridge.models.request import decode_request
-from abp_bridge.models.turn import AgentError
 from abp_bridge.protocols import abp, opencode
 from abp_bridge.protocols.abp.agent import decode_agent, decode_call
 from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
@@ -148,17 +148,17 @@ def turn(update: JsonObject) -> None:
 def model_turn(update: JsonObject) -> None:
     """The same of an agent that is a model, whose answer is whole or an error."""
     for tools in (True, False):
-        played = acp_turn.ModelTurn(tools=tools)
+        played = acp_agent.ModelTurn(tools=tools)
         for kind in (update.get("sessionUpdate"), *agent.UPDATES):
             list(played.add({**update, "sessionUpdate": kind}))
         played.refuse(update)
         for reason in ("end_turn", update.get("stopReason")):
             with contextlib.suppress(AgentError):
                 played.end({**update, "stopReason": reason})
-    acp_turn.decode_failure(0, "x", update, "s")
-    acp_turn.decode_mode(update)
-    acp_turn.decode_model(update)
-    acp_turn.decode_resume(update)
+    acp_agent.decode_failure(0, "x", update, "s")
+    acp_agent.decode_mode(update)
+    acp_agent.decode_model(update)
+    acp_agent.decode_resume(update)
 
 
 def leave(params: JsonObject) -> None:

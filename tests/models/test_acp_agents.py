@@ -21,8 +21,14 @@ from support.paths import APPS, TESTS
 from abp_bridge.jsonrpc import program_lines as lines
 from abp_bridge.models import acp as agents
 from abp_bridge.models.acp import AcpAgent
-from abp_bridge.models.agent import CliConfig, StartOptions
-from abp_bridge.models.turn import AgentError, Chunk, ToolsNeededError, Usage
+from abp_bridge.models.agent import (
+    AgentError,
+    Chunk,
+    CliConfig,
+    StartOptions,
+    ToolsNeededError,
+    Usage,
+)
 
 Json = Any
 

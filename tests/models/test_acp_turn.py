@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.models import acp_turn
-from abp_bridge.models.acp_turn import Mode, ModelTurn
-from abp_bridge.models.turn import AgentError, AgentResponse, Chunk, Cost, ToolsNeededError
+from abp_bridge.models import acp
+from abp_bridge.models.acp import Mode, ModelTurn
+from abp_bridge.models.agent import AgentError, AgentResponse, Chunk, Cost, ToolsNeededError
 from abp_bridge.protocols.acp import permission
 
 Json = Any
@@ -49,12 +49,12 @@ def answer(*updates: Json, tools: bool = True, result: Json = WHOLE) -> AgentRes
     ],
 )
 def test_what_replays_nothing_comes_first(has: Json, method: str) -> None:
-    assert acp_turn.decode_resume({"agentCapabilities": has}) == method
+    assert acp.decode_resume({"agentCapabilities": has}) == method
 
 
 def test_images_are_taken_where_that_is_said() -> None:
     said = {"agentCapabilities": {"promptCapabilities": {"image": True}}}
-    assert (acp_turn.takes_images(said), acp_turn.takes_images({})) == (True, False)
+    assert (acp.takes_images(said), acp.takes_images({})) == (True, False)
 
 
 def option(*values: str, category: str = "mode", current: str = "") -> Json:
@@ -88,14 +88,12 @@ GROUPED = {
     ],
 )
 def test_the_mode_that_asks_is_found_by_its_id(opened: Json, mode: Mode | None) -> None:
-    assert acp_turn.decode_mode(opened) == mode
+    assert acp.decode_mode(opened) == mode
 
 
 def test_its_model_is_an_option() -> None:
-    assert (
-        acp_turn.decode_model({"configOptions": [option(category="model", current="m-1")]}) == "m-1"
-    )
-    assert acp_turn.decode_model({}) == ""
+    assert acp.decode_model({"configOptions": [option(category="model", current="m-1")]}) == "m-1"
+    assert acp.decode_model({}) == ""
 
 
 # --- what it says ---------------------------------------------------------------------------------
@@ -180,7 +178,7 @@ def test_one_that_was_refused_or_does_nothing_is_none() -> None:
 def test_what_is_refused_without_end_is_refused_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acp_turn, "MAX_CALLS", 0)
+    monkeypatch.setattr(acp, "MAX_CALLS", 0)
     assert ModelTurn(tools=False).refuse({}) == permission.CANCELLED
 
 
@@ -231,9 +229,9 @@ def test_what_is_no_end_of_a_turn_is_no_answer(reason: Json, code: str) -> None:
 def test_a_turn_without_an_end_is_cut(
     updates: list[Json], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acp_turn, "MAX_ANSWER", 5)
-    monkeypatch.setattr(acp_turn, "MAX_CALLS", 4)
-    monkeypatch.setattr(acp_turn, "MAX_MESSAGES", 2)
+    monkeypatch.setattr(acp, "MAX_ANSWER", 5)
+    monkeypatch.setattr(acp, "MAX_CALLS", 4)
+    monkeypatch.setattr(acp, "MAX_MESSAGES", 2)
     turn = ModelTurn(tools=True)
     play(*updates, turn=turn)
     assert turn.failure is not None
@@ -243,10 +241,10 @@ def test_a_turn_without_an_end_is_cut(
 
 
 def test_an_error_says_what_it_says() -> None:
-    plain = acp_turn.decode_failure(-32603, "", None, "")
+    plain = acp.decode_failure(-32603, "", None, "")
     assert (plain.code, str(plain)) == ("FAILED", "it gave no reason (-32603)")
-    assert str(acp_turn.decode_failure(-1, "bad", {"why": 1}, "")) == 'bad (-1): {"why": 1}'
-    assert acp_turn.decode_failure(-32000, "x", None, "Sign in").code == "AUTH_REQUIRED"
+    assert str(acp.decode_failure(-1, "bad", {"why": 1}, "")) == 'bad (-1): {"why": 1}'
+    assert acp.decode_failure(-32000, "x", None, "Sign in").code == "AUTH_REQUIRED"
 
 
 NO_TOKENS = {**WHOLE, "usage": None}

@@ -10,7 +10,7 @@ from abp_bridge.core.matrix import QuestionShape, SurfaceVariant, question_cell,
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question, message_of
 from abp_bridge.core.surface import Surface
-from abp_bridge.models.approval import (
+from abp_bridge.models.request import (
     ANSWER,
     DECISION,
     Decision,

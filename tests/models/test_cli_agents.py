@@ -16,11 +16,10 @@ from support.agents import AGENTS, LIMIT, install, user
 from support.harness import PATIENCE, run
 
 from abp_bridge.models.acp import AcpAgent
-from abp_bridge.models.agent import AgentProtocol, StartOptions
+from abp_bridge.models.agent import AgentError, AgentProtocol, StartOptions, Usage
 from abp_bridge.models.cli import CliAgent
-from abp_bridge.models.local import LocalAgent
+from abp_bridge.models.session import LocalAgent
 from abp_bridge.models.targets import make_agent
-from abp_bridge.models.turn import AgentError, Usage
 
 Json = Any
 

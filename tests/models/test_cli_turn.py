@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.json_strategies import json_values
 
-from abp_bridge.models import cli_turn
-from abp_bridge.models.cli_turn import DIALECTS, CliTurn
-from abp_bridge.models.turn import (
+from abp_bridge.models import cli
+from abp_bridge.models.agent import (
     AgentError,
     AgentErrorCode,
     AgentResponse,
@@ -26,6 +25,7 @@ from abp_bridge.models.turn import (
     ToolCall,
     Usage,
 )
+from abp_bridge.models.cli import DIALECTS, CliTurn
 from abp_bridge.protocols import json_lines
 
 Json = Any
@@ -290,14 +290,14 @@ def test_who_says_nothing_has_no_content() -> None:
 
 
 def test_a_model_that_goes_on_and_on_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_turn, "MAX_ANSWER", 10)
+    monkeypatch.setattr(cli, "MAX_ANSWER", 10)
     _, problem = play("codex", *[codex_says("m", "x" * 6)] * 2, WENT)
     assert isinstance(problem, AgentError)
     assert problem.code == Code.TRUNCATED
 
 
 def test_a_model_that_calls_and_calls_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_turn, "MAX_CALLS", 1)
+    monkeypatch.setattr(cli, "MAX_CALLS", 1)
     calls = [{"type": "tool_use", "id": id, "name": "look"} for id in ("a", "a", "b")]
     assert isinstance(play("claude", claude(*calls[:2]), DONE)[1], AgentResponse)
     _, problem = play("claude", claude(*calls), DONE)
@@ -306,7 +306,7 @@ def test_a_model_that_calls_and_calls_is_not_kept(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_model_that_begins_and_begins_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_turn, "MAX_MESSAGES", 2)
+    monkeypatch.setattr(cli, "MAX_MESSAGES", 2)
     said = [codex_says(id, "") for id in ("a", "b", "b", "c")]
     assert isinstance(play("codex", *said[:3], WENT)[1], AgentResponse)
     _, problem = play("codex", *said, WENT)

@@ -18,22 +18,19 @@ from support.paths import TESTS
 
 from abp_bridge.models import acp
 from abp_bridge.models.agent import (
-    AgentProtocol,
-    CliConfig,
-    StartOptions,
-    Transport,
-)
-from abp_bridge.models.streams import LineStream, StreamParser
-from abp_bridge.models.turn import (
     AgentError,
     AgentMessage,
+    AgentProtocol,
     AgentResponse,
     Chunk,
+    CliConfig,
     Cost,
     ModelSettings,
-    StreamPart,
+    StartOptions,
+    Transport,
     Usage,
 )
+from abp_bridge.models.streams import LineStream, StreamParser, StreamPart
 
 Json = Any
 

@@ -32,19 +32,21 @@ from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
 from abp_bridge.jsonrpc.streams import accept
 from abp_bridge.jsonrpc.tap import MAX_HEARD_LINE, observe_stream
 from abp_bridge.models import exchange, model_turn
-from abp_bridge.models.agent import AgentProtocol, CliConfig, StartOptions
-from abp_bridge.models.llm import PROVIDERS, LlmAgent
-from abp_bridge.models.targets import make_agent
-from abp_bridge.models.transcript import Transcript
-from abp_bridge.models.turn import (
+from abp_bridge.models.agent import (
     NO_SETTINGS,
     AgentError,
     AgentMessage,
+    AgentProtocol,
     AgentResponse,
     Chunk,
+    CliConfig,
     ModelSettings,
+    StartOptions,
     Usage,
 )
+from abp_bridge.models.exchange import Transcript
+from abp_bridge.models.llm import PROVIDERS, LlmAgent
+from abp_bridge.models.targets import make_agent
 from abp_bridge.settings import misspelt
 
 Json = Any

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.models.local import format_prompt
-from abp_bridge.models.turn import AgentMessage, Role
+from abp_bridge.models.agent import AgentMessage, Role
+from abp_bridge.models.session import format_prompt
 
 CONVERSATIONS: dict[str, list[tuple[Role, str]]] = {
     "": [],

@@ -12,8 +12,15 @@ from support.json_strategies import json_values
 
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.models import streams
-from abp_bridge.models.streams import EOF, PARTIAL, ApiStream, EventStream, LineStream, StreamParser
-from abp_bridge.models.turn import StreamPart
+from abp_bridge.models.streams import (
+    EOF,
+    PARTIAL,
+    ApiStream,
+    EventStream,
+    LineStream,
+    StreamParser,
+    StreamPart,
+)
 from abp_bridge.protocols import json_lines
 
 MESSAGES = st.lists(st.dictionaries(st.text(max_size=5), json_values, max_size=3), max_size=4)

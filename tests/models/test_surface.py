@@ -20,21 +20,23 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.models.agent import AgentProtocol, OnChunk, StartOptions
-from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
-from abp_bridge.models.targets import find_obstacle
-from abp_bridge.models.turn import (
+from abp_bridge.models.agent import (
     AgentError,
     AgentErrorCode,
     AgentMessage,
+    AgentProtocol,
     AgentResponse,
     Chunk,
     ChunkKind,
     Cost,
     Image,
     ModelSettings,
+    OnChunk,
+    StartOptions,
     Usage,
 )
+from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
+from abp_bridge.models.targets import find_obstacle
 from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.models.turn import NO_SETTINGS, ModelSettings
+from abp_bridge.models.agent import NO_SETTINGS, ModelSettings
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.models import acp_turn
-from abp_bridge.models.turn import AgentError
+from abp_bridge.models import acp
+from abp_bridge.models.agent import AgentError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.acp import agent, chat, permission
 from abp_bridge.protocols.mcp import sampling, server
@@ -151,12 +151,12 @@ def _play_turn(raw: Json) -> object:
 
 def _play_model(raw: Json) -> object:
     """The same, of an agent that is a model."""
-    turn = acp_turn.ModelTurn(tools=False)
+    turn = acp.ModelTurn(tools=False)
     for kind in (as_object(raw).get("sessionUpdate"), *agent.UPDATES):
         list(turn.add({**as_object(raw), "sessionUpdate": kind}))
     with contextlib.suppress(AgentError):
         turn.end({**as_object(raw), "stopReason": "end_turn"})
-    acp_turn.decode_mode(as_object(raw))
+    acp.decode_mode(as_object(raw))
     return turn.refuse(as_object(raw))
 
 

@@ -16,8 +16,13 @@ from support.http_server import Reply, json_reply
 from support.http_server import Request as HttpRequest
 
 from abp_bridge.models.acp import AcpAgent
-from abp_bridge.models.agent import CliConfig, StartOptions
-from abp_bridge.models.turn import AgentError, AgentMessage, ToolsNeededError
+from abp_bridge.models.agent import (
+    AgentError,
+    AgentMessage,
+    CliConfig,
+    StartOptions,
+    ToolsNeededError,
+)
 
 from .hosts import (
     calling,

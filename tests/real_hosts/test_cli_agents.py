@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.models.agent import CliConfig, StartOptions
-from abp_bridge.models.cli import CliAgent
-from abp_bridge.models.cli_turn import DIALECTS
-from abp_bridge.models.turn import AgentError, AgentMessage
+from abp_bridge.models.agent import AgentError, AgentMessage, CliConfig, StartOptions
+from abp_bridge.models.cli import DIALECTS, CliAgent
 
 from .hosts import calling, claude_home, codex_home, installed
 from .model import Model

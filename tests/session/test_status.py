@@ -8,7 +8,7 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.ledger import Ledger, LedgerEvent
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.models.approval import make_review
+from abp_bridge.models.request import make_review
 from abp_bridge.session.status import describe_questions
 
 

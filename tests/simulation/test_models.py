@@ -16,7 +16,7 @@ from support.pairs import ABP, MCP, QUESTIONS
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.surface import Surface
 from abp_bridge.models import targets
-from abp_bridge.models.turn import AgentError, AgentErrorCode, AgentResponse, Cost
+from abp_bridge.models.agent import AgentError, AgentErrorCode, AgentResponse, Cost
 
 from .answering_sides import AcpButtons, FormHost, ModernFormHost, Side
 from .asking_sides import ASKERS, ModernServer

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from abp_bridge.models.acp import AcpAgent
-from abp_bridge.models.cli import CliAgent
-from abp_bridge.models.cli_turn import DIALECTS
-from abp_bridge.models.local import LocalAgent
-from abp_bridge.models.turn import AgentMessage, Image
+from abp_bridge.models.agent import AgentMessage, Image
+from abp_bridge.models.cli import DIALECTS, CliAgent
+from abp_bridge.models.session import LocalAgent
 from support.paths import APPS
 from support.peer import PATIENCE
 

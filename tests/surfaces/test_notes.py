@@ -18,7 +18,7 @@ from support.harness import hosted
 
 from abp_bridge.core.menu import Menu
 from abp_bridge.core.question import IRREVERSIBLE, Kind, Question
-from abp_bridge.models.approval import make_approval
+from abp_bridge.models.request import make_approval
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp import elicitation, model_messages

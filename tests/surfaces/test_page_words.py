@@ -11,7 +11,7 @@ import pytest
 
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.models.approval import make_approval, make_edit, make_review
+from abp_bridge.models.request import make_approval, make_edit, make_review
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.approval import make_question
 from abp_bridge.surfaces.page import buttons, controls
