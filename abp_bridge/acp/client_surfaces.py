@@ -10,8 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from abp_bridge.acp.chat import Chat
-from abp_bridge.acp.turns import Turns
+from abp_bridge.acp.turns import Chat, Turns
 from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step

@@ -4,14 +4,25 @@ with them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 
+from abp_bridge.core.answer import validate_answer
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.outcome import Outcome
+from abp_bridge.core.question import Field, Question
+from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import Id
-from abp_bridge.session.surface import HostDisconnectedError, SurfaceUnsupportedError
+from abp_bridge.protocols.acp.chat import ChatReply, Meaning, encode_question, find_ambiguity
+from abp_bridge.session.surface import (
+    HostDisconnectedError,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+    median,
+)
 
 OUTSIDE = "no prompt is running, and clients do not answer questions outside of one"
 
@@ -131,3 +142,129 @@ class Turns:
     def _count_shown(self, more: int) -> None:
         self._shown += more
         self._tell_change()
+
+
+MAX_REPLIES = 10  # to one field: a program that prompts by itself never ends by itself
+
+_OVER = "*This question is no longer open.*\n\n"
+_NOT_EMPTY = "this cannot be left empty"
+_OUTCOMES = {Meaning.DECLINED: Outcome.DECLINED, Meaning.CANCELLED: Outcome.CANCELLED}
+
+
+class _Open:
+    """A question that waits for a reply.
+
+    Attributes:
+        shown: When the client had all of it, in seconds of the loop's clock.
+    """
+
+    def __init__(self) -> None:
+        self.shown = now()
+        self.seconds = 0.0
+        self.reply: ChatReply | None = None
+        self.replied = anyio.Event()
+
+
+class Chat:
+    """What is asked in one conversation.
+
+    Args:
+        turns: The turns of its session.
+        say: Says something as the agent.
+        on_change: Is told when a question opens, and when none is open any more.
+    """
+
+    def __init__(
+        self, turns: Turns, say: Callable[[str], None], on_change: Callable[[], None]
+    ) -> None:
+        self._turns = turns
+        self._say = say
+        self._on_change = on_change
+        self._lock = anyio.Lock()
+        self._open: _Open | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the next prompt is a reply."""
+        return self._open is not None
+
+    def on_shown(self, when: float) -> None:
+        """The turn has ended for the client, `when` the last byte of that left (seconds of the
+        loop's clock).
+        """
+        if self._open is not None:
+            self._open.shown = when
+
+    def take(self, reply: ChatReply, arrived: float) -> None:
+        """The next prompt, which `arrived` then (seconds of the loop's clock): the turn goes on."""
+        opened, self._open = self._open, None
+        assert opened is not None, "there is a question to reply to"
+        opened.reply, opened.seconds = reply, max(0.0, arrived - opened.shown)
+        opened.replied.set()
+        self._on_change()
+        self._turns.resume()
+
+    async def show(self, question: Question, problem: str = "") -> SurfaceResponse:
+        """Ask, field by field, each until the reply fits.
+
+        Returns:
+            What the person said, not validated as a whole; invalid after too many replies that did
+            not fit.
+
+        Raises:
+            SurfaceUnsupportedError: No prompt runs.
+            HostDisconnectedError: The turn ended first.
+        """
+        content, times = dict[str, JsonValue](), list[float]()
+        async with self._turns.asking(in_chat=True), self._lock:
+            for number in range(1, len(question.fields) + 1):
+                outcome, given = await self._ask_field(question, number, problem, times)
+                if outcome is not Outcome.ACCEPTED:
+                    return SurfaceResponse(outcome, seconds=median(times))
+                content |= given
+                problem = ""
+        return SurfaceResponse(Outcome.ACCEPTED, content, median(times))
+
+    async def _ask_field(
+        self, question: Question, number: int, problem: str, times: list[float]
+    ) -> tuple[Outcome, dict[str, JsonValue]]:
+        asked = question.fields[number - 1]
+        for _ in range(MAX_REPLIES):
+            reply = await self._next(encode_question(question, number, problem), times)
+            if reply.meaning in _OUTCOMES:
+                return _OUTCOMES[reply.meaning], {}
+            content, problem = _read(question, asked, reply)
+            if not problem:
+                return Outcome.ACCEPTED, content
+        return Outcome.INVALID, {}
+
+    async def _next(self, words: str, times: list[float]) -> ChatReply:
+        await self._turns.wait_quiet()
+        self._say(words)
+        opened = self._open = _Open()
+        self._on_change()
+        self._turns.interrupt()
+        try:
+            await opened.replied.wait()
+        finally:
+            if self._open is opened:  # nobody replied
+                self._open = None
+                self._say(_OVER)
+                self._on_change()
+        assert opened.reply is not None, "a reply is what is waited for"
+        times.append(opened.seconds)
+        return opened.reply
+
+
+def _read(question: Question, asked: Field, reply: ChatReply) -> tuple[dict[str, JsonValue], str]:
+    """What a reply says of one field, and what is wrong with it."""
+    if reply.meaning is Meaning.UNREADABLE:
+        return {}, reply.text
+    is_empty = reply.meaning is Meaning.EMPTY
+    if is_empty and asked.required:
+        return {}, _NOT_EMPTY
+    if problem := find_ambiguity(asked, reply.text):
+        return {}, problem
+    one = replace(question, fields=(asked,))
+    content, problems = validate_answer(one, {} if is_empty else {asked.name: reply.text})
+    return content, "; ".join(problems)

@@ -133,8 +133,7 @@ class Composition:
         return OfferCache(self.settings.tool_cache)
 
     def _expect_apps(self) -> ExpectedApps:
-        from abp_bridge.session.host import ExpectedApps
-        from abp_bridge.session.known_offers import expect_apps
+        from abp_bridge.session.host import ExpectedApps, expect_apps
 
         known = self._known_offers
         return ExpectedApps() if known is None else expect_apps(self.settings.apps, known)

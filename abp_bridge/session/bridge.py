@@ -35,25 +35,25 @@ from abp_bridge.protocols import abp
 from abp_bridge.protocols.offer import Offer
 from abp_bridge.session import approval
 from abp_bridge.session.app import App, AppError
-from abp_bridge.session.call import Call
+from abp_bridge.session.call import Call, OwnQuestion
 from abp_bridge.session.connection import AppConnection
 from abp_bridge.session.context import AskContext, Observer, no_observer
-from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.elicitor import Elicitor, describe_questions
 from abp_bridge.session.files import FileAccess
 from abp_bridge.session.host import (
     AppCapability,
     CallOutcome,
     ExpectedApps,
     Host,
+    KnownOffers,
     Resource,
     SessionError,
+    expect_apps,
+    make_offer,
     state_uri,
 )
-from abp_bridge.session.known_offers import KnownOffers, expect_apps, make_offer
-from abp_bridge.session.own_question import OwnQuestion
 from abp_bridge.session.result_store import KeptResult, ResultStore
-from abp_bridge.session.router import Router
-from abp_bridge.session.status import describe_questions, describe_surfaces
+from abp_bridge.session.router import Router, describe_surfaces
 from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -4,22 +4,29 @@ whatever happens.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult, failed
 from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.outcome import Outcome
-from abp_bridge.core.question import Kind, Question
+from abp_bridge.core.question import MISSING, Kind, Question
 from abp_bridge.core.surface import UnaskedQuestion
 from abp_bridge.errors import describe_bug
-from abp_bridge.session.call_clock import CallClock
+from abp_bridge.jsonrpc.loop import now
+from abp_bridge.protocols import abp
+from abp_bridge.session.context import AskContext
+from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.host import CallOutcome
 from abp_bridge.session.result_store import KeptResult
 
@@ -30,6 +37,91 @@ MAX_CONSOLE_LINES = 10  # the last ones of a page's console, in a call that fail
 MAX_UNASKED = 1_000  # questions that are counted of those that nobody was asked
 MAX_SUMMARY_LINES = 50  # different lines of a summary: more would bury the result
 _SESSION_ENDED = CallOutcome(failed("CANCELLED", "The session ended.", cancelled=True))
+
+
+# A call that goes on telling how far it is may take so many times its limit: an app that reports
+# in a loop must end some time too.
+MAX_LIMITS = 10
+
+
+class CallClock:
+    """The time of one call; when it is over, `scope` is cancelled.
+
+    Its end is only ever put off, so one timer does: where it comes too early, it begins anew.
+
+    Args:
+        limit: Seconds that the app may tell nothing.
+
+    Attributes:
+        scope: What the call runs in, while it is `running`.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.scope = anyio.CancelScope()
+        self._limit = limit
+        started = now()
+        self._deadline = started + limit
+        self._end = started + limit * MAX_LIMITS
+        self._paused: tuple[float, float] | None = None  # what is left: of its silence, of all
+        self._reported = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_running = False
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The call runs in this block, in `scope`, and time counts."""
+        self._is_running = True
+        self._look()
+        try:
+            with self.scope:
+                yield
+        finally:
+            self._is_running = False  # a question of the call may end after it
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _look(self) -> None:
+        """Whether it is over; where it is not, look again when it may be."""
+        self._timer = None
+        if self._paused is not None:
+            return
+        if now() < self._deadline:
+            self._timer = asyncio.get_running_loop().call_at(self._deadline, self._look)
+        else:
+            self.scope.cancel()
+
+    def pause(self) -> None:
+        """A person is asked: the clock stands still until `resume`."""
+        if self._paused is None:
+            at = now()
+            self._paused = self._deadline - at, self._end - at
+
+    def resume(self) -> None:
+        """Go on with what was left."""
+        if self._paused is not None:
+            silence, all_of_it = self._paused
+            self._paused = None
+            at = now()
+            self._deadline, self._end = at + silence, at + all_of_it
+            if self._timer is None and self._is_running:
+                self._look()
+
+    def restart(self) -> None:
+        """The app says how far it is: its silence begins anew, as far as the bound on all goes."""
+        self._reported = True
+        if self._paused is not None:
+            _, all_of_it = self._paused
+            self._paused = min(self._limit, all_of_it), all_of_it
+        else:
+            self._deadline = min(now() + self._limit, self._end)
+
+    def describe(self) -> str:
+        """What it was that took too long, after the name of what was called."""
+        if not self._reported:
+            return f"took longer than {self._limit:g} s"
+        if self._deadline < self._end:
+            return f"has not said for {self._limit:g} s how far it is"
+        return f"took longer than {self._limit * MAX_LIMITS:g} s, and still says how far it is"
 
 
 class Callee(Protocol):
@@ -246,3 +338,60 @@ class Call:
                 " or did not wait for the call, and newer ones took their place)"
             )
         return lines
+
+
+class OwnQuestion:
+    """Implements `Callee`: the answer is the result of its call.
+
+    Args:
+        question: What is asked.
+        elicitor: Puts it to the user.
+        calls: The session's own calls by their ids: one hears of the question that it asks.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        elicitor: Elicitor,
+        calls: Mapping[str, Call],
+    ) -> None:
+        self._question = question
+        self._elicitor = elicitor
+        self._calls = calls
+
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        """Ask (`App.call`); the person's time is nobody else's."""
+        running, question = self._calls[call], self._question
+        context = AskContext(calls=(call,), tools=(capability,))
+        running.on_question(question, own=True)
+        answer: Answer | None = None
+        try:
+            answer = await self._elicitor.resolve(question, context)
+        finally:
+            running.on_answer(question, answer)
+        assert answer is not None, "each question has one"
+        return _describe(question, answer)
+
+    async def cancel(self, call: str, reason: str) -> None:
+        """The question was taken down with its call (`App.cancel`)."""
+
+    async def wait_idle(self) -> None:
+        """Nothing else is on its way (`App.wait_idle`)."""
+        await anyio.lowlevel.checkpoint()
+
+
+def _describe(question: Question, answer: Answer) -> CallResult:
+    """A result that says who gave it, and why: a model reads no metadata.
+
+    A default stands in where nobody could be asked, and nowhere else: it is the model's own, and
+    would have a person's no come back as its yes.
+    """
+    unasked = answer.outcome is Outcome.UNSUPPORTED
+    if not unasked:
+        question = replace(question, default=MISSING)
+    result = abp.decode_result(abp.encode_answer(question, answer))
+    told = {"answeredBy": result.metadata["answeredBy"], "outcome": answer.outcome.value}
+    if result.failure is None:
+        reason = {"reason": answer.reason} if answer.reason else {}
+        return replace(result, data={"answer": result.data, **told, **reason})
+    return result if unasked else replace(result, data=told)

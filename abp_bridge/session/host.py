@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote
@@ -13,8 +13,10 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Kind, Question
+from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.surface import UnaskedQuestion
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.protocols.offer import Offer
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import InputProvider, PageLink, SurfaceResponse
 
@@ -318,3 +320,38 @@ class SessionApi(Protocol):
 def state_uri(app: str, field: JsonValue) -> str:
     """The resource of one state field of an app."""
     return f"abp://{app}/state/{quote(str(field), safe='', errors='surrogatepass')}"
+
+
+class KnownOffers(Protocol):
+    """Keeps what apps offer, by their targets. Nothing here raises."""
+
+    def recall(self, target: str) -> Offer | None:
+        """What the app at `target` offered last; None where nobody knows."""
+        ...
+
+    def remember(self, target: str, offer: Offer) -> None:
+        """Keep that the app at `target` offers this."""
+        ...
+
+
+def expect_apps(targets: Iterable[str], known: KnownOffers) -> ExpectedApps:
+    """What the apps at `targets` will offer, as far as it is known."""
+    offers = {target: known.recall(target) for target in targets}
+    return ExpectedApps(
+        tuple(
+            AppCapability("", offer.origin or show_target(target), each, target)
+            for target, offer in offers.items()
+            if offer is not None
+            for each in offer.capabilities
+        ),
+        any(offer is not None and offer.renders for offer in offers.values()),
+        tuple(show_target(target) for target, offer in offers.items() if offer is None),
+    )
+
+
+def make_offer(
+    target: str, origin: str, offers: Iterable[AppCapability], *, renders: bool
+) -> Offer:
+    """What is to be remembered of the app at `target`, which its origin may be taken from."""
+    known = "" if origin == show_target(target) else origin
+    return Offer(tuple(each.capability for each in offers), renders, known)

@@ -37,6 +37,7 @@ from abp_bridge.core.matrix import (
     find_ways,
     narrow,
     refusals,
+    usable,
 )
 from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_outcome
 from abp_bridge.core.question import MAX_MESSAGE, MISSING, UNASKED, Kind, Permission, Question
@@ -315,6 +316,16 @@ class Router:
 
     def _provider(self, variant: SurfaceVariant) -> InputProvider:
         return self._own.get(variant.surface.value, self._host)
+
+
+def describe_surfaces(router: Router) -> list[JsonValue]:
+    """The surfaces that can ask anything, best first: `{surface, version, provider, at?}`."""
+    return [
+        {"surface": variant.surface.value, "version": variant.version, "provider": owner}
+        | ({"at": router.places[owner]} if owner in router.places else {})
+        for owner, variant in router.variants_by_owner()
+        if usable(variant)
+    ]
 
 
 class Routing:

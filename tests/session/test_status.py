@@ -9,7 +9,7 @@ from abp_bridge.core.ledger import Ledger, LedgerEvent
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.models.request import make_review
-from abp_bridge.session.status import describe_questions
+from abp_bridge.session.elicitor import describe_questions
 
 
 def test_an_answer_that_its_person_keeps_back_stands_in_no_list() -> None:

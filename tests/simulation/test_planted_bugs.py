@@ -156,7 +156,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
     "a lost answer": (_plant(JsonRpcConnection, "respond", _lose_an_answer), "has no answer"),
     "a doubled answer": (_plant(JsonRpcConnection, "_enqueue", _answer_twice), "has 2 answers"),
     "a swapped answer": (_plant(JsonRpcConnection, "_dispatch", _swap_answers), "nobody gave"),
-    "a race": (_plant(ParkedCall, "ask", _race), "the person would have answered"),
+    "a race": (_plant(ParkedCall, "request_input", _race), "the person would have answered"),
     "an uncounted loss": (
         _plant(JsonRpcConnection, "lost_notifications", lambda self, **replaced: {}),
         "counted as lost",
@@ -207,7 +207,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         SERVERS + " has no answer",
     ),
     "a race between eras": (
-        _plant(ParkedCall, "ask", _race),
+        _plant(ParkedCall, "request_input", _race),
         SERVERS + " the person would have answered",
     ),
     "an uncounted loss at a proxy": (

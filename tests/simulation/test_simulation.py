@@ -38,8 +38,7 @@ from abp_bridge.mcp.proxy.eras import translated
 from abp_bridge.mcp.proxy.policy import Policy as ServerPolicy
 from abp_bridge.mcp.proxy.proxy import run_proxy as run_server_proxy
 from abp_bridge.session.bridge import Bridge
-from abp_bridge.session.elicitor import Elicitor
-from abp_bridge.session.status import describe_questions
+from abp_bridge.session.elicitor import Elicitor, describe_questions
 from abp_bridge.settings import read_settings
 
 from .apps import CONTENT, TYPED, App

@@ -32,7 +32,7 @@ from abp_bridge.mcp.tool_list import ToolList
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.acp.proxy.client_session import ClientSession
+    from abp_bridge.acp.proxy.sessions import ClientSession
     from abp_bridge.mcp.session import McpSession
     from abp_bridge.session.host import Host, SessionApi
 
@@ -176,7 +176,7 @@ class McpEndpoint:
         apis: list[SessionApi] = []
 
         def begin(connection: McpConnection) -> McpSession:
-            from abp_bridge.acp.proxy.client_session import ProxiedHost
+            from abp_bridge.acp.proxy.sessions import ProxiedHost
 
             def make_api(agent: Host) -> SessionApi:
                 apis.append(self._begin(ProxiedHost(session, agent), tasks))

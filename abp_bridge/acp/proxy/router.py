@@ -21,8 +21,7 @@ from abp_bridge.jsonrpc.splice import LineFilter
 from abp_bridge.protocols.acp import v1 as acp
 
 if TYPE_CHECKING:
-    from abp_bridge.acp.proxy.client_session import ClientSession
-    from abp_bridge.acp.proxy.sessions import SessionTable
+    from abp_bridge.acp.proxy.sessions import ClientSession, SessionTable
     from abp_bridge.jsonrpc.multiplex import InjectedConnection
 
 logger = logging.getLogger(__name__)

@@ -39,8 +39,8 @@ from support.harness import PATIENCE
 
 from abp_bridge.acp.client_surfaces import ClientSurfaces
 from abp_bridge.acp.proxy import mcp_endpoint, relay
-from abp_bridge.acp.proxy.client_session import ClientSession
 from abp_bridge.acp.proxy.mcp_endpoint import MAX_TOKEN, MAX_UNAUTHENTICATED
+from abp_bridge.acp.proxy.sessions import ClientSession
 from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 from abp_bridge.jsonrpc.streams import accept
