@@ -33,8 +33,7 @@ from support.tool_pages import accepted, lend
 from abp_bridge.apps import demo
 from abp_bridge.apps.browser import chromium, files
 from abp_bridge.apps.browser.app import GONE, BrowserApp
-from abp_bridge.apps.browser.fetch import Guard
-from abp_bridge.apps.browser.manifest import fetch_icon
+from abp_bridge.apps.browser.fetch import Guard, fetch_icon
 from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from abp_bridge.apps.browser.console import (
+from abp_bridge.apps.browser.page_state import (
     BURST,
     CUT_SECRET,
     FULL,

@@ -16,8 +16,7 @@ from support.harness import hosted, text
 from support.pages.server import Web, manifest, web
 
 from abp_bridge.apps.browser import fetch as fetching
-from abp_bridge.apps.browser.fetch import Guard, is_public, site, split
-from abp_bridge.apps.browser.manifest import Manifest, discover
+from abp_bridge.apps.browser.fetch import Guard, Manifest, discover, is_public, site, split
 from abp_bridge.apps.targets import make_app
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.session.app import AppError
@@ -178,7 +177,7 @@ async def test_a_host_that_is_not_there_is_named_so() -> None:
 
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("abp_bridge.apps.browser.manifest.TIME_LIMIT", 0.2)
+    monkeypatch.setattr("abp_bridge.apps.browser.fetch.TIME_LIMIT", 0.2)
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         said = await problem(f"http://127.0.0.1:{port}/")

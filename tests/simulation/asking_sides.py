@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosedOK
 
 from abp_bridge.apps import websocket
 from abp_bridge.apps.browser import app as browser
-from abp_bridge.apps.browser.manifest import Manifest, NoManifestError
+from abp_bridge.apps.browser.fetch import Manifest, NoManifestError
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.jsonrpc import subprocess
 

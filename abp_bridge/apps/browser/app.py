@@ -26,13 +26,16 @@ from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.browser.fetch import (
     DEFAULT_PORTS,
     Guard,
+    Manifest,
+    NoManifestError,
+    discover,
+    fetch_icon,
     is_public,
     reachable,
     resolve,
     site,
     split,
 )
-from abp_bridge.apps.browser.manifest import Manifest, NoManifestError, discover, fetch_icon
 from abp_bridge.apps.browser.page import (
     AppPage,
     Overhear,
