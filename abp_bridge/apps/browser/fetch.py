@@ -1,8 +1,8 @@
 """Fetch over HTTP with safeguards: each hop is checked, and only the checked IP is connected to.
 
 Discovery (D1..D9) finds a page's manifest and icon without running the page. A manifest is not
-trusted (D3..D5): the running app says what it can do. An icon proves nothing: it is shown beside the
-origin, never instead of it.
+trusted (D3..D5): the running app says what it can do. An icon proves nothing: it is shown beside
+the origin, never instead of it.
 """
 
 from __future__ import annotations
