@@ -21,7 +21,6 @@ from typing import Any
 from abp_bridge.errors import AbpBridgeError
 
 PIPE_BUF = 4096  # bytes: what a pipe that is writable takes at once, without blocking
-MAX_CHAIN = 20  # exceptions: of those that led to one, how many are written
 LEVELS = ("debug", "info", "warning", "error")
 
 logger = logging.getLogger(__name__)
@@ -166,36 +165,34 @@ _PLAIN = (
 )
 
 
-def format_exception(
-    problem: BaseException, *, chain: int = MAX_CHAIN, written: set[int] | None = None
-) -> Iterator[str]:
-    """Yield a traceback's lines, without messages that may quote a value.
+def format_exception(problem: BaseException, *, written: set[int] | None = None) -> Iterator[str]:
+    """Yield a traceback's lines with its causes, without messages that may quote a value.
 
-    Args:
-        chain: How many causes to write.
-        written: The `id` of exceptions written already, as groups may share causes.
+    `written` has the `id` of exceptions written already, as groups may share causes.
     """
-    name = f"{type(problem).__module__}.{type(problem).__qualname__}".removeprefix("builtins.")
     written = set() if written is None else written
-    if id(problem) in written:
-        yield f"{name}, as written above"
-        return
-    written.add(id(problem))
-    cause = problem.__cause__
-    before = cause or (None if problem.__suppress_context__ else problem.__context__)
-    if before is not None and chain:
-        yield from format_exception(before, chain=chain - 1, written=written)
-        yield "The above exception led to this one:"
-    elif before is not None:
-        yield "(The exceptions that led to this one are left out.)"
-    yield "Traceback (most recent call last):"
-    yield from "".join(traceback.format_tb(problem.__traceback__)).splitlines()
-    yield f"{name}{_said(problem)}"
-    if isinstance(problem, BaseExceptionGroup) and chain:
-        for number, inner in enumerate(problem.exceptions, 1):
-            yield f"  {number} of {len(problem.exceptions)}:"
-            lines = format_exception(inner, chain=chain - 1, written=written)
-            yield from (f"    {line}" for line in lines)
+    chain = list[BaseException]()
+    before: BaseException | None = problem
+    while before is not None and id(before) not in written:
+        written.add(id(before))
+        chain.append(before)
+        before = before.__cause__ or (None if before.__suppress_context__ else before.__context__)
+    if before is not None:
+        yield f"{_name(before)}, as written above"
+    for each in reversed(chain):
+        if each is not chain[-1] or before is not None:
+            yield "The above exception led to this one:"
+        yield "Traceback (most recent call last):"
+        yield from "".join(traceback.format_tb(each.__traceback__)).splitlines()
+        yield f"{_name(each)}{_said(each)}"
+        parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+        for number, inner in enumerate(parts, 1):
+            yield f"  {number} of {len(parts)}:"
+            yield from (f"    {line}" for line in format_exception(inner, written=written))
+
+
+def _name(problem: BaseException) -> str:
+    return f"{type(problem).__module__}.{type(problem).__qualname__}".removeprefix("builtins.")
 
 
 def _said(problem: BaseException) -> str:

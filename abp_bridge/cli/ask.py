@@ -13,6 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -206,7 +207,6 @@ async def _ask_once(
 
 # --- the request ---
 
-MAX_REQUEST = 16 * 2**20  # bytes of a file: it may hold a long list of options, and no more
 
 # The prefix of a method's name may be left out.
 _METHODS = (
@@ -288,8 +288,7 @@ def _worded(kind: Kind, words: Sequence[str]) -> dict[str, Any]:
 
 def _read_file(path: str) -> dict[str, Any]:
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_REQUEST + 1)
+        data = Path(path).read_bytes()
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         known = ", ".join(name for name in _METHODS if "/" not in name)
@@ -297,8 +296,6 @@ def _read_file(path: str) -> dict[str, Any]:
             f"{path!r} is neither a method ({known}) nor a file that can be read:"
             f" {why}{_meant(path)}"
         ) from None
-    if len(data) > MAX_REQUEST:
-        raise UsageError(f"{path} is larger than {MAX_REQUEST} bytes")
     request = _parsed(data, path)
     if not isinstance(request.get("method"), str):
         raise UsageError(

@@ -12,6 +12,7 @@ from abp_bridge.cli.options import load_session_settings
 from abp_bridge.cli.runtime import complain
 from abp_bridge.cli.terminal_host import (
     FILE,
+    START_LIMIT,
     Answerer,
     CommandError,
     TerminalHost,
@@ -60,7 +61,6 @@ STORY = (
 )
 NO_MODEL = "(no model here) This sentence is the demo's own: have a good trip!"
 
-GROWTH_LIMIT = 5.0  # seconds for a new capability to be a tool
 
 # Who answers, where it is not the person here.
 SCRIPT = "the demo's script"
@@ -133,7 +133,7 @@ async def _tell_story(host: TerminalHost) -> None:
 
 
 async def _show_growth(host: TerminalHost, before: set[str]) -> None:
-    with anyio.move_on_after(GROWTH_LIMIT):
+    with anyio.move_on_after(START_LIMIT):
         while True:
             changed = host.tools_changed
             if added := await host.tool_names() - before:

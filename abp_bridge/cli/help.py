@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-MAX_COLUMNS = 100  # columns: longer lines are hard to read
 HANGING = 6  # columns before what is left of a term that needs several lines
 
 Row = tuple[str, str]  # a term, and what it means
@@ -24,7 +23,7 @@ class HelpFormatter(argparse.HelpFormatter):
     """
 
     def __init__(self, prog: str, **given: Any) -> None:
-        given.setdefault("width", min(_columns(), MAX_COLUMNS) - 2)
+        given.setdefault("width", min(_columns(), 100) - 2)
         super().__init__(prog, **given)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:

@@ -499,19 +499,13 @@ def _print(line: str) -> None:
     print_text(f"{reveal(line)}\n")  # a comment of a project's file may repaint a terminal
 
 
-MAX_COMPARED = 10**8  # pairs of lines: of more, hard ones would be compared for minutes
-
-
 def changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """The hunks of a unified diff; of what is too much to compare, how many lines it has."""
+    """Yield the hunks of a unified diff."""
     shorter = min(len(before), len(after))
     start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     rest = range(1, shorter - start + 1)
     end = next((at - 1 for at in rest if before[-at] != after[-at]), len(rest))
     old, new = before[start : len(before) - end], after[start : len(after) - end]
-    if len(old) * len(new) > MAX_COMPARED:
-        yield f"  ({len(old):,} lines become {len(new):,}, from line {start + 1}: too many to show)"
-        return
     for kind, *places in difflib.SequenceMatcher(None, old, new).get_opcodes():
         if kind != "equal":
             first, last, new_first, new_last = places

@@ -50,7 +50,7 @@ from abp_bridge.setup.hosts import (
     DISPLAY_VARIABLES,
     HOSTS,
     NAME,
-    QUESTION_LIMIT,
+    QUESTION_TIMEOUT,
     FileScope,
     FormatName,
     SetupHost,
@@ -340,7 +340,7 @@ def _is_value(option: Setting, word: str) -> bool:
 def _limit(place: Place) -> list[str]:
     """How long a server's question waits, where the host gives its call up before that."""
     patience = place.host.patience
-    if patience is None or patience > QUESTION_LIMIT:
+    if patience is None or patience > QUESTION_TIMEOUT:
         return []
     return ["--timeout", f"{patience * 0.8:.0f}s"]
 

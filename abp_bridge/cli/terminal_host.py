@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 START_LIMIT = 30.0  # seconds for an answer of the bridge's
-CONNECT_LIMIT = 120.0  # seconds for the app, which may be a browser's first start
 CALL_LIMIT = 4 * 3600.0  # seconds for a call and its questions, each of which has its own time
 _OWN_WORDS = "(Capability "  # with which the bridge goes on, in a tool's description
 LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be used
@@ -271,7 +270,7 @@ class TerminalHost:
         return self._client
 
     async def _connect(self, client: Client) -> None:
-        connected = await client.call_tool("abp_connect", {}, read_timeout_seconds=CONNECT_LIMIT)
+        connected = await client.call_tool("abp_connect", {}, read_timeout_seconds=CALL_LIMIT)
         if connected.is_error:
             raise CommandError(_first_text(connected))
         status = await self.status()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from codecs import getincrementaldecoder
 from pathlib import Path
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 MISSING = "name a trace or a fixture: abp-bridge trace session.jsonl"
 HELP = "draw a trace or a fixture as a sequence"
 DESCRIPTION = "Draws who said what to whom."
-
-MAX_FILE = 256 * 2**20  # bytes: several times what a recorder writes, and what a memory holds
 
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +59,6 @@ def load(path: str) -> list[Recording]:
         TraceError: It cannot be read, or is neither a trace nor a fixture.
     """
     try:
-        if os.path.getsize(path) > MAX_FILE:
-            raise TraceError(f"{path} has more than {MAX_FILE} bytes")
         return read(_decode(Path(path).read_bytes()))
     except OSError as problem:
         raise TraceError(f"{path} cannot be read: {problem.strerror}") from None

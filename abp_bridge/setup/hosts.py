@@ -11,6 +11,7 @@ from typing import Literal
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.words import nearest
+from abp_bridge.settings import Settings
 
 # `commented`: JSON with comments, but no comma before a closing bracket
 FormatName = Literal["json", "commented", "jsonc", "toml", "yaml"]
@@ -24,7 +25,7 @@ Environment = Literal["whole", "named", "bare"]
 NAME = "abp"  # of our entry
 OTHER_NAME = "abp-bridge"  # where that is taken
 PATIENCE = 900.0  # seconds for one call, the time of its person included
-QUESTION_LIMIT = 600.0  # seconds: as long as a question waits for its person
+QUESTION_TIMEOUT = Settings().question_timeout  # seconds
 
 # Without these a browser, or the way to one, is not found.
 DISPLAY_VARIABLES = (

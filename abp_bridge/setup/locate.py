@@ -17,8 +17,6 @@ from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, LimitError
 from abp_bridge.setup.hosts import Files, FileScope, Layout, SetupHost
 
-MAX_LINK = 4096  # bytes of the files by which a repository's other folder names it
-
 
 def _working_folder() -> Path:
     try:
@@ -141,8 +139,7 @@ def _read_link(file: Path) -> str:
     """Raises OSError, or ValueError where it is no path."""
     if not stat.S_ISREG(os.lstat(file).st_mode):
         raise OSError(f"{file} is no file")
-    with file.open("rb") as opened:
-        return os.fsdecode(opened.read(MAX_LINK).strip())
+    return os.fsdecode(file.read_bytes().strip())
 
 
 def parse(host: SetupHost, file: Path, content: bytes) -> Document:

@@ -483,21 +483,6 @@ def test_what_names_only_parts_of_the_program_keeps_its_message() -> None:
     assert log(code).endswith("FileNotFoundError: No such file or directory\n")
 
 
-def test_an_endless_chain_of_exceptions_is_cut_and_says_so() -> None:
-    code = """
-configure()
-problem = None
-for _ in range(500):
-    new = ValueError()
-    new.__context__ = problem
-    problem = new
-logger.error("it failed", exc_info=problem)
-"""
-    said = log(code)
-    assert said.count("Traceback") == 21
-    assert "(The exceptions that led to this one are left out.)" in said
-
-
 def test_an_exception_that_is_met_on_several_ways_is_written_once() -> None:
     problem: BaseException = ValueError(KEY)
     for number in range(18):

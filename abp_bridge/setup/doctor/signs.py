@@ -10,10 +10,11 @@ from abp_bridge.core.json_value import as_number, as_object, as_texts
 from abp_bridge.core.sanitize import label
 from abp_bridge.session.profiles import PROFILES
 from abp_bridge.settings import describe_removed, misspelt
+from abp_bridge.settings.values import MAX_SECONDS
 from abp_bridge.setup.doctor.finding import Entry, HostFacts, is_our_word, mentions_us
 from abp_bridge.setup.entries import wrapped_command
 from abp_bridge.setup.formats.text import find as find_value
-from abp_bridge.setup.hosts import HOSTS, QUESTION_LIMIT, SetupHost
+from abp_bridge.setup.hosts import HOSTS, QUESTION_TIMEOUT, SetupHost
 
 # --- files ----------------------------------------------------------------------------------------
 
@@ -280,18 +281,17 @@ def wrong_name(facts: HostFacts) -> Iterator[str]:
 
 # Seconds after which a host gives a call up that its file says nothing of, the person included;
 # Codex's clock stands still meanwhile.
-_USUAL_LIMIT = {
+_CALL_TIMEOUTS = {
     **{name: PROFILES[HOSTS[name].client].tool_timeout for name in ("goose", "copilot")},
     "zed": 60.0,
     "opencode": 300.0,
     "kilo": 300.0,
 }
 # host -> where its settings say that for all servers, in the unit of an entry
-_LIMITS_OF_ALL = {"zed": ("context_server_timeout",)}
+_TIMEOUT_KEYS = {"zed": ("context_server_timeout",)}
 # host -> the variable that says it, in ms, in its environment or in the `env` of its settings
-_LIMIT_VARIABLES = {"claude": "MCP_TOOL_TIMEOUT"}
+_TIMEOUT_VARIABLES = {"claude": "MCP_TOOL_TIMEOUT"}
 _SHORTEST_MS = 1_000  # less was meant as seconds
-_MAX_SECONDS = 86_400  # more was meant as milliseconds
 
 
 def _limit(entry: Entry) -> float | None:
@@ -302,28 +302,28 @@ def _limit(entry: Entry) -> float | None:
 
 def short_clock(facts: HostFacts) -> Iterator[str]:
     """Limits for a call that end before a person may have answered."""
-    wanted = min(QUESTION_LIMIT, facts.host.patience or QUESTION_LIMIT)
+    wanted = min(QUESTION_TIMEOUT, facts.host.patience or QUESTION_TIMEOUT)
     for entry in facts.entries:
         if entry.agent or not entry.shape.timeout or _wrong_unit_of(entry):
             continue
         said = _limit(entry)
-        usual = _limit_of_all(facts) or _said_limit(facts) or _USUAL_LIMIT.get(facts.host.name)
+        usual = _limit_of_all(facts) or _said_limit(facts) or _CALL_TIMEOUTS.get(facts.host.name)
         seconds = usual if said is None else said / (1000 if entry.shape.unit == "ms" else 1)
         if seconds is not None and seconds < wanted and not _is_told(entry, seconds):
             yield (
                 f"{entry.shown}: {facts.host.title} gives a call up after {seconds:g} s, while a"
-                f" question of it may wait for you for {QUESTION_LIMIT:g} s."
+                f" question of it may wait for you for {QUESTION_TIMEOUT:g} s."
             )
 
 
 def _limit_of_all(facts: HostFacts) -> float | None:
-    place = _LIMITS_OF_ALL.get(facts.host.name, ())
+    place = _TIMEOUT_KEYS.get(facts.host.name, ())
     said = [as_number(find_value(value, place)) for _, value in facts.values()] if place else []
     return next((each for each in said if each is not None), None)
 
 
 def _said_limit(facts: HostFacts) -> float | None:
-    name = _LIMIT_VARIABLES.get(facts.host.name, "")
+    name = _TIMEOUT_VARIABLES.get(facts.host.name, "")
     inside = [as_object(as_object(each).get("env")) for each in facts.beside.values()]
     for place in (*inside, facts.environ) if name else ():
         said = str(place.get(name, ""))
@@ -347,7 +347,7 @@ def _wrong_unit_of(entry: Entry) -> str:
         return ""
     if entry.shape.unit == "ms" and 0 < said < _SHORTEST_MS:
         return "milliseconds"
-    return "seconds" if entry.shape.unit == "s" and said > _MAX_SECONDS else ""
+    return "seconds" if entry.shape.unit == "s" and said > MAX_SECONDS else ""
 
 
 def wrong_unit(facts: HostFacts) -> Iterator[str]:

@@ -27,9 +27,7 @@ from abp_bridge.setup.doctor.machine import environment, greeting, patience
 from abp_bridge.setup.hosts import SetupHost
 from abp_bridge.setup.locate import Machine
 
-START_LIMIT = (
-    60.0  # seconds for one start: no host waits longer, and some start all of their servers
-)
+START_LIMIT = 60.0  # seconds for one start: no host waits longer, even for all its servers
 CHECK = "start"
 _LAST_WORDS = 0.5  # seconds for what a program says as it ends
 
@@ -173,7 +171,6 @@ async def _greet_agent(connection: JsonRpcConnection) -> _Offer:
 
 
 PROOF_CHECK = "host's own"
-_MAX_OUTPUT = 2**20  # bytes of what it says that are read; the rest is let go
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _GOOD = re.compile(r"✓|✔|\bconnected\b|\bok\b|\bready\b", re.IGNORECASE)
 _BAD = re.compile(
@@ -220,21 +217,17 @@ async def ask_host(facts: HostFacts, machine: Machine, *, project: bool) -> list
 async def _run(command: list[str], machine: Machine) -> tuple[int | None, str]:
     """Its exit code, None where it did not end, and what it said."""
     said = bytearray()
-
-    def hear(data: bytes) -> None:
-        said.extend(data[: max(0, _MAX_OUTPUT - len(said))])
-
     try:
         with anyio.fail_after(START_LIMIT):
             async with spawn(
                 command,
                 env=child_environment(machine.environ),
                 cwd=str(machine.folder),
-                overhear=hear,
+                overhear=said.extend,
             ) as child:
                 child.stdin.close()
                 while data := await child.stdout.receive():
-                    hear(data)
+                    said.extend(data)
                 code = await child.process.wait()
     except TimeoutError:
         return None, ""

@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.text import (
-    MAX_COLUMNS,
     MAX_LEVELS,
     MAX_VALUES,
     Brackets,
@@ -36,7 +35,6 @@ _BLANK = " \t\r\n"
 _BLANKS = re.compile(f"[{_BLANK}]*+")
 _SKIPPED = re.compile(rf"(?:[{_BLANK}]++|{_COMMENT.pattern})*+", re.DOTALL)
 _STRINGS = json.JSONDecoder()
-_MAX_DIGITS = 300  # of a number: none that a program reads has more
 
 
 @dataclass(slots=True)
@@ -45,7 +43,7 @@ class Node:
 
     Attributes:
         kind: `object`, `list` or `plain`.
-        value: Its value; the text of a number that Python cannot hold.
+        value: Its value.
         written: The same, with numbers as written.
         members: Of an object; of a list its items, without names.
         trailing: Where the trailing comma is, if any.
@@ -178,9 +176,10 @@ def _parse(text: str, comments: bool, trailing_commas: bool) -> Node | None:
 
 
 def _number(text: str) -> JsonValue:
-    if len(text) > _MAX_DIGITS:
-        return text
-    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+    try:
+        return int(text)
+    except ValueError:  # a fraction, or more digits than Python converts
+        return float(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +379,7 @@ def _render(value: JsonValue, indent: str, unit: str, end: str) -> str:
             f"{json_of(name)}: {_render(each, inner, unit, end)}" for name, each in value.items()
         ]
         opening, closing = "{}"
-    elif isinstance(value, list) and value and len(indent) + len(json_of(value)) > MAX_COLUMNS - 20:
+    elif isinstance(value, list) and value and len(indent) + len(json_of(value)) > 80:
         rows = [_render(each, inner, unit, end) for each in value]
         opening, closing = "[]"
     else:

@@ -16,7 +16,6 @@ from abp_bridge.errors import AbpBridgeError
 Path = tuple[str, ...]  # the names of members, from the outermost inwards
 MAX_LEVELS = 100  # levels of values in a file: none of settings has as many
 MAX_VALUES = 200_000  # values in a file, with the parts of TOML's names: read in a second or two
-MAX_COLUMNS = 100  # columns: a longer list is written with an item a line
 
 
 class FormatError(AbpBridgeError):
