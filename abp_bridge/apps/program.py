@@ -20,8 +20,7 @@ from abp_bridge.core.json_value import JsonObject, as_text, map_texts
 from abp_bridge.core.question import Question
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
-from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.extras import install_command
+from abp_bridge.errors import RemoteProtocolError, install_command
 from abp_bridge.jsonrpc.connection import (
     ByteReader,
     ByteWriter,
@@ -33,7 +32,7 @@ from abp_bridge.jsonrpc.subprocess import Child
 from abp_bridge.jsonrpc.tap import Tap
 from abp_bridge.session.app import AppError, AppListener, only_error
 from abp_bridge.session.context import AskContext
-from abp_bridge.settings.targets import find_interpreter
+from abp_bridge.settings.values import find_interpreter
 
 logger = logging.getLogger(__name__)
 

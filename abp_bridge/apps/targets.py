@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from abp_bridge.core.redact.command import find_target_secrets, show_target, show_unknown
-from abp_bridge.extras import install_command
+from abp_bridge.errors import install_command
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.session.app import App, AppError
 from abp_bridge.settings import Settings
-from abp_bridge.settings.targets import BUILT_IN, describe_wrong_target, is_extension, split_command
+from abp_bridge.settings.values import BUILT_IN, describe_wrong_target, is_extension, split_command
 
 if TYPE_CHECKING:
     from abp_bridge.apps.abp import AbpApp

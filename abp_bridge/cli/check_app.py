@@ -41,7 +41,7 @@ from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.session.app import Absence, App, AppError, only_error
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.settings import Settings, variables_of_others
-from abp_bridge.settings.targets import find_target_problem
+from abp_bridge.settings.values import find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, Script, read_answers
 from abp_bridge.surfaces.terminal.rendering import hanging_lines
 

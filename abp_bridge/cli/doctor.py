@@ -23,16 +23,16 @@ from abp_bridge.core.words import count_of
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import SettingsError, read_settings
-from abp_bridge.settings.targets import find_target_problem, is_extension
+from abp_bridge.settings.values import find_target_problem, is_extension
 from abp_bridge.setup.doctor.finding import Entry, Finding, HostFacts, Section, Verdict
 from abp_bridge.setup.doctor.gather import find_hosts, gather
 from abp_bridge.setup.doctor.machine import environment, look_at_machine, try_browser
 from abp_bridge.setup.doctor.questions import findings, reach_all, what_can_be_asked
 from abp_bridge.setup.doctor.start import ask_host, is_missing, leave_alone, try_start
 from abp_bridge.setup.doctor.traps import judge
+from abp_bridge.setup.entries import Machine
 from abp_bridge.setup.file import SetupError
 from abp_bridge.setup.hosts import HOSTS, NAME, OTHER_NAME, SetupHost, nearest_host
-from abp_bridge.setup.locate import Machine
 from abp_bridge.surfaces.terminal.rendering import Style, hanging_lines, style_for
 
 if TYPE_CHECKING:

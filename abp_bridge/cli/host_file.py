@@ -4,23 +4,53 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from abp_bridge.cli.install_secrets import WORK, Mask, find_own_secrets, find_secrets
 from abp_bridge.cli.runtime import print_json, print_text
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, map_texts
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_texts,
+    leaves,
+    map_texts,
+)
+from abp_bridge.core.redact.command import (
+    HIDDEN,
+    MIN_SECRET,
+    clean_target,
+    describe,
+    names_secret,
+    read_named,
+    show_command,
+)
+from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.sanitize import label, message, reveal
 from abp_bridge.setup.change import Change
-from abp_bridge.setup.entries import Server, find_layout, list_entries, list_servers, read_server
+from abp_bridge.setup.entries import (
+    Machine,
+    Server,
+    find_layout,
+    list_entries,
+    list_servers,
+    local_layout,
+    locate,
+    parse,
+    read_server,
+    read_value,
+)
 from abp_bridge.setup.file import (
     ConfigFile,
     SetupError,
@@ -41,7 +71,6 @@ from abp_bridge.setup.hosts import (
     SetupHost,
     nearest_host,
 )
-from abp_bridge.setup.locate import Machine, local_layout, locate, parse, read_value
 
 if TYPE_CHECKING:
     import argparse
@@ -520,3 +549,104 @@ def _range(offset: int, first: int, last: int) -> str:
     length = last - first
     begin = offset + first + (length > 0)
     return f"{begin}" if length == 1 else f"{begin},{length}"
+
+
+# --- what of a file is not shown ------------------------------------------------------------------
+
+_HOLDERS = ("env", "envs", "environment", "headers")
+_COMMANDS = ("command", "cmd")
+WORK = 2**28  # characters that are searched, for each secret anew: a few seconds
+_EACH = 50  # characters: what a text costs besides, however short
+_QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
+
+
+def find_secrets(value: JsonValue) -> set[str]:
+    """Return the texts to hide in a file's content."""
+    return _long_enough(_secrets(value))
+
+
+def find_own_secrets(value: JsonValue) -> set[str]:
+    """Return the texts to hide in our own entry."""
+    return _long_enough(_own_secrets(value))
+
+
+def _long_enough(found: Iterator[str]) -> set[str]:
+    """Return the texts and their lines, without short ones."""
+    texts = {each for text in found for each in (text, *map(str.strip, text.splitlines()))}
+    return {each for each in texts if len(each) >= MIN_SECRET}
+
+
+def _secrets(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            if name in _HOLDERS or holds_secret(name):
+                yield from map(str, leaves(each))
+            elif name in _COMMANDS and isinstance(each, str):
+                yield from _secret_words(each.split())
+            else:
+                yield from _secrets(each)
+    elif isinstance(value, list):
+        yield from _secret_words(as_texts(value))
+        for each in value:
+            yield from _secrets(each)
+    elif isinstance(value, str) and _tells_more(value):
+        yield value
+
+
+def _secret_words(words: list[str]) -> Iterator[str]:
+    for word in describe(words):
+        if word.whole or word.secrets or len(word.text.split()) > 1 or _tells_more(word.text):
+            yield word.text
+
+
+def _tells_more(word: str) -> bool:
+    """Whether it is an address with more than its host, which often holds a key."""
+    return "://" in word and show_command(["x", word]) != f"x {word.rstrip('/')}"
+
+
+def _own_secrets(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from map(str, leaves(each)) if holds_secret(name) else _own_secrets(each)
+    elif isinstance(value, str):
+        yield from _own_words(value.split())
+    for each in as_list(value):
+        yield from _own_secrets(each)
+    words = as_texts(value)
+    yield from (word for before, word in pairwise(words) if names_secret(before))
+
+
+def _own_words(words: list[str]) -> Iterator[str]:
+    """Yield the secrets in a text that may be a command."""
+    for word in describe(words):
+        named = read_named(word.text)
+        if named is not None and named.is_secret:
+            yield named.value
+        elif word.whole or ("://" in word.text and clean_target(word.text) != word.text):
+            yield word.text
+
+
+class Mask:
+    """Replace each secret in a text, however quoted; the whole text if there are too many."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = sorted(secrets, key=len, reverse=True)
+        self._left = WORK
+
+    def hide(self, line: str) -> str:
+        said = self._without(_QUOTED.sub(self._requote, line))
+        return said if self._left >= 0 else HIDDEN
+
+    def _requote(self, quoted: re.Match[str]) -> str:
+        try:
+            said = str(json.loads(quoted[0]))
+        except ValueError:
+            return quoted[0]
+        shown = self._without(said)
+        return quoted[0] if shown == said else json.dumps(shown, ensure_ascii=False)
+
+    def _without(self, text: str) -> str:
+        self._left -= (len(text) + _EACH) * len(self._secrets)
+        for each in self._secrets if self._left >= 0 else ():
+            text = text.replace(json.dumps(each)[1:-1], HIDDEN).replace(each, HIDDEN)
+        return text

@@ -25,10 +25,11 @@ from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import print_message
 from abp_bridge.settings import TABLE, SettingsError, describe_removed, misspelt, read_values
 from abp_bridge.settings.table import Setting
-from abp_bridge.settings.targets import BUILT_IN, find_target_problem, is_extension
+from abp_bridge.settings.values import BUILT_IN, find_target_problem, is_extension
 from abp_bridge.setup import change
 from abp_bridge.setup.entries import (
     Launch,
+    Machine,
     Server,
     Wanted,
     additions,
@@ -38,7 +39,11 @@ from abp_bridge.setup.entries import (
     is_started_by_another,
     list_entries,
     list_servers,
+    local_layout,
+    locate,
     make_entry,
+    read_value,
+    understanding,
     unread_words,
     wrapped_command,
 )
@@ -55,7 +60,6 @@ from abp_bridge.setup.hosts import (
     FormatName,
     SetupHost,
 )
-from abp_bridge.setup.locate import Machine, local_layout, locate, read_value, understanding
 
 if TYPE_CHECKING:
     import argparse

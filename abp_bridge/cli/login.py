@@ -15,7 +15,7 @@ import anyio
 from abp_bridge.cli.options import SECONDS, load_settings
 from abp_bridge.cli.runtime import complain, print_json, print_text, run_until_signal
 from abp_bridge.core.redact.command import UNSHOWN, show_target, target_word
-from abp_bridge.extras import install_command
+from abp_bridge.errors import install_command
 from abp_bridge.log import print_message
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings, variables_of_others

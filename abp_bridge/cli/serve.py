@@ -23,7 +23,7 @@ from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.mcp.connection import McpConnection
 from abp_bridge.mcp.errors import encode_cancel
 from abp_bridge.mcp.server import McpServer
-from abp_bridge.settings.targets import find_target_problem
+from abp_bridge.settings.values import find_target_problem
 
 if TYPE_CHECKING:
     import argparse

@@ -42,7 +42,7 @@ from abp_bridge.core.surface import HOST, Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.session.context import NO_CONTEXT
 from abp_bridge.settings import TABLE, Settings
-from abp_bridge.settings.targets import find_target_problem
+from abp_bridge.settings.values import find_target_problem
 from abp_bridge.surfaces.answers_file import AnswersError, Script, read_answers
 from abp_bridge.surfaces.terminal.surface import Terminal
 

@@ -21,11 +21,16 @@ from abp_bridge.cli.runtime import complain
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.setup import change
-from abp_bridge.setup.entries import additions, find_unwrapped, is_only_wrapped
+from abp_bridge.setup.entries import (
+    Machine,
+    additions,
+    find_unwrapped,
+    is_only_wrapped,
+    understanding,
+)
 from abp_bridge.setup.file import SetupError, read_backup
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.hosts import NAME
-from abp_bridge.setup.locate import Machine, understanding
 
 if TYPE_CHECKING:
     import argparse

@@ -20,7 +20,7 @@ import anyio.to_thread
 
 from abp_bridge.core.redact.command import find_address_secrets, find_keys, hide_keys
 from abp_bridge.core.sanitize import label
-from abp_bridge.extras import install_command
+from abp_bridge.errors import install_command
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.agent import (
     AgentError,

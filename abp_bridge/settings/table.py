@@ -15,12 +15,12 @@ from typing import Any, Literal, TypeVar
 
 from abp_bridge.log import LEVELS
 from abp_bridge.protocols.mcp.versions import ERAS
-from abp_bridge.settings.targets import find_target_problem
 from abp_bridge.settings.values import (
     check_confirm,
     check_folder,
     check_origin,
     check_private_host,
+    find_target_problem,
     read_bool,
     read_browser_url,
     read_choice,

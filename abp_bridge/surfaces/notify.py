@@ -22,8 +22,7 @@ import anyio.to_thread
 
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import message
-from abp_bridge.errors import AbpBridgeError
-from abp_bridge.extras import install_command
+from abp_bridge.errors import AbpBridgeError, install_command
 from abp_bridge.jsonrpc.subprocess import child_environment
 from abp_bridge.session.context import (
     AttemptEvent,

@@ -27,7 +27,7 @@ from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, 
 
 from abp_bridge.conformance.connections import ApiConnection, listen_as_model
 from abp_bridge.conformance.match import ReplayMismatchError
-from abp_bridge.extras import install_command
+from abp_bridge.errors import install_command
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
 from abp_bridge.jsonrpc.streams import accept
 from abp_bridge.jsonrpc.tap import MAX_HEARD_LINE, observe_stream

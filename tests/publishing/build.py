@@ -78,7 +78,7 @@ def prepare_source(folder: Path, identity: Identity) -> Path:
 
 
 def _rename(source: Path, identity: Identity) -> None:
-    project, extras = source / "pyproject.toml", source / "abp_bridge" / "extras.py"
+    project, errors = source / "pyproject.toml", source / "abp_bridge" / "errors.py"
     text = project.read_text(encoding="utf-8")
     if identity.repository:
         urls = f'[project.urls]\nSource = "{identity.repository}"\n\n'
@@ -88,7 +88,7 @@ def _rename(source: Path, identity: Identity) -> None:
         text = text.replace("[project.scripts]\n", script, 1)
         text = text.replace(f'name = "{COMMAND}"', f'name = "{identity.package}"', 1)
         named = f'PACKAGE = "{identity.package}"'
-        extras.write_text(re.sub(r"^PACKAGE = .*$", named, extras.read_text(), flags=re.MULTILINE))
+        errors.write_text(re.sub(r"^PACKAGE = .*$", named, errors.read_text(), flags=re.MULTILINE))
     project.write_text(text, encoding="utf-8")
 
 

@@ -27,8 +27,8 @@ from abp_bridge.setup.doctor.machine import environment, patience
 from abp_bridge.setup.doctor.questions import reach_all, what_can_be_asked
 from abp_bridge.setup.doctor.start import judge as judge_proof
 from abp_bridge.setup.doctor.traps import TRAPS, judge
+from abp_bridge.setup.entries import Machine, locate
 from abp_bridge.setup.hosts import HOSTS, FileScope
-from abp_bridge.setup.locate import Machine, locate
 
 Json = Any
 

@@ -26,16 +26,18 @@ from abp_bridge.cli.main import main
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.setup.entries import (
     Launch,
+    Machine,
     Server,
     list_servers,
+    locate,
     own_arguments,
+    read_value,
     wrapped_command,
 )
 from abp_bridge.setup.file import BACKUP, SetupError, read
 from abp_bridge.setup.file import write as write_file
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.hosts import HOSTS
-from abp_bridge.setup.locate import Machine, locate, read_value
 
 OWN_COMMAND = install.own_command
 GOLDEN = Path(__file__).with_name("golden")

@@ -10,14 +10,17 @@ import pytest
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.entries import (
     Launch,
+    Machine,
     find_layout,
     list_servers,
+    locate,
     own_arguments,
+    read_value,
+    repository_folder,
     wrapped_command,
 )
 from abp_bridge.setup.file import SetupError
 from abp_bridge.setup.hosts import HOSTS
-from abp_bridge.setup.locate import Machine, locate, read_value, repository_folder
 
 LINUX = {
     "codex": ".codex/config.toml",

@@ -39,7 +39,7 @@ from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
-from abp_bridge.extras import install_command
+from abp_bridge.errors import install_command
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.context import NO_CONTEXT, AskContext, AttemptEvent, InputRequestEvent
 from abp_bridge.session.elicitor import Elicitor

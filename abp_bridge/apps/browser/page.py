@@ -49,7 +49,7 @@ from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols import abp
 from abp_bridge.session.app import AppError, AppListener, find_absence
 from abp_bridge.settings import Settings
-from abp_bridge.settings.targets import is_nearby
+from abp_bridge.settings.values import is_nearby
 
 SCRIPT = Path(__file__).with_name("inject.js")
 BINDING = "__abpBridgePost"  # inject.js takes it away before the app's first script

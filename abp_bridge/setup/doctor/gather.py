@@ -11,9 +11,20 @@ from pathlib import Path
 
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.setup.doctor.finding import Entry, HostFacts, SeenFile, mentions_us
-from abp_bridge.setup.doctor.host_signs import ENABLEMENT
 from abp_bridge.setup.doctor.machine import host_path
-from abp_bridge.setup.entries import Server, find_layout, list_entries, read_server
+from abp_bridge.setup.doctor.signs import ENABLEMENT
+from abp_bridge.setup.entries import (
+    Machine,
+    Server,
+    find_layout,
+    list_entries,
+    local_layout,
+    locate,
+    possible_files,
+    read_server,
+    repository_folder,
+    user_files,
+)
 from abp_bridge.setup.file import ANOTHER, SetupError, is_there, read_content
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.text import FormatError, LimitError, find
@@ -26,14 +37,6 @@ from abp_bridge.setup.hosts import (
     Layout,
     Scope,
     SetupHost,
-)
-from abp_bridge.setup.locate import (
-    Machine,
-    local_layout,
-    locate,
-    possible_files,
-    repository_folder,
-    user_files,
 )
 
 _SCOPES: Sequence[FileScope] = ("user", "project")

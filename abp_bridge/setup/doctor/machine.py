@@ -17,8 +17,7 @@ import anyio
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject, as_number, as_texts
 from abp_bridge.core.sanitize import label
-from abp_bridge.errors import AbpBridgeError
-from abp_bridge.extras import install_command
+from abp_bridge.errors import AbpBridgeError, install_command
 from abp_bridge.settings import Settings, SettingsError, misspelt, read_settings
 from abp_bridge.setup.doctor.finding import Entry, Finding, Verdict
 from abp_bridge.setup.hosts import SetupHost

@@ -14,7 +14,7 @@ from abp_bridge.core.redact.command import UNSHOWN, show_target, target_word
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Surface
 from abp_bridge.session.profiles import PROFILES, Profile
-from abp_bridge.settings.targets import split_command
+from abp_bridge.settings.values import split_command
 from abp_bridge.setup.doctor.finding import Entry, Finding, HostFacts, Verdict
 from abp_bridge.setup.doctor.machine import greeting
 from abp_bridge.setup.hosts import SetupHost

@@ -24,8 +24,8 @@ from abp_bridge.protocols.mcp.versions import V2026_07_28
 from abp_bridge.session.app import only_error
 from abp_bridge.setup.doctor.finding import Entry, Finding, HostFacts, Verdict
 from abp_bridge.setup.doctor.machine import environment, greeting, patience
+from abp_bridge.setup.entries import Machine
 from abp_bridge.setup.hosts import SetupHost
-from abp_bridge.setup.locate import Machine
 
 START_LIMIT = 60.0  # seconds for one start: no host waits longer, even for all its servers
 CHECK = "start"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from abp_bridge.setup.doctor import host_signs, signs
+from abp_bridge.setup.doctor import signs
 from abp_bridge.setup.doctor.finding import Finding, HostFacts, Verdict
 from abp_bridge.setup.hosts import HOSTS
 
@@ -259,7 +259,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "Codex passes a misspelt key over without a word.",
         "Write it as Codex has it.",
-        host_signs.codex_misspelt,
+        signs.codex_misspelt,
     ),
     Trap(
         "wrong value",
@@ -267,7 +267,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "Codex does not start with a value of the wrong kind.",
         "Mend it: until then Codex does not start at all.",
-        host_signs.codex_wrong_value,
+        signs.codex_wrong_value,
     ),
     Trap(
         "never asks",
@@ -275,7 +275,7 @@ TRAPS: tuple[Trap, ...] = (
         Verdict.REFUSED,
         'With approval_policy = "never" Codex declines every question by itself.',
         'Set approval_policy = "on-request", or have the page asked: ABP_PAGE=open in env.',
-        host_signs.codex_never,
+        signs.codex_never,
     ),
     Trap(
         "granular policy",
@@ -283,7 +283,7 @@ TRAPS: tuple[Trap, ...] = (
         Verdict.REFUSED,
         "A granular policy without mcp_elicitations = true declines every question.",
         "Set mcp_elicitations = true in it.",
-        host_signs.codex_granular,
+        signs.codex_granular,
     ),
     Trap(
         "untrusted project",
@@ -291,7 +291,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A project's .codex/config.toml is read only where that project is trusted.",
         "Start codex in that folder, and trust it; or install it for you: without --project.",
-        host_signs.codex_untrusted,
+        signs.codex_untrusted,
     ),
     Trap(
         "not required",
@@ -299,7 +299,7 @@ TRAPS: tuple[Trap, ...] = (
         _WARNING,
         "Codex asks its model without our tools, where they come after a second.",
         "Set required = true in the entry.",
-        host_signs.codex_not_required,
+        signs.codex_not_required,
     ),
     Trap(
         "display",
@@ -308,7 +308,7 @@ TRAPS: tuple[Trap, ...] = (
         "Codex passes HOME, LANG, PATH, SHELL and TERM on, and nothing by which a browser is"
         " found.",
         'Add env_vars = ["DISPLAY", "WAYLAND_DISPLAY"] to the entry.',
-        host_signs.codex_display,
+        signs.codex_display,
     ),
     Trap(
         "approval",
@@ -316,7 +316,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A server of .mcp.json is not started before you approve it.",
         "Start claude in this folder, and approve it (/mcp shows it).",
-        host_signs.claude_pending,
+        signs.claude_pending,
     ),
     Trap(
         "rejected",
@@ -324,7 +324,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A server of .mcp.json that you rejected once stays off.",
         "Take it out of disabledMcpjsonServers, or 'claude mcp reset-project-choices'.",
-        host_signs.claude_rejected,
+        signs.claude_rejected,
     ),
     Trap(
         "settings.json",
@@ -332,7 +332,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "Claude Code reads no servers from its settings.json.",
         "Move them to ~/.claude.json: 'claude mcp add-json --scope user NAME ENTRY'.",
-        host_signs.claude_settings,
+        signs.claude_settings,
     ),
     Trap(
         "disabled here",
@@ -340,7 +340,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A server that you switched off in this folder by /mcp stays off in it.",
         "Switch it on again there: start claude in this folder, and /mcp.",
-        host_signs.claude_disabled,
+        signs.claude_disabled,
     ),
     Trap(
         "disabled here",
@@ -348,7 +348,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "A server that you switched off by /mcp stays off, whatever the settings say.",
         "Switch it on again: start gemini, and /mcp enable NAME.",
-        host_signs.gemini_disabled,
+        signs.gemini_disabled,
     ),
     Trap(
         "elicitation mode",
@@ -356,7 +356,7 @@ TRAPS: tuple[Trap, ...] = (
         Verdict.REFUSED,
         "With the mode auto-cancel or none of an entry's elicitation fast-agent asks nobody.",
         "Set elicitation.mode: forms, or take it out.",
-        host_signs.fast_agent_never,
+        signs.fast_agent_never,
     ),
     Trap(
         "folder not trusted",
@@ -364,7 +364,7 @@ TRAPS: tuple[Trap, ...] = (
         _WARNING,
         "In a folder that is not trusted the host starts no server, your own neither.",
         "Start it in this folder, and trust that when it asks.",
-        host_signs.gemini_untrusted_folder,
+        signs.gemini_untrusted_folder,
     ),
     Trap(
         "folder distrusted",
@@ -372,7 +372,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "In a folder that you told it not to trust it starts no server.",
         "Change it in trustedFolders.json, or by /permissions in the host.",
-        host_signs.gemini_distrusted_folder,
+        signs.gemini_distrusted_folder,
     ),
     Trap(
         "allowed servers",
@@ -380,7 +380,7 @@ TRAPS: tuple[Trap, ...] = (
         _FAILS,
         "mcp.allowed and mcp.excluded of the settings say which servers are started.",
         "Add its name to mcp.allowed, or take it out of mcp.excluded.",
-        host_signs.gemini_not_allowed,
+        signs.gemini_not_allowed,
     ),
     Trap(
         "headless",
