@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
-from abp_bridge.apps.program import END_LIMIT, Pipes, ProgramApp
+from abp_bridge.apps.program import LIST_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.sanitize import label
@@ -35,10 +35,9 @@ from abp_bridge.jsonrpc.protocol import (
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
-from abp_bridge.session.app import AppListener
+from abp_bridge.session.app import END_LIMIT, AppListener
 
 START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first
-LIST_LIMIT = 10.0  # seconds for `capabilities/list`
 MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.apps.program import END_LIMIT, START_LIMIT, Pipes, ProgramApp
+from abp_bridge.apps.program import START_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
@@ -27,7 +27,7 @@ from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.protocols.acp import agent, permission
 from abp_bridge.protocols.mcp import server
-from abp_bridge.session.app import AppError, AppListener
+from abp_bridge.session.app import END_LIMIT, AppError, AppListener
 
 if TYPE_CHECKING:
     from abp_bridge.acp.agent_session import AgentSession

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.apps.program import CANCEL, MAX_OPEN, START_LIMIT, Pipes, ProgramApp
+from abp_bridge.apps.program import CANCEL, LIST_LIMIT, START_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.outcome import AnsweredBy, Outcome
@@ -37,8 +37,6 @@ logger = logging.getLogger(__name__)
 
 OpenAddress = Callable[[str], Awaitable[bool]]
 
-LIST_LIMIT = 10.0  # seconds for all pages of a list
-MAX_PAGES = 100  # of one list: a server that pages without an end
 KEEPALIVE_INTERVAL = 20.0  # seconds between reports to a server that counts its person's time
 SOON = 0.05  # seconds before a round without questions is tried again
 
@@ -257,16 +255,14 @@ class McpApp(ProgramApp):
     async def _send_to_addresses(self, links: Sequence[JsonObject], call: str) -> CallResult:
         """Ask the user to open the addresses that the server requires, hidden from the model."""
         problem = "" if links else "the server named none"
-        for link in links[:MAX_OPEN]:
+        for link in links:
             if problem := await self._visit(link, call):
                 break
         if problem:
             words = "its user must do something at an address of the server's first"
             return failed("PERMISSION_REQUIRED", f"{words}, and {problem}")
-        words = "its user was sent to an address of the server's first."
-        if len(links) > MAX_OPEN:
-            words += f" Of its {len(links)} addresses they were asked to visit {MAX_OPEN}."
-        return failed("PERMISSION_REQUIRED", f"{words} Call again when done.", retryable=True)
+        words = "its user was sent to an address of the server's first. Call again when done."
+        return failed("PERMISSION_REQUIRED", words, retryable=True)
 
     async def _visit(self, link: JsonObject, call: str) -> str:
         """Ask the user to open an address; return why they did not, or ""."""
@@ -446,7 +442,7 @@ async def _pages(session: ServerSession, method: str, member: str) -> tuple[list
     seen: set[str] = set()
     params: JsonObject = {}
     with anyio.move_on_after(LIST_LIMIT):
-        while len(seen) < MAX_PAGES:
+        while True:
             result = await session.request(method, params)
             entries += as_list(result.get(member))
             cursor = as_text(result.get("nextCursor"))

@@ -30,16 +30,15 @@ from abp_bridge.jsonrpc.connection import (
 )
 from abp_bridge.jsonrpc.subprocess import Child
 from abp_bridge.jsonrpc.tap import Tap
-from abp_bridge.session.app import AppError, AppListener, only_error
+from abp_bridge.session.app import END_LIMIT, AppError, AppListener, only_error
 from abp_bridge.session.context import AskContext
 from abp_bridge.settings.values import find_interpreter
 
 logger = logging.getLogger(__name__)
 
 START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a program first
-END_LIMIT = 0.4  # seconds for a process that says no more to be gone
+LIST_LIMIT = 10.0  # seconds for an app to list all that it offers
 MAX_KEPT = 4_000  # bytes of what it wrote first, for an error
-MAX_OPEN = 100  # questions of a program's at once: each holds a task and a card
 
 CANCEL: JsonObject = {"action": "cancel"}
 
@@ -267,9 +266,6 @@ class Program:
         """
         if self.listener is None:
             self._refuse("the session ended")
-            return nobody
-        if len(self._questions) >= MAX_OPEN:
-            self._refuse(f"{MAX_OPEN} of its questions are open")
             return nobody
         asked = _Open(link=link)
         self._questions.append(asked)

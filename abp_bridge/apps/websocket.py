@@ -20,10 +20,9 @@ from abp_bridge.apps.abp import MAX_LINE
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.jsonrpc.memory_pipe import FrameReader, MemoryPipe, send_lines
-from abp_bridge.session.app import AppError
+from abp_bridge.session.app import END_LIMIT, AppError
 
 OPEN_LIMIT = 10.0  # seconds to be connected and let in
-CLOSE_LIMIT = 0.3  # seconds for the last words to leave, and again to part: a host waits two for us
 # Seconds between signs of life, and for one to come: an app that is busy gives none meanwhile.
 PING_INTERVAL, PING_LIMIT = 30.0, 120.0
 
@@ -74,9 +73,9 @@ async def connect(url: str) -> AsyncIterator[AppSocket]:
                 yield socket
             finally:
                 socket.stdin.close()
-                carrying.deadline = anyio.current_time() + CLOSE_LIMIT
+                carrying.deadline = anyio.current_time() + END_LIMIT
     finally:
-        with anyio.move_on_after(CLOSE_LIMIT, shield=True):
+        with anyio.move_on_after(END_LIMIT, shield=True):
             await connection.close()
         connection.transport.abort()
 
@@ -123,7 +122,7 @@ async def _open(url: str) -> ClientConnection:
             url,
             max_size=MAX_LINE,
             open_timeout=OPEN_LIMIT,
-            close_timeout=CLOSE_LIMIT,
+            close_timeout=END_LIMIT,
             ping_interval=PING_INTERVAL,
             ping_timeout=PING_LIMIT,
             compression=None,

@@ -19,6 +19,7 @@ from abp_bridge.errors import AbpBridgeError, only_cause
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 
 MAX_DOWNLOAD = 48 * 2**20  # bytes of a file that is fetched: as base64 a page's result may hold it
+END_LIMIT = 0.4  # seconds for an app to react as its call or session ends: a host waits two
 DOWNLOAD_LIMIT = 30.0  # seconds to fetch one file: what ABP's documents give it
 
 

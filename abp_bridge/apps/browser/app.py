@@ -44,7 +44,7 @@ from abp_bridge.apps.browser.page import (
     ScriptResult,
     ignore,
 )
-from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, TURN_LIMIT
 from abp_bridge.apps.browser.tabs import ExtensionTabs, RunBrowser, Tabs, browser_errors
 from abp_bridge.apps.elicitation import ask_permission
 from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList, failed
@@ -56,6 +56,7 @@ from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.data import authorize
 from abp_bridge.session.app import (
     DOWNLOAD_LIMIT,
+    END_LIMIT,
     MAX_DOWNLOAD,
     AppError,
     AppListener,
@@ -65,9 +66,7 @@ from abp_bridge.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-BESIDE_LIMIT = 1.0  # seconds for window.abp of a page that offers tools, and may have no ABP
 ABP_LIMIT = 10.0  # seconds for window.abp to be there, and to list its capabilities
-TURN_LIMIT = 1.0  # seconds that a question waits for others of a page that computes
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
 IN_HAND = "Its person has the page in hand for another call, and nobody else may touch it."
@@ -153,7 +152,7 @@ class BrowserApp:
                 page.confirm_connected()
                 yield opened
             finally:
-                with anyio.move_on_after(SHORT_LIMIT, shield=True), suppress(PageGoneError):
+                with anyio.move_on_after(END_LIMIT, shield=True), suppress(PageGoneError):
                     await page.run("shutdown", "shutdown", "the session ended")
                 page.leave()
                 self._page = None
@@ -225,7 +224,7 @@ class BrowserApp:
     async def _begin_abp(self, page: AppPage, found: Manifest, patience: float) -> AppInfo:
         unread = not found.content  # whether it speaks ABP, only the page can say
         if unread and self._tools is not None and not await self._tools.find(0):
-            patience = min(patience, BESIDE_LIMIT)
+            patience = min(patience, TURN_LIMIT)
         try:
             await page.find_app(patience)
         except AppError as problem:
@@ -276,7 +275,7 @@ class BrowserApp:
     async def cancel(self, call: str, reason: str) -> None:
         """Cancel a call if the page reacts soon."""
         if self._page is not None:
-            with anyio.move_on_after(SHORT_LIMIT):
+            with anyio.move_on_after(END_LIMIT):
                 await self._page.cancel(call, reason)
 
     async def wait_idle(self) -> None:
@@ -330,7 +329,7 @@ class BrowserApp:
             with anyio.fail_after(DOWNLOAD_LIMIT + 1):  # the page's own limit comes first
                 returned = await page.run("download", key, json.dumps(given))
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(SHORT_LIMIT, shield=True):
+            with anyio.move_on_after(END_LIMIT, shield=True):
                 await page.abandon(key)
             raise
         except PageGoneError:
@@ -384,7 +383,7 @@ class BrowserApp:
             names = ", ".join(unlisted)
             warnings[f"its manifest also names {names}, which the page itself does not list"] = None
         if self._icon_loaded is not None:
-            with anyio.move_on_after(SHORT_LIMIT):
+            with anyio.move_on_after(END_LIMIT):
                 await self._icon_loaded.wait()
         return replace(opened, capabilities=capabilities, warnings=tuple(warnings), icon=self._icon)
 

@@ -36,7 +36,6 @@ from abp_bridge.protocols.abp.data import authorize
 from abp_bridge.session.app import DOWNLOAD_LIMIT, MAX_DOWNLOAD, Absence, AppError, find_absence
 
 MAX_REDIRECTS = 5
-MAX_URL = 8_000  # characters of an address: what servers take
 CONNECT_LIMIT = 4.0  # seconds for one of several addresses
 HEAD_LIMIT = 50_000  # characters of a page, in which its manifest's link must be
 MANIFEST_LIMIT = 1_000_000  # bytes of a manifest
@@ -73,8 +72,8 @@ def split(url: str) -> SplitResult:
 def _parse_address(url: str) -> tuple[SplitResult, str, int | None, str]:
     """Return the parts, host, port and problem of `url`; Python's errors would quote it."""
     empty = urlsplit("")
-    if len(url) > MAX_URL or "\\" in url or not url.isprintable() or " " in url:
-        return empty, "", None, "it is too long or holds characters that an address cannot have."
+    if "\\" in url or not url.isprintable() or " " in url:
+        return empty, "", None, "it holds characters that an address cannot have."
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna").decode(), parts.port

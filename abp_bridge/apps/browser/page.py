@@ -31,7 +31,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, Guard, reachable, site, split
 from abp_bridge.apps.browser.files import WINDOW, PageFiles
-from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT, PageState, Tab
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, PageState, Tab
 from abp_bridge.apps.browser.window import Dialogs, Window
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core.capability import CallResult, CapabilityList
@@ -47,7 +47,7 @@ from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols import abp
-from abp_bridge.session.app import AppError, AppListener, find_absence
+from abp_bridge.session.app import END_LIMIT, AppError, AppListener, find_absence
 from abp_bridge.settings import Settings
 from abp_bridge.settings.values import is_nearby
 
@@ -280,7 +280,7 @@ class AppPage(PageState):
     async def _find_script(self, patience: float) -> JSHandle:
         missing = _NOT_FOUND
         end = anyio.current_time() + patience
-        with anyio.move_on_after(patience + SHORT_LIMIT):
+        with anyio.move_on_after(patience + END_LIMIT):
             while not self.lost:
                 left = max(0.0, end - anyio.current_time())
                 try:
@@ -309,7 +309,7 @@ class AppPage(PageState):
     async def _describe_missing(self) -> str:
         """Return a sentence on what may be meant as `window.abp`."""
         names: JsonValue = []
-        with anyio.move_on_after(SHORT_LIMIT), suppress(PlaywrightError):
+        with anyio.move_on_after(END_LIMIT), suppress(PlaywrightError):
             names = await self.shown.evaluate(_NEAR_MISSES)
         for name in map(label, as_list(names)):
             if name == "abp":
@@ -323,7 +323,7 @@ class AppPage(PageState):
 
     async def title(self) -> str:
         """Return the page's title, safe to show."""
-        with anyio.move_on_after(SHORT_LIMIT), suppress(PlaywrightError):
+        with anyio.move_on_after(END_LIMIT), suppress(PlaywrightError):
             return label(await self.shown.title(), 80)
         return ""
 
@@ -416,7 +416,7 @@ class AppPage(PageState):
     async def _why(self, problem: PlaywrightError) -> str:
         """Return what `problem` means; the event that explains it may come a moment later."""
         if not self.lost:
-            with anyio.move_on_after(SHORT_LIMIT):
+            with anyio.move_on_after(END_LIMIT):
                 await self._left.wait()
         if self._is_leaving:
             with anyio.move_on_after(PAGE_LIMIT):

@@ -35,7 +35,7 @@ from abp_bridge.core.schema import parts
 from abp_bridge.session.app import AppListener
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 
-SHORT_LIMIT = 0.4  # seconds for the page to react as its call or session ends: a host waits two
+TURN_LIMIT = 1.0  # seconds that something else waits for what the page runs
 PAGE_LIMIT = 5.0  # seconds for what the page or its browser does immediately, unless it hangs
 
 

@@ -33,12 +33,12 @@ from abp_bridge.apps.browser.chromium import (
     run_profile,
 )
 from abp_bridge.apps.browser.fetch import Guard, get, site
-from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT, Tab
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, Tab
 from abp_bridge.apps.browser.profile import use_profile
 from abp_bridge.apps.elicitation import ask_permission
 from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, parse_json
 from abp_bridge.core.sanitize import escape, label
-from abp_bridge.session.app import AppError, QuestionListener
+from abp_bridge.session.app import END_LIMIT, AppError, QuestionListener
 from abp_bridge.settings import Settings
 
 RunBrowser = Callable[[Settings], AbstractAsyncContextManager[Browser]]
@@ -100,7 +100,7 @@ class ProfileTabs(Tabs):
             try:
                 yield Tab(context, page, alone=False)
             finally:
-                with anyio.move_on_after(SHORT_LIMIT, shield=True), suppress(PlaywrightError):
+                with anyio.move_on_after(END_LIMIT, shield=True), suppress(PlaywrightError):
                     await page.close()
 
 
@@ -225,7 +225,7 @@ class RunningTabs(Tabs):
             try:
                 yield Tab(page.context, page, alone=False, shows=wanted is not None)
             finally:
-                with anyio.move_on_after(SHORT_LIMIT, shield=True), suppress(PlaywrightError):
+                with anyio.move_on_after(END_LIMIT, shield=True), suppress(PlaywrightError):
                     await (_reload_later(page) if wanted else page.close())
 
     async def _ask_consent(

@@ -17,11 +17,12 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.files import STAYED, PageFiles
-from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT, PageState
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, PageState
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core.event import NoticeKind
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.sanitize import message
+from abp_bridge.session.app import END_LIMIT
 
 _UNSEEN = "HeadlessChrome"  # in what a browser without windows calls itself
 NEXT_STEP = (
@@ -169,5 +170,5 @@ class Dialogs:
 
     async def _close(self, accept: bool, typed: str = "") -> None:
         given = {"accept": accept, "promptText": typed}
-        with anyio.move_on_after(SHORT_LIMIT), suppress(PlaywrightError):
+        with anyio.move_on_after(END_LIMIT), suppress(PlaywrightError):
             await self._cdp.send("Page.handleJavaScriptDialog", given)

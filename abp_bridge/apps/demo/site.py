@@ -23,7 +23,6 @@ _FILES = {
     "/abp.json": (_HERE / "page/abp.json", "application/json"),
     "/script.json": (_HERE / "script.json", "application/json"),
 }
-_MAX_REQUEST = 16_384  # bytes of a request; browsers' have some 1,000
 
 
 class DemoPage(BrowserApp):
@@ -59,9 +58,7 @@ async def _answer(stream: SocketStream) -> None:
             anyio.BrokenResourceError,
             anyio.ClosedResourceError,
         ):
-            request = await BufferedByteReceiveStream(stream).receive_until(
-                b"\r\n\r\n", _MAX_REQUEST
-            )
+            request = await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", 2**14)
             path = (
                 request.split(b" ", 2)[1].decode("latin-1").partition("?")[0]
                 if request.startswith(b"GET ")

@@ -11,7 +11,6 @@ import anyio
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.page import AppPage
-from abp_bridge.apps.browser.page_state import SHORT_LIMIT
 from abp_bridge.apps.browser.window import NEXT_STEP
 from abp_bridge.apps.webmcp.page_form import Obstacles
 from abp_bridge.apps.webmcp.tool_session import (
@@ -42,7 +41,7 @@ from abp_bridge.protocols.webmcp.results import (
     unsent_result,
 )
 from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
-from abp_bridge.session.app import AppListener, only_error
+from abp_bridge.session.app import END_LIMIT, AppListener, only_error
 from abp_bridge.session.context import AskContext
 
 MOMENT = 0.02  # seconds
@@ -123,7 +122,7 @@ class ToolCall:
 
     async def _leave(self) -> None:
         if self._invocation is not None:
-            await self._session.cancel(self._invocation, SHORT_LIMIT)
+            await self._session.cancel(self._invocation, END_LIMIT)
             self._session.release(self._invocation)
 
     def _refused(self, words: str) -> CallResult:
@@ -247,7 +246,7 @@ class ToolCall:
             try:
                 yield
             finally:
-                with anyio.move_on_after(SHORT_LIMIT, shield=True), suppress(PlaywrightError):
+                with anyio.move_on_after(END_LIMIT, shield=True), suppress(PlaywrightError):
                     for each in opened:
                         await each.close()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from abp_bridge.apps.browser.page_state import PAGE_LIMIT, SHORT_LIMIT
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT
 from abp_bridge.apps.browser.window import NEXT_STEP
 from abp_bridge.apps.webmcp.call import GONE, QUIET_LIMIT, ToolCall, pause
 from abp_bridge.apps.webmcp.page_form import PageForm
@@ -66,6 +66,7 @@ from abp_bridge.protocols.webmcp.results import (
     unsent_result,
     was_ended,
 )
+from abp_bridge.session.app import END_LIMIT
 
 
 class CallEndedError(Exception):
@@ -211,7 +212,7 @@ class FormCall(FormByHand):
         await super()._leave()
         invoked = self._invocation is not None and self._invocation.id
         if self._form is not None and (invoked or self._was_stopped) and not self._sent:
-            with anyio.move_on_after(SHORT_LIMIT), suppress(CallRefusedError):
+            with anyio.move_on_after(END_LIMIT), suppress(CallRefusedError):
                 await self._form.reset()
 
     async def _send_at_once(self, params: JsonObject) -> CallResult:
@@ -292,7 +293,7 @@ class FormCall(FormByHand):
                 try:
                     form = await self._unless_over(self._form.read())
                 except CallRefusedError:  # perhaps as its page goes on, of which is told later
-                    with anyio.move_on_after(SHORT_LIMIT):
+                    with anyio.move_on_after(END_LIMIT):
                         await self._invocation.wait_lost()
                     if not self._invocation.is_lost:
                         raise

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from abp_bridge.apps.browser.page import MAX_MESSAGE
 from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
 from abp_bridge.core.json_value import (
     JsonObject,
@@ -25,7 +26,6 @@ from abp_bridge.protocols.webmcp.tools import Tool
 
 SCRIPT = Path(__file__).with_name("form.js")
 WORLD = "abp-bridge"
-MAX_TEXT = 2**22  # characters of a form that is read
 
 
 class PageForm:
@@ -74,7 +74,7 @@ class PageForm:
         await self._run("reset")
 
     def _decode(self, text: JsonValue) -> Form:
-        if not isinstance(text, str) or len(text) > MAX_TEXT:
+        if not isinstance(text, str) or len(text) > MAX_MESSAGE:
             raise CallRefusedError("the form cannot be read: it is too large")
         try:
             form = mark_secrets(decode_page_form(parse_json(text)), self._session.hide)

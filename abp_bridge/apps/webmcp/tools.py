@@ -11,7 +11,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge.apps.browser.chromium import error_summary
 from abp_bridge.apps.browser.page import AppPage, PageTools, ignore
-from abp_bridge.apps.browser.page_state import PAGE_LIMIT
+from abp_bridge.apps.browser.page_state import PAGE_LIMIT, TURN_LIMIT
 from abp_bridge.apps.webmcp.call import ToolCall
 from abp_bridge.apps.webmcp.form_call import FormCall
 from abp_bridge.apps.webmcp.page_form import PageForm
@@ -35,7 +35,6 @@ from abp_bridge.protocols.webmcp.tools import (
 from abp_bridge.settings import Settings
 
 SCRIPT = Path(__file__).with_name("written.js")
-LOST_LIMIT = 1.0  # seconds for a call to end that was given up, or whose page is lost
 SHARE = 0.8  # of a call's limit: the page's silence ends before the call does
 _CHANGED = f"notifications/{NoticeKind.CAPABILITIES_CHANGED.value}"
 
@@ -184,7 +183,7 @@ class WebMcpTools(PageTools):
         assert self._session is not None
         assert self._page is not None
         key = next(key for key, name in self._names.items() if name == capability)
-        with anyio.move_on_after(LOST_LIMIT):
+        with anyio.move_on_after(TURN_LIMIT):
             while key in self._busy:  # a call that its host has given up still clears up
                 await self._ended.wait()
         tool = self._session.tools.get(key)
@@ -248,7 +247,7 @@ class WebMcpTools(PageTools):
         return self._running > 0
 
     async def wait_idle(self) -> None:
-        with anyio.move_on_after(LOST_LIMIT):
+        with anyio.move_on_after(TURN_LIMIT):
             while self._running:
                 await self._ended.wait()
 
