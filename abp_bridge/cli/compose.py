@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from abp_bridge.core.question import Question
     from abp_bridge.core.surface import Surface
     from abp_bridge.mcp.connection import McpConnection
-    from abp_bridge.mcp.parked_call import FindParked
+    from abp_bridge.mcp.pending_call import FindPending
     from abp_bridge.mcp.session import McpSession
     from abp_bridge.mcp.tool_list import ToolList
     from abp_bridge.models.surface import AgentSurface
@@ -155,7 +155,7 @@ class Composition:
             connection,
             begin,
             self.page,
-            park=self.settings.park_timeout,
+            pending_timeout=self.settings.park_timeout,
             patience=self.settings.host_tool_timeout,
             ask_via_model=self.settings.ask_via_model,
         )
@@ -175,13 +175,13 @@ class Composition:
         )
 
     def make_mcp_elicitor(
-        self, connection: McpConnection, on_progress: OnModelProgress, find_parked: FindParked
+        self, connection: McpConnection, on_progress: OnModelProgress, find_pending: FindPending
     ) -> Elicitor:
         """Return the elicitor of a server behind `abp-bridge mcp`."""
         from abp_bridge.core.sanitize import Revealed
         from abp_bridge.mcp.surfaces import McpSurfaces
 
-        surfaces = McpSurfaces(connection, self.page, find_parked, revealed=Revealed())
+        surfaces = McpSurfaces(connection, self.page, find_pending, revealed=Revealed())
         return self.make_elicitor(surfaces, on_progress)
 
     def _make_router(self, host: HostSurfaces) -> Router:

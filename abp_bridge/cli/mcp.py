@@ -157,7 +157,7 @@ class _Proxy:
         async with translated(
             tap("host")(self.source, self.sink),
             tap("server")(reader, writer),
-            park=settings.park_timeout,
+            pending_timeout=settings.park_timeout,
             origin=self._describe,
             era=next((era for era in ERAS if era == settings.era), None),
             discover_first=not self.command,
@@ -177,7 +177,7 @@ class _Proxy:
                 prefix=f"abp-{os.urandom(4).hex()}-",
                 policy=policy,
                 make_elicitor=partial(
-                    self.composition.make_mcp_elicitor, find_parked=sides.find_parked
+                    self.composition.make_mcp_elicitor, find_pending=sides.find_pending
                 ),
             )
 

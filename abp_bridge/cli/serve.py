@@ -20,8 +20,7 @@ from abp_bridge.jsonrpc.loop import OPTIONS
 from abp_bridge.jsonrpc.protocol import Id, JsonRpcProtocol, Notification, Request
 from abp_bridge.jsonrpc.streams import take_over_stdio
 from abp_bridge.log import print_message, warn_if_interactive
-from abp_bridge.mcp.connection import McpConnection
-from abp_bridge.mcp.errors import encode_cancel
+from abp_bridge.mcp.connection import McpConnection, encode_cancel
 from abp_bridge.mcp.server import McpServer
 from abp_bridge.settings.values import find_target_problem
 

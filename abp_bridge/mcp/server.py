@@ -29,9 +29,7 @@ from abp_bridge.jsonrpc.protocol import (
     RpcError,
     is_id,
 )
-from abp_bridge.mcp.connection import McpConnection
-from abp_bridge.mcp.subscriptions import MAX_LISTENS
-from abp_bridge.mcp.tool_request import ToolRequest
+from abp_bridge.mcp.connection import MAX_LISTENS, McpConnection, ToolRequest
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import (
     MAX_UPDATES,

@@ -17,11 +17,10 @@ from abp_bridge.core.matrix import find_ways
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import WAYS, Advice, Surface
 from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, RpcError
-from abp_bridge.mcp.connection import McpConnection
+from abp_bridge.mcp.connection import McpConnection, ToolRequest
 from abp_bridge.mcp.surfaces import McpSurfaces
 from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout
-from abp_bridge.mcp.tool_definitions import WAIT
-from abp_bridge.mcp.tool_request import ToolRequest
+from abp_bridge.mcp.tool_list import WAIT
 from abp_bridge.mcp.tools import McpTools, UnknownToolError, profile_of
 from abp_bridge.protocols.mcp.modern import RESOURCE_NOT_FOUND, decode_retry
 from abp_bridge.protocols.mcp.results import encode_log, encode_progress, separate_texts
@@ -40,7 +39,7 @@ class McpSession(McpSurfaces):
         connection: Where the host is spoken to.
         begin: Makes the session of the bridge that the tools call.
         page: Where the person is sent.
-        park: How long a call is kept for a host to come back to, in seconds.
+        pending_timeout: How long a call is kept for a host to come back to, in seconds.
         patience: How long the host waits for a tool, in seconds, where its user has changed that.
         ask_via_model: Whether the host's model may be asked to ask its user.
     """
@@ -51,15 +50,18 @@ class McpSession(McpSurfaces):
         begin: Callable[[Host], SessionApi],
         page: Page,
         *,
-        park: float,
+        pending_timeout: float,
         patience: float | None = None,
         ask_via_model: bool = False,
     ) -> None:
         self._patience = patience
         self._calls = ToolCalls(
-            connection.tasks, limit=park, timeout_of=self._timeout_of, on_progress=self._on_progress
+            connection.tasks,
+            limit=pending_timeout,
+            timeout_of=self._timeout_of,
+            on_progress=self._on_progress,
         )
-        super().__init__(connection, page, self._calls.find_parked, ask_via_model=ask_via_model)
+        super().__init__(connection, page, self._calls.find_pending, ask_via_model=ask_via_model)
         self._api = begin(self)
         self._toolbox = McpTools(self._api, self._calls, connection.tools)
 

@@ -23,7 +23,7 @@ from abp_bridge.errors import AbpBridgeError
 from abp_bridge.jsonrpc.connection import ConnectionClosedError, RemoteError, Reply
 from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND
 from abp_bridge.mcp.connection import McpConnection
-from abp_bridge.mcp.parked_call import FindParked, ParkedCall, find_none
+from abp_bridge.mcp.pending_call import FindPending, PendingCall, find_no_call
 from abp_bridge.protocols.mcp import elicitation, model_messages, sampling
 from abp_bridge.protocols.mcp.client import (
     HostCapabilities,
@@ -65,7 +65,7 @@ class McpSurfaces:
     Args:
         connection: Where the host is spoken to.
         page: Where the person is sent.
-        find_parked: The first of these calls that is parked: a modern host is asked with it.
+        find_pending: Finds the pending call that takes a question to a modern host.
         ask_via_model: Whether the host's model may be asked to ask its user.
         revealed: Shows what goes along with a call, where its connection does not.
     """
@@ -74,7 +74,7 @@ class McpSurfaces:
         self,
         connection: McpConnection,
         page: Page,
-        find_parked: FindParked = find_none,
+        find_pending: FindPending = find_no_call,
         *,
         ask_via_model: bool = False,
         revealed: Revealed | None = None,
@@ -82,7 +82,7 @@ class McpSurfaces:
         self._connection = connection
         self._revealed = revealed
         self._page = page
-        self._find_parked = find_parked
+        self._find_pending = find_pending
         self._ask_via_model = ask_via_model
         self._not_supported: set[str] = set()  # declared, and turned out not to be there
 
@@ -123,7 +123,7 @@ class McpSurfaces:
         """Ask by a form, by a link to the page, or through the model (`InputProvider.prompt`)."""
         host = self._find_host(context.calls)
         if variant.surface is Surface.MODEL_RELAY:
-            return await _ask_through_model(host.parked, question, problem)
+            return await _ask_through_model(host.pending_call, question, problem)
         with host.asking():
             if variant.surface is Surface.MCP_URL:
                 return await self._ask_by_url(host, question, context)
@@ -159,15 +159,15 @@ class McpSurfaces:
             )
             reply = await self._request_input(host, URL, "elicitation/create", params)
             response = decode_elicited(reply, question)
-            if response.outcome is Outcome.ACCEPTED and host.parked is not None:
-                host.parked.note_link(question.id, partial(_describe_link, question, page))
+            if response.outcome is Outcome.ACCEPTED and host.pending_call is not None:
+                host.pending_call.note_link(question.id, partial(_describe_link, question, page))
             return response
 
         try:
             return await self._page.collect_answer(question, context, send_link)
         finally:
-            if host.parked is not None:
-                host.parked.forget_link(question.id)
+            if host.pending_call is not None:
+                host.pending_call.forget_link(question.id)
             if host.client.version == V2025_11_25:  # it alone has a word for it
                 self._connection.rpc.notify(
                     "notifications/elicitation/complete", {"elicitationId": elicitation_id}
@@ -209,10 +209,10 @@ class McpSurfaces:
             return ()
 
     def _find_host(self, calls: Sequence[str]) -> _HostState:
-        parked = self._find_parked(calls)
-        client = self._connection.client if parked is None else parked.client
+        pending_call = self._find_pending(calls)
+        client = self._connection.client if pending_call is None else pending_call.client
         return _HostState(
-            parked,
+            pending_call,
             client,
             decode_capabilities(client.capabilities, client.version),
             profile(client.info.get("name"), client.capabilities),
@@ -226,33 +226,30 @@ class McpSurfaces:
         # tools/call that waits (`ToolCalls._attend`), and the retry brings the answer
         # (`ToolCalls.resume`).
         if not host.client.modern:
-            return await self._request_legacy(need, method, params)
-        if host.parked is None:
+            try:
+                return await self._connection.rpc.exchange(
+                    method, params, reason="the question is no longer open"
+                )
+            except ConnectionClosedError:
+                raise HostDisconnectedError from None
+            except RemoteError as error:
+                # any other error may be about this question only
+                lasting = error.code == METHOD_NOT_FOUND
+                if lasting:
+                    self._not_supported.add(need)
+                raise SurfaceUnsupportedError(
+                    f"the host answered: {label(error, 300)}", lasting=lasting
+                ) from None
+        if host.pending_call is None:
             raise SurfaceUnsupportedError(
                 "this host (MCP 2026-07-28) can be asked only while it waits for a tool call",
                 lasting=False,
             )
         if self._revealed is None:
-            return await host.parked.request_input(method, params, need)
+            return await host.pending_call.wait_for_round(method, params, need)
         shown = as_object(self._revealed.outward(params))
-        reply = await host.parked.request_input(method, shown, need)
+        reply = await host.pending_call.wait_for_round(method, shown, need)
         return replace(reply, result=self._revealed.inward(reply.result))
-
-    async def _request_legacy(self, need: str, method: str, params: JsonObject) -> Reply:
-        try:
-            return await self._connection.rpc.exchange(
-                method, params, reason="the question is no longer open"
-            )
-        except ConnectionClosedError:
-            raise HostDisconnectedError from None
-        except RemoteError as error:
-            # any other error may be about this question only
-            lasting = error.code == METHOD_NOT_FOUND
-            if lasting:
-                self._not_supported.add(need)
-            raise SurfaceUnsupportedError(
-                f"the host answered: {label(error, 300)}", lasting=lasting
-            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +258,7 @@ class _HostState:
     host as it showed itself there.
     """
 
-    parked: ParkedCall | None
+    pending_call: PendingCall | None
     client: McpClientInfo
     capabilities: HostCapabilities
     profile: Profile
@@ -283,7 +280,7 @@ class _HostState:
 
     def asking(self) -> AbstractContextManager[None]:
         """For as long as this lasts, the call waits for a person."""
-        return nullcontext() if self.parked is None else self.parked.ask_person()
+        return nullcontext() if self.pending_call is None else self.pending_call.ask_person()
 
 
 def _describe_link(question: Question, page: PageQuestion) -> str:
@@ -297,17 +294,17 @@ def _describe_link(question: Question, page: PageQuestion) -> str:
 
 
 async def _ask_through_model(
-    parked: ParkedCall | None, question: Question, problem: str
+    pending_call: PendingCall | None, question: Question, problem: str
 ) -> SurfaceResponse:
     """With the result of the call, which names `abp_answer`."""
-    if parked is None or not parked.has_wait:
+    if pending_call is None or not pending_call.has_wait:
         raise SurfaceUnsupportedError(
             "its model can be asked only by the result of a tool call that waits for that, and"
             " there is none",
             lasting=False,
         )
     text = model_messages.encode_asked(question, problem)
-    with parked.tell_model(question.id, text, asks=True) as message:
+    with pending_call.tell_model(question.id, text, asks=True) as message:
         await message.answered.wait()
     action, content = model_messages.decode_answered(message.answer)
     return SurfaceResponse(BY_ACTION[action], content)
@@ -316,8 +313,8 @@ async def _ask_through_model(
 async def _send_address_through_model(
     host: _HostState, question: Question, link: PageLink
 ) -> SurfaceResponse:
-    parked, profile = host.parked, host.profile
-    if not profile.has_model or parked is None or not parked.has_wait:
+    pending_call, profile = host.pending_call, host.profile
+    if not profile.has_model or pending_call is None or not pending_call.has_wait:
         given = [
             f"{words} ({profile.options[surface].give})"
             for surface, words in _ELSEWHERE.items()
@@ -334,7 +331,7 @@ async def _send_address_through_model(
             lasting=False,
         )
     words = model_messages.encode_address(question, link.address, place)
-    with parked.tell_model(question.id, words):
+    with pending_call.tell_model(question.id, words):
         await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
     raise AssertionError
 

@@ -2,7 +2,7 @@
 come back.
 
 A `tools/call` only attaches its host to a call (`ToolRequest`); the call runs in the session
-(`ParkedCall`). So a modern host can be asked (the request ends with the questions, and comes again
+(`PendingCall`). So a modern host can be asked (the request ends with the questions, and comes again
 with the answers), and a host of either era whose patience ends gets a result that says how to come
 back (`abp_wait`). What is asked or answered in between is kept, for as long as somebody may still
 come.
@@ -10,11 +10,16 @@ come.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import json
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import astuple, dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -23,16 +28,11 @@ from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Kind
 from abp_bridge.core.surface import describe_unasked
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import RpcError
-from abp_bridge.mcp.parked_call import ParkableCall, ParkedCall, Pending
-from abp_bridge.mcp.request_state import (
-    InvalidRequestStateError,
-    RequestState,
-    RequestStateCodec,
-    digest,
-)
-from abp_bridge.mcp.tool_request import ToolRequest
+from abp_bridge.mcp.connection import ToolRequest
+from abp_bridge.mcp.pending_call import PendingCall, PendingQuestion
 from abp_bridge.protocols.mcp.modern import (
     INVALID_PARAMS,
     MAX_ROUNDS,
@@ -45,14 +45,18 @@ from abp_bridge.session.surface import HostTimeoutError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-MAX_PARKED = 2_000  # calls that run, or that somebody was promised to find again
+    from abp_bridge.mcp.proxy.modern_host import ServerCall
+    from abp_bridge.session.host import Call
+
+MAX_CALLS = 2_000  # calls that run, or that somebody was promised to find again
 _COME_BACK = "come back to them with abp_wait, or wait a while."
 _ANSWER_FIRST = (
     "they wait for the server, or for a person who was asked. Answer or cancel some of them first,"
     " then call again."
 )
-MAX_DELIVERED = 200  # parked calls that are over, whose result may be fetched again
+MAX_DELIVERED = 200  # pending calls that are over, whose result may be fetched again
 MAX_ASKED = 20  # questions of one round
 MAX_LISTED = 20  # calls that are named to who asks for one that is not there
 GRACE = 1.0  # seconds for an app to do something about a question that nobody came back for
@@ -60,23 +64,21 @@ GRACE = 1.0  # seconds for an app to do something about a question that nobody c
 # the pipe has data, one to read it, one to ask it, and two to spare.
 LOOP_TURNS = 5
 
+_NONCE = 12  # bytes
+_PURPOSE = b"abp-bridge requestState"
+
 # What a client must declare for an app's question of a kind: 2026-07-28 basic/index, -32021.
 _NEEDS = {Kind.SAMPLING: "sampling"}
 _FORM = "elicitation"
 
 
 EndT = TypeVar("EndT")
-Ended_co = TypeVar("Ended_co", covariant=True)
 
 
-class Start(Protocol[Ended_co]):
-    """Begins a call: `SessionApi.start`, with everything else given."""
-
-    def __call__(
-        self, *, on_progress: Callable[[Progress], None], on_end: Callable[[Ended_co], None]
-    ) -> Awaitable[ParkableCall]:
-        """The call, begun. Neither is called before that."""
-        ...
+# Starts a call with (on_progress, on_end), neither of which is called before it has returned.
+Start = Callable[
+    [Callable[[Progress], None], Callable[[EndT], None]], Awaitable["Call | ServerCall"]
+]
 
 
 @dataclass(slots=True)
@@ -122,7 +124,7 @@ class ToolCalls:
         self._timeout_of = timeout_of
         self._on_progress = on_progress
         self.replaced_progress = 0
-        self._parked: dict[str, ParkedCall] = {}
+        self._pending: dict[str, PendingCall] = {}
         self._starting = 0
         self._deadlines: dict[
             str, float
@@ -131,31 +133,31 @@ class ToolCalls:
         self._expiring = False
         self._codec = RequestStateCodec()
 
-    def find_parked(self, calls: Iterable[str]) -> ParkedCall | None:
+    def find_pending(self, calls: Iterable[str]) -> PendingCall | None:
         """Of these calls, the one that can take a question to the host: the first that somebody
         waits for, else the first there is.
         """
         found = [
-            parked
+            pending
             for call in calls
-            if (parked := self._parked.get(call)) is not None
-            and parked.has_rounds
-            and parked.encode_result is None
-            and not parked.abandoned
+            if (pending := self._pending.get(call)) is not None
+            and pending.has_rounds
+            and pending.encode_result is None
+            and not pending.abandoned
         ]
-        return next((parked for parked in found if parked.waiters), next(iter(found), None))
+        return next((pending for pending in found if pending.waiters), next(iter(found), None))
 
     def identify_retry(self, request: ToolRequest, state: JsonValue) -> None:
         """Note on `request` which call its `requestState` names, if it is one."""
         if isinstance(state, str):
             with suppress(InvalidRequestStateError):
                 request.state = self._codec.decode(state)
-                request.parked = self._parked.get(request.state.call)
+                request.pending_call = self._pending.get(request.state.call)
 
     def identify_wait(self, request: ToolRequest, call: JsonValue) -> None:
         """Note on `request` the call that it is to wait for."""
         if isinstance(call, str):
-            request.parked = self._parked.get(call)
+            request.pending_call = self._pending.get(call)
 
     async def begin(
         self,
@@ -174,30 +176,30 @@ class ToolCalls:
             SessionError: The call cannot begin, or too many are kept.
             RpcError: A modern client did not declare what the call needs.
         """
-        if len(self._parked) + self._starting - len(self._delivered) >= MAX_PARKED:
+        if len(self._pending) + self._starting - len(self._delivered) >= MAX_CALLS:
             cure = _COME_BACK if self._has_wait else _ANSWER_FIRST
             raise SessionError(
-                "RATE_LIMITED", f"{MAX_PARKED} calls are running or kept already; {cure}"
+                "RATE_LIMITED", f"{MAX_CALLS} calls are running or kept already; {cure}"
             )
 
         def on_progress(progress: Progress) -> None:
-            for waiter in parked.waiters:
+            for waiter in pending.waiters:
                 self._on_progress(waiter, progress)
-            if not parked.waiters:
-                replaces = parked.pending_progress is not None and parked.wants_progress
+            if not pending.waiters:
+                replaces = pending.pending_progress is not None and pending.wants_progress
                 self.replaced_progress += replaces
-                parked.pending_progress = progress
+                pending.pending_progress = progress
 
         def on_end(outcome: EndT) -> None:
-            parked.end(partial(encode, outcome))
+            pending.end(partial(encode, outcome))
 
         self._starting += 1
         try:
-            call = await start(on_progress=on_progress, on_end=on_end)
-            parked = self._parked[call.id] = ParkedCall(call, request, has_wait=self._has_wait)
+            call = await start(on_progress, on_end)
+            pending = self._pending[call.id] = PendingCall(call, request, has_wait=self._has_wait)
         finally:
             self._starting -= 1
-        return await self._attend(parked, request)
+        return await self._attend(pending, request)
 
     async def resume(
         self, request: ToolRequest, state: str, answers: Mapping[str, JsonObject]
@@ -218,16 +220,16 @@ class ToolCalls:
                 INVALID_PARAMS,
                 "this requestState belongs to a call of another tool, or with other arguments",
             )
-        parked = self._parked.get(found.call)
-        if parked is None:
+        pending = self._pending.get(found.call)
+        if pending is None:
             raise RpcError(
                 INVALID_PARAMS,
                 "this requestState is too old: its call is over. Call the tool again if it is still"
                 " needed",
             )
         request.round = found.round
-        parked.deliver(answers, request.first_byte_at)
-        return await self._attend(parked, request)
+        pending.deliver(answers, request.first_byte_at)
+        return await self._attend(pending, request)
 
     async def wait(self, request: ToolRequest, call: str) -> JsonObject:
         """Attach to a call that goes on, or get the result it is kept with.
@@ -235,19 +237,19 @@ class ToolCalls:
         Raises:
             SessionError: There is no such call.
         """
-        parked = self._parked.get(call)
-        if parked is None:
+        pending = self._pending.get(call)
+        if pending is None:
             known = [
-                *list(self._parked)[-MAX_LISTED:],
-                *(["..."] if len(self._parked) > MAX_LISTED else []),
+                *list(self._pending)[-MAX_LISTED:],
+                *(["..."] if len(self._pending) > MAX_LISTED else []),
             ]
             raise SessionError(
                 "UNKNOWN_CALL",
                 f"There is no call {call[:80]!r} to come back to; there are"
                 f" {', '.join(known) or 'none'}.",
             )
-        parked.resumable = True
-        return await self._attend(parked, request)
+        pending.resumable = True
+        return await self._attend(pending, request)
 
     async def answer(self, request: ToolRequest, question: str) -> JsonObject:
         """A model brings what its user said, and goes on waiting for the call that asked.
@@ -255,73 +257,73 @@ class ToolCalls:
         Raises:
             SessionError: No such question waits for an answer.
         """
-        for parked in list(self._parked.values()):
-            if parked.deliver_model_answer(question, request.arguments):
-                parked.resumable = True
-                return await self._attend(parked, request)
+        for pending in list(self._pending.values()):
+            if pending.deliver_model_answer(question, request.arguments):
+                pending.resumable = True
+                return await self._attend(pending, request)
         raise SessionError(
             "UNKNOWN_QUESTION",
             f"No question {question[:80]!r} waits for an answer of your user's. Each is answered"
             " once.",
         )
 
-    async def _attend(self, parked: ParkedCall, request: ToolRequest) -> JsonObject:
+    async def _attend(self, pending: PendingCall, request: ToolRequest) -> JsonObject:
         """Wait with the host for what comes first: the end, a question that it has to bring to its
         person, or the end of its patience.
         """
-        parked.attach(request)
-        request.parked = parked
-        if parked.pending_progress is not None:
-            self._on_progress(request, parked.pending_progress)
-            parked.pending_progress = None
-        self._deadlines.pop(parked.call.id, None)
+        pending.attach(request)
+        if pending.pending_progress is not None:
+            self._on_progress(request, pending.pending_progress)
+            pending.pending_progress = None
+        self._deadlines.pop(pending.call.id, None)
         timeout = self._timeout_of(request)
         timeout.left -= now() - request.received_at
         try:
-            while parked.encode_result is None:
-                if not parked.has_rounds:
-                    parked.reroute_questions()
-                if request.client.modern and parked.pending:
-                    await _gather_round(parked)
-                    if parked.pending and parked.encode_result is None:
-                        return self._ask_round(parked, request)
-                elif timeout.left <= 0 or parked.has_unsent_messages:
-                    return _encode_unfinished(parked, request)
+            while pending.encode_result is None:
+                if not pending.has_rounds:
+                    pending.reroute_questions()
+                if request.client.modern and pending.questions:
+                    await _gather_round(pending)
+                    if pending.questions and pending.encode_result is None:
+                        return self._ask_round(pending, request)
+                elif timeout.left <= 0 or pending.has_unsent_messages:
+                    return _encode_unfinished(pending, request)
                 else:
-                    await _watch(parked, timeout)
+                    await _watch(pending, timeout)
         except anyio.get_cancelled_exc_class():
-            parked.give_up(request, "the host cancelled the call")
+            pending.give_up(request, "the host cancelled the call")
             raise
         finally:
-            parked.waiters.remove(request)
-            self._release(parked)
-        return parked.encode_result(request)
+            pending.detach(request)
+            if not pending.waiters:
+                self._keep_or_forget(pending)
+        return pending.encode_result(request)
 
-    def _ask_round(self, parked: ParkedCall, request: ToolRequest) -> JsonObject:
+    def _ask_round(self, pending: PendingCall, request: ToolRequest) -> JsonObject:
         """What is asked, as far as one round takes it."""
         if request.round >= MAX_ROUNDS:
-            return _encode_unfinished(parked, request)
-        parked.resumable = True
-        asked = dict(list(parked.pending.items())[:MAX_ASKED])
+            return _encode_unfinished(pending, request)
+        pending.resumable = True
+        asked = dict(list(pending.questions.items())[:MAX_ASKED])
         request.on_sent = partial(_note_shown, [*asked.values()])
         state = RequestState(
-            parked.call.id, digest(request.tool, request.arguments), request.round + 1
+            pending.call.id, digest(request.tool, request.arguments), request.round + 1
         )
         return encode_round(
-            {key: pending.request for key, pending in asked.items()}, self._codec.encode(state)
+            {key: question.request for key, question in asked.items()}, self._codec.encode(state)
         )
 
     # --- those that nobody waits for ---
 
-    def _release(self, parked: ParkedCall) -> None:
-        """A request is gone. What somebody was promised, and may still come back for, is kept."""
-        id = parked.call.id
-        if parked.waiters or id not in self._parked:
+    def _keep_or_forget(self, pending: PendingCall) -> None:
+        """Keep a call that no request waits for, if its host was told how to come back to it."""
+        id = pending.call.id
+        if id not in self._pending:
             return
-        if parked.abandoned or (parked.encode_result is not None and not parked.resumable):
+        if pending.abandoned or (pending.encode_result is not None and not pending.resumable):
             self._forget(id)
             return
-        if parked.encode_result is not None:
+        if pending.encode_result is not None:
             self._delivered[id] = None
         while len(self._delivered) > MAX_DELIVERED:
             self._forget(next(iter(self._delivered)))
@@ -335,70 +337,70 @@ class ToolCalls:
             id, deadline = next(iter(self._deadlines.items()))
             await anyio.sleep_until(deadline)
             if self._deadlines.get(id) == deadline:
-                self._tasks.start_soon(self._abandon, self._parked[id])
+                self._tasks.start_soon(self._abandon, self._pending[id])
                 self._forget(id)
         self._expiring = False
 
     def _forget(self, id: str) -> None:
-        for table in (self._deadlines, self._delivered, self._parked):
+        for table in (self._deadlines, self._delivered, self._pending):
             table.pop(id, None)
 
-    async def _abandon(self, parked: ParkedCall) -> None:
+    async def _abandon(self, pending: PendingCall) -> None:
         """Nobody came back: the app is told so, by its question first, and then by the end of its
         call.
         """
-        if parked.encode_result is None:
+        if pending.encode_result is None:
             reason = f"the host did not come back within {self._limit:g} s"
-            parked.fail_questions(HostTimeoutError(reason))
+            pending.fail_questions(HostTimeoutError(reason))
             await anyio.sleep(GRACE)
-            parked.cancel(reason)
+            pending.cancel(reason)
 
 
-def _note_shown(asked: Sequence[Pending], at: float) -> None:
-    for pending in asked:
-        pending.shown = pending.shown or at
+def _note_shown(asked: Sequence[PendingQuestion], at: float) -> None:
+    for question in asked:
+        question.shown = question.shown or at
 
 
-async def _gather_round(parked: ParkedCall) -> None:
+async def _gather_round(pending: PendingCall) -> None:
     """Questions that are asked together go together: wait until no more come, or as many as one
     round takes.
     """
     for _ in range(MAX_ASKED):
-        asked = parked.input_requests
-        await parked.call.wait_idle()
+        asked = pending.input_requests
+        await pending.call.wait_idle()
         for _ in range(LOOP_TURNS):
             await anyio.lowlevel.checkpoint()
-        if parked.input_requests == asked:
+        if pending.input_requests == asked:
             break
 
 
-async def _watch(parked: ParkedCall, timeout: ToolTimeout) -> None:
+async def _watch(pending: PendingCall, timeout: ToolTimeout) -> None:
     """Until something happens to the call, or the host's patience is over."""
     pauses = timeout.paused_while_asking
-    if pauses and parked.open_prompts > len(
-        parked.model_messages
+    if pauses and pending.open_prompts > len(
+        pending.model_messages
     ):  # what only the model was told is no question that stops a clock
-        await parked.changed(counts_prompts=True)
+        await pending.changed(counts_prompts=True)
         return
     started = now()
-    await parked.changed(timeout.left, counts_prompts=pauses)
+    await pending.changed(timeout.left, counts_prompts=pauses)
     timeout.left -= now() - started
 
 
-def _encode_unfinished(parked: ParkedCall, request: ToolRequest) -> JsonObject:
-    parked.resumable = True
-    state = "waits for an answer of the person's" if parked.open_prompts else "is still running"
-    messages = list(parked.model_messages.values())
+def _encode_unfinished(pending: PendingCall, request: ToolRequest) -> JsonObject:
+    pending.resumable = True
+    state = "waits for an answer of the person's" if pending.open_prompts else "is still running"
+    messages = list(pending.model_messages.values())
     for each in messages:
         each.sent = True
     after = "Then call" if messages else "Call"
     goes_on = (
-        f'The call {parked.call.id} {state}; nothing is lost. {after} abp_wait with {{"call":'
-        f' "{parked.call.id}"}} to go on waiting for its result. Do not call the tool again.'
+        f'The call {pending.call.id} {state}; nothing is lost. {after} abp_wait with {{"call":'
+        f' "{pending.call.id}"}} to go on waiting for its result. Do not call the tool again.'
     )
-    links = [describe() for describe in parked.links.values()]
+    links = [describe() for describe in pending.links.values()]
     words = "\n\n".join([*(each.text for each in messages), *links, goes_on])
-    note: JsonObject = {"message": words, "call": parked.call.id}
+    note: JsonObject = {"message": words, "call": pending.call.id}
     return encode_text(words, note=None if request.output_schema is None else note)
 
 
@@ -437,3 +439,60 @@ def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:
         request.client.capabilities if isinstance(request.client.capabilities, Mapping) else {}
     )
     return {need: {} for kind in ended.refused if (need := _NEEDS.get(kind, _FORM)) not in declared}
+
+
+# --- requestState ---
+
+
+class InvalidRequestStateError(AbpBridgeError):
+    """It was not made here, or was changed on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestState:
+    """One round of one call: `digest` is of the tool's name and arguments.
+
+    It lasts as long as its call is kept.
+    """
+
+    call: str
+    digest: str
+    round: int
+
+
+def digest(tool: str, arguments: JsonObject) -> str:
+    """What a call was made with, in few characters."""
+    made = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.blake2b(made.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+class RequestStateCodec:
+    """Made once per session, used from its first question on."""
+
+    @cached_property
+    def _cipher(self) -> ChaCha20Poly1305:
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+        return ChaCha20Poly1305(ChaCha20Poly1305.generate_key())
+
+    def encode(self, state: RequestState) -> str:
+        """A state as text that only this can read or make."""
+        nonce = os.urandom(_NONCE)
+        sealed = self._cipher.encrypt(nonce, json.dumps(astuple(state)).encode(), _PURPOSE)
+        return base64.urlsafe_b64encode(nonce + sealed).decode()
+
+    def decode(self, text: str) -> RequestState:
+        """What a text of `encode` stands for.
+
+        Raises:
+            InvalidRequestStateError: It was not made here, or was changed on its way.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            data = base64.b64decode(text, altchars=b"-_", validate=True)
+            return RequestState(
+                *json.loads(self._cipher.decrypt(data[:_NONCE], data[_NONCE:], _PURPOSE))
+            )
+        except (ValueError, binascii.Error, InvalidTag):
+            raise InvalidRequestStateError from None

@@ -13,10 +13,9 @@ from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import nearest_first
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
+from abp_bridge.mcp.connection import ToolRequest
 from abp_bridge.mcp.tool_calls import ToolCalls, encode_outcome
-from abp_bridge.mcp.tool_definitions import ANSWER, KINDS
-from abp_bridge.mcp.tool_list import OWN, ToolList
-from abp_bridge.mcp.tool_request import ToolRequest
+from abp_bridge.mcp.tool_list import ANSWER, KINDS, OWN, ToolList
 from abp_bridge.protocols.mcp.model_messages import decode_answered
 from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.protocols.mcp.tools import ROOM, describe_capabilities, describe_capability
@@ -92,7 +91,6 @@ class McpTools:
         target: str,
         capability: str,
         params: JsonObject,
-        *,
         on_progress: Callable[[Progress], None],
         on_end: Callable[[CallOutcome], None],
     ) -> Call:
@@ -165,8 +163,18 @@ class McpTools:
                 "INVALID_PARAMS", "timeout must be a number of seconds, at most a day."
             )
         app = _text(request, "app")
-        start = partial(self._api.start, capability, params or {}, app=app, timeout=seconds)
-        return await self._calls.begin(request, start, encode_outcome)
+        return await self._calls.begin(
+            request,
+            lambda on_progress, on_end: self._api.start(
+                capability,
+                params or {},
+                app=app,
+                timeout=seconds,
+                on_progress=on_progress,
+                on_end=on_end,
+            ),
+            encode_outcome,
+        )
 
     async def _ask(self, request: ToolRequest) -> JsonObject:
         method = KINDS.get(_required(request, "kind", f"a kind: {', '.join(KINDS)}"))
@@ -180,8 +188,14 @@ class McpTools:
             if name not in ("kind", "message")
         }
         said = "task" if kind is Kind.SAMPLING else "prompt"
-        start = partial(self._api.start_question, kind, {said: message, **more})
-        return await self._calls.begin(request, start, encode_outcome)
+        params: JsonObject = {said: message, **more}
+        return await self._calls.begin(
+            request,
+            lambda on_progress, on_end: self._api.start_question(
+                kind, params, on_progress=on_progress, on_end=on_end
+            ),
+            encode_outcome,
+        )
 
     async def _wait(self, request: ToolRequest) -> JsonObject:
         call = _required(

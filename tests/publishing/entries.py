@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from abp_bridge import VERSION
-from abp_bridge.mcp.tool_definitions import OWN_TOOLS
+from abp_bridge.mcp.tool_list import OWN_TOOLS
 from abp_bridge.settings import TABLE
 
 Entry = dict[str, Any]

@@ -19,7 +19,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.jsonrpc import byte_edit, splice
 from abp_bridge.jsonrpc.connection import JsonRpcConnection
 from abp_bridge.jsonrpc.protocol import IncomingMessage, Response
-from abp_bridge.mcp.parked_call import ParkedCall
+from abp_bridge.mcp.pending_call import PendingCall
 from abp_bridge.mcp.proxy.modern_host import ModernHost
 from abp_bridge.mcp.proxy.server_questions import ServerQuestions
 from abp_bridge.protocols.acp import chat
@@ -42,7 +42,7 @@ ENOUGH = 300  # seeds in which a planted bug has to show
 _respond = JsonRpcConnection.respond
 _enqueue = JsonRpcConnection._enqueue
 _dispatch = JsonRpcConnection._dispatch
-_ask = ParkedCall.request_input
+_ask = PendingCall.wait_for_round
 _save = ResultStore.save
 _answer = ServerQuestions._answer
 _handle = ServerQuestions._handle
@@ -75,7 +75,7 @@ def _swap_answers(self: JsonRpcConnection, event: IncomingMessage) -> None:
     _dispatch(self, event)
 
 
-async def _race(self: ParkedCall, *args: Json) -> Json:
+async def _race(self: PendingCall, *args: Json) -> Json:
     """Two questions that are asked in one turn get one number."""
     asked = self.input_requests
     await anyio.lowlevel.checkpoint()
@@ -156,7 +156,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
     "a lost answer": (_plant(JsonRpcConnection, "respond", _lose_an_answer), "has no answer"),
     "a doubled answer": (_plant(JsonRpcConnection, "_enqueue", _answer_twice), "has 2 answers"),
     "a swapped answer": (_plant(JsonRpcConnection, "_dispatch", _swap_answers), "nobody gave"),
-    "a race": (_plant(ParkedCall, "request_input", _race), "the person would have answered"),
+    "a race": (_plant(PendingCall, "wait_for_round", _race), "the person would have answered"),
     "an uncounted loss": (
         _plant(JsonRpcConnection, "lost_notifications", lambda self, **replaced: {}),
         "counted as lost",
@@ -207,7 +207,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         SERVERS + " has no answer",
     ),
     "a race between eras": (
-        _plant(ParkedCall, "request_input", _race),
+        _plant(PendingCall, "wait_for_round", _race),
         SERVERS + " the person would have answered",
     ),
     "an uncounted loss at a proxy": (

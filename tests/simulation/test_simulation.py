@@ -576,14 +576,16 @@ class World:
             lambda: "simulated", lambda host, asks: "", ending, lambda line: None, self.confirm
         )
         async with translated(
-            client, server, park=composition.settings.park_timeout, origin=str
+            client, server, pending_timeout=composition.settings.park_timeout, origin=str
         ) as sides:
             await run_server_proxy(
                 sides.host,
                 sides.server,
                 prefix="abp-sim-",
                 policy=policy,
-                make_elicitor=partial(composition.make_mcp_elicitor, find_parked=sides.find_parked),
+                make_elicitor=partial(
+                    composition.make_mcp_elicitor, find_pending=sides.find_pending
+                ),
             )
             self.to_agent.close()
             return anyio.current_time()

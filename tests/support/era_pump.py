@@ -20,13 +20,13 @@ from abp_bridge.mcp.proxy.eras import translated
 async def pump(command: list[str], streams: tuple[ByteReader, ByteWriter]) -> None:
     era, discover_first = os.environ.get("ERA"), bool(os.environ.get("DISCOVER_FIRST"))
     assert era in (None, "legacy", "modern")
-    park = float(os.environ.get("PARK", "600"))
+    pending_timeout = float(os.environ.get("PARK", "600"))
     async with (
         spawn(command) as child,
         translated(
             streams,
             (child.stdout, child.stdin),
-            park=park,
+            pending_timeout=pending_timeout,
             origin=lambda: "stub",
             era=era,  # type: ignore[arg-type]
             discover_first=discover_first,

@@ -24,8 +24,7 @@ from abp_bridge.jsonrpc.files import make_folder, remove_folder
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, accept, listen
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
-from abp_bridge.mcp.connection import McpConnection
-from abp_bridge.mcp.errors import encode_cancel
+from abp_bridge.mcp.connection import McpConnection, encode_cancel
 from abp_bridge.mcp.server import McpServer
 from abp_bridge.mcp.tool_list import ToolList
 

@@ -24,7 +24,7 @@ from abp_bridge.jsonrpc.connection import (
     respond_internal_error,
 )
 from abp_bridge.jsonrpc.protocol import Id, JsonRpcProtocol, Notification, Request, RpcError, is_id
-from abp_bridge.mcp.errors import encode_cancel
+from abp_bridge.mcp.connection import encode_cancel
 from abp_bridge.protocols.mcp.modern import InvalidParamsError
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from abp_bridge.mcp.parked_call import FindParked, ParkedCall
+    from abp_bridge.mcp.pending_call import FindPending, PendingCall
     from abp_bridge.mcp.proxy.modern_host import ModernHost
 
 logger = logging.getLogger(__name__)
@@ -47,13 +47,13 @@ class Sides:
     Attributes:
         host: What the host says, and what it reads.
         server: The same of the server.
-        find_parked: A call of a modern host's that takes a question along, measured by that host's
+        find_pending: A call of a modern host's that takes a question along, measured by that host's
             own clock; none of any other.
     """
 
     host: tuple[ByteReader, ByteWriter]
     server: tuple[ByteReader, ByteWriter]
-    find_parked: FindParked
+    find_pending: FindPending
 
 
 @asynccontextmanager
@@ -61,7 +61,7 @@ async def translated(
     host: tuple[ByteReader, ByteWriter],
     server: tuple[ByteReader, ByteWriter],
     *,
-    park: float,
+    pending_timeout: float,
     origin: Callable[[], str],
     era: Era | None = None,
     discover_first: bool = False,
@@ -76,7 +76,7 @@ async def translated(
     Args:
         host: What the host says, and what it reads.
         server: The same of the server.
-        park: How long a call is kept that a modern host has not come back for, in seconds.
+        pending_timeout: Seconds that a call is kept for a modern host to come back to.
         origin: Makes what the server is called in front of a person.
         era: The only one to be tried with the server.
         discover_first: Whether modern is tried first: a server over HTTP asks only in that.
@@ -85,11 +85,11 @@ async def translated(
         hosts, servers = _Side(*host), _Side(*server)
         order = (era,) if era is not None else ERAS[::-1] if discover_first else ERAS
         negotiation = _Negotiation(servers, hosts, tasks, order)
-        reader = _HostReader(hosts, tasks, park, origin)
+        reader = _HostReader(hosts, tasks, pending_timeout, origin)
         yield Sides(
             (reader, _SideWriter(hosts)),
             (_ServerReader(negotiation), _ServerWriter(negotiation)),
-            reader.find_parked,
+            reader.find_pending,
         )
         for side in (hosts, servers):
             if side.is_translated:
@@ -162,18 +162,18 @@ class _SideReader(ByteReader):
 
 class _HostReader(_SideReader):
     def __init__(
-        self, side: _Side, tasks: TaskGroup, park: float, origin: Callable[[], str]
+        self, side: _Side, tasks: TaskGroup, pending_timeout: float, origin: Callable[[], str]
     ) -> None:
         super().__init__(side)
         self._tasks = tasks
-        self._park = park
+        self._pending_timeout = pending_timeout
         self._origin = origin
         self._decided = False
 
-    def find_parked(self, calls: Sequence[str]) -> ParkedCall | None:
-        """Which of its calls takes a question to a modern host (`FindParked`)."""
+    def find_pending(self, calls: Sequence[str]) -> PendingCall | None:
+        """Which of its calls takes a question to a modern host (`FindPending`)."""
         modern = self._side.modern
-        return None if modern is None else modern.find_parked(calls)
+        return None if modern is None else modern.find_pending(calls)
 
     async def receive(self) -> bytes:
         if not self._decided:
@@ -191,7 +191,11 @@ class _HostReader(_SideReader):
             outer = (side.reader, side.writer)
             inner = side.stand_before()
             side.modern = ModernHost(
-                outer, inner, self._tasks, park=self._park, origin=self._origin
+                outer,
+                inner,
+                self._tasks,
+                pending_timeout=self._pending_timeout,
+                origin=self._origin,
             )
             self._tasks.start_soon(side.modern.run)
 

@@ -1,5 +1,5 @@
 """A modern host (2026-07-28) as a legacy one: a question that it is asked while a call of its own
-runs parks that call, goes out with its result, and is answered by the retry.
+runs makes that call pending, goes out with its result, and is answered by the retry.
 
 Calls that outlive their requests, their rounds and their states are `hosts/mcp`'s; which surface a
 question goes to is for whoever asks: outside of a call this host cannot be asked, and says so.
@@ -31,11 +31,10 @@ from abp_bridge.jsonrpc.protocol import (
     Request,
     RpcError,
 )
-from abp_bridge.mcp.parked_call import ParkedCall
+from abp_bridge.mcp.connection import MAX_LISTENS, Subscriptions, ToolRequest
+from abp_bridge.mcp.pending_call import PendingCall
 from abp_bridge.mcp.proxy.era_connection import connect_eras
-from abp_bridge.mcp.subscriptions import MAX_LISTENS, Subscriptions
 from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout
-from abp_bridge.mcp.tool_request import ToolRequest
 from abp_bridge.protocols.mcp import translation
 from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import encode_url
@@ -71,7 +70,7 @@ _Ended = JsonObject | RemoteError
 
 
 @dataclass(slots=True)
-class _ServerCall:
+class ServerCall:
     """A call of the server's, which outlives the host's requests for it (`ParkableCall`).
 
     Attributes:
@@ -109,7 +108,7 @@ class ModernHost:
         host: What the host says, and what it reads.
         server: The same of who speaks legacy to it.
         tasks: Where its requests are on their way, and its calls.
-        park: How long a call is kept that the host has not come back for, in seconds.
+        pending_timeout: How long a call is kept that the host has not come back for, in seconds.
         origin: Makes what the server is called in front of a person.
 
     Attributes:
@@ -121,8 +120,7 @@ class ModernHost:
         host: tuple[ByteReader, ByteWriter],
         server: tuple[ByteReader, ByteWriter],
         tasks: TaskGroup,
-        *,
-        park: float,
+        pending_timeout: float,
         origin: Callable[[], str],
     ) -> None:
         self._origin = origin
@@ -132,12 +130,12 @@ class ModernHost:
         self._subscriptions = Subscriptions(self._host)
         self._calls = ToolCalls(
             tasks,
-            limit=park,
+            limit=pending_timeout,
             timeout_of=lambda request: ToolTimeout(float("inf")),
             on_progress=self._tell_progress,
             has_wait=False,
         )
-        self._running: dict[str, _ServerCall] = {}
+        self._running: dict[str, ServerCall] = {}
         self._serial = 0
         self._links = 0  # that were named here
         self._introduced = False  # the host, to the server
@@ -155,11 +153,11 @@ class ModernHost:
         if replaced := self._calls.replaced_progress:
             logger.warning("reports of progress gave way to newer ones unheard: %d", replaced)
 
-    def find_parked(self, calls: Sequence[str]) -> ParkedCall | None:
-        """The call that takes a question to the host (`FindParked`): which of `calls` that is
+    def find_pending(self, calls: Sequence[str]) -> PendingCall | None:
+        """The call that takes a question to the host (`FindPending`): which of `calls` that is
         nobody knows, as the server does not say whose its question is.
         """
-        return self._calls.find_parked(self._running)
+        return self._calls.find_pending(self._running)
 
     # --- the host ---
 
@@ -334,19 +332,18 @@ class ModernHost:
         method: str,
         params: JsonObject,
         token: JsonValue,
-        *,
         on_progress: Callable[[Progress], None],
         on_end: Callable[[_Ended], None],
-    ) -> _ServerCall:
+    ) -> ServerCall:
         self._serial += 1
-        call = _ServerCall(str(self._serial), token, on_progress)
+        call = ServerCall(str(self._serial), token, on_progress)
         self._running[call.id] = call
         self._tasks.start_soon(self._run_call, call, method, params, on_end)
         return call
 
     async def _run_call(
         self,
-        call: _ServerCall,
+        call: ServerCall,
         method: str,
         params: JsonObject,
         on_end: Callable[[_Ended], None],
@@ -355,7 +352,7 @@ class ModernHost:
             on_end(await self._finish(call, method, params))
         del self._running[call.id]
 
-    async def _finish(self, call: _ServerCall, method: str, params: JsonObject) -> _Ended:
+    async def _finish(self, call: ServerCall, method: str, params: JsonObject) -> _Ended:
         """Ask the server, again after each visit that it wants made first."""
         visits = 0
         while True:
@@ -367,17 +364,17 @@ class ModernHost:
                     return problem
                 visits += 1
 
-    async def _visit(self, call: _ServerCall, asked: Sequence[JsonObject]) -> bool:
+    async def _visit(self, call: ServerCall, asked: Sequence[JsonObject]) -> bool:
         """Send the person to each of these addresses: whether they went to all."""
-        parked = self._calls.find_parked([call.id])
-        if parked is None or not _shows(parked.client, "url"):
+        pending = self._calls.find_pending([call.id])
+        if pending is None or not _shows(pending.client, "url"):
             return False
         for each in asked:
             try:
                 link = decode_link(each, id=self._new_link(), origin=self._origin())
                 name = as_text(each.get("elicitationId")) or link.id
                 shown = encode_url(link, link.link, name)
-                reply = await parked.request_input("elicitation/create", shown, "url")
+                reply = await pending.wait_for_round("elicitation/create", shown, "url")
             except (HostTimeoutError, RouteChangedError, RemoteProtocolError):
                 return False
             if as_object(reply.result).get("action") != "accept":
@@ -413,12 +410,12 @@ class ModernHost:
 
     async def _ask(self, message: Request, need: str) -> JsonValue:
         """Put a question into the next round of a call."""
-        parked = self.find_parked(())
-        if parked is None or not _shows(parked.client, need):
+        pending = self.find_pending(())
+        if pending is None or not _shows(pending.client, need):
             raise RpcError(INVALID_REQUEST, _NOT_ASKED)
         asked = translation.to_modern_question(message.method, message.params, self._new_link())
         try:
-            reply = await parked.request_input(message.method, as_object(asked["params"]), need)
+            reply = await pending.wait_for_round(message.method, as_object(asked["params"]), need)
         except (HostTimeoutError, RouteChangedError) as problem:
             raise RpcError(INVALID_REQUEST, str(problem) or _NOT_ASKED) from None
         return reply.result

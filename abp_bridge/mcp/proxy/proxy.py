@@ -18,8 +18,7 @@ from abp_bridge.jsonrpc import byte_edit
 from abp_bridge.jsonrpc.carrier import DRAIN, Carrier, Direction, Side
 from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
-from abp_bridge.mcp.connection import McpConnection
-from abp_bridge.mcp.errors import encode_cancel
+from abp_bridge.mcp.connection import McpConnection, encode_cancel
 from abp_bridge.mcp.proxy import handshake
 from abp_bridge.mcp.proxy.approval import Approval
 from abp_bridge.mcp.proxy.calls import Calls

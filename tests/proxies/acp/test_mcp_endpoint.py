@@ -232,7 +232,7 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
 
     server = mcp_endpoint.McpEndpoint(
         lambda host, tasks: cast(SessionApi, Quiet()),
-        lambda connection, begin: McpSession(connection, begin, NoPage(), park=1),
+        lambda connection, begin: McpSession(connection, begin, NoPage(), pending_timeout=1),
         modern=True,
     )
     connection = InjectedConnection(

@@ -82,7 +82,7 @@ class Scene:
             (self.clock, self.host.heard),
             (self.server.said, self.server.heard),
             tasks,
-            park=600,
+            pending_timeout=600,
             origin=str,
         )
         self.answers: dict[str, SurfaceResponse] = {}
@@ -109,7 +109,7 @@ class Scene:
         schema: Json = {"type": "object", "properties": {"s": {"type": "string"}}}
         question = decode_form({"message": name, "requestedSchema": schema}, id=name, origin="o")
         connection: Any = None  # a call takes it along
-        surfaces = McpSurfaces(connection, connection, self.modern.find_parked)
+        surfaces = McpSurfaces(connection, connection, self.modern.find_pending)
         variant = SurfaceVariant(Surface.MCP_FORM, "2026-07-28")
         self.answers[name] = await surfaces.prompt(question, NO_CONTEXT, variant)
 
@@ -190,7 +190,7 @@ async def test_an_answer_that_others_were_waited_for_with_is_not_exact() -> None
 
 
 async def test_one_call_too_many_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool_calls, "MAX_PARKED", 1)
+    monkeypatch.setattr(tool_calls, "MAX_CALLS", 1)
     async with scene() as playing:
         playing.ask("one")
         await playing.asked()

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
@@ -24,14 +24,16 @@ from abp_bridge.session.surface import RouteChangedError
 
 if TYPE_CHECKING:
     from abp_bridge.core.event import Progress
-    from abp_bridge.mcp.tool_request import ToolRequest
+    from abp_bridge.mcp.connection import ToolRequest
+    from abp_bridge.mcp.proxy.modern_host import ServerCall
+    from abp_bridge.session.host import Call
 
 # How a call ended, as the result of this request; raises RpcError for an error.
 EncodeResult = Callable[["ToolRequest"], JsonObject]
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingQuestion:
     """A question as a modern host is to get it, and what came of it.
 
     Attributes:
@@ -79,21 +81,7 @@ class ModelMessage:
     answer: JsonObject = field(default_factory=dict)
 
 
-class ParkableCall(Protocol):
-    """A call that goes on whoever waits for it: a part of `interfaces.host.Call`."""
-
-    id: str
-
-    async def wait_idle(self) -> None:
-        """Wait until what is asked at the same time is on its way."""
-        ...
-
-    def cancel(self, reason: str) -> None:
-        """Nobody wants it any more."""
-        ...
-
-
-class ParkedCall:
+class PendingCall:
     """One call, which outlives the requests that wait for it.
 
     Args:
@@ -104,16 +92,18 @@ class ParkedCall:
 
     Attributes:
         waiters: The requests that wait for it now, the newest last.
-        pending: The questions that wait to be taken to the host, by key.
+        questions: Those that wait to be taken to the host, by key.
         pending_progress: The newest report, where it came while nobody waited.
         encode_result: What makes its result for a request, once it is over.
     """
 
-    def __init__(self, call: ParkableCall, request: ToolRequest, *, has_wait: bool = True) -> None:
+    def __init__(
+        self, call: Call | ServerCall, request: ToolRequest, *, has_wait: bool = True
+    ) -> None:
         self.call = call
         self.has_wait = has_wait
         self.waiters: list[ToolRequest] = []
-        self.pending: dict[str, Pending] = {}
+        self.questions: dict[str, PendingQuestion] = {}
         self.pending_progress: Progress | None = None
         self.model_messages: dict[str, ModelMessage] = {}  # by question
         self.links: dict[str, Callable[[], str]] = {}  # how their pages are, by question
@@ -145,14 +135,19 @@ class ParkedCall:
         return self._newest.token is not None
 
     def attach(self, request: ToolRequest) -> None:
-        """A request waits for this call. What it cannot show has to find another way."""
+        """Add a request that waits for this call. Reroute the questions it cannot show."""
         self._newest = request
         self.waiters.append(request)
-        for key, pending in list(self.pending.items()):
+        request.pending_call = self
+        for key, question in list(self.questions.items()):
             shows = decode_capabilities(request.client.capabilities, request.client.version)
-            if not request.client.modern or not getattr(shows, pending.need):
-                del self.pending[key]
-                pending.fail(RouteChangedError())
+            if not request.client.modern or not getattr(shows, question.need):
+                del self.questions[key]
+                question.fail(RouteChangedError())
+
+    def detach(self, request: ToolRequest) -> None:
+        """Remove a request that no longer waits for this call."""
+        self.waiters.remove(request)
 
     def give_up(self, request: ToolRequest, reason: str) -> None:
         """This request waits no more, and wants no answer: without another one, nobody does."""
@@ -169,14 +164,14 @@ class ParkedCall:
 
         What is not asked any more, or was never shown, is nobody's question.
         """
-        shown = {key: each for key, each in self.pending.items() if each.shown is not None}
+        shown = {key: each for key, each in self.questions.items() if each.shown is not None}
         is_complete = shown.keys() <= answers.keys()
-        for key, pending in shown.items():
-            pending.exact &= is_complete
+        for key, question in shown.items():
+            question.exact &= is_complete
             if key in answers:
-                del self.pending[key]
-                pending.answer, pending.answered = answers[key], arrived
-                pending.done.set()
+                del self.questions[key]
+                question.answer, question.answered = answers[key], arrived
+                question.done.set()
 
     # --- the app ---
 
@@ -187,18 +182,18 @@ class ParkedCall:
 
     def reroute_questions(self) -> None:
         """This host is asked no more within this call: what is asked has to find another way."""
-        for pending in self.pending.values():
-            pending.fail(RouteChangedError())
-        self.pending.clear()
+        for question in self.questions.values():
+            question.fail(RouteChangedError())
+        self.questions.clear()
 
     def fail_questions(self, problem: Exception) -> None:
         """Nobody will answer here what is asked, now or later."""
         self._gone = problem
-        for pending in self.pending.values():
-            pending.fail(problem)
+        for question in self.questions.values():
+            question.fail(problem)
         self.change()
 
-    async def request_input(self, method: str, params: JsonObject, need: str) -> Reply:
+    async def wait_for_round(self, method: str, params: JsonObject, need: str) -> Reply:
         """Put a question into the next round: what came back, and in how many seconds since it was
         first shown.
 
@@ -215,16 +210,16 @@ class ParkedCall:
             raise self._gone
         self.input_requests += 1
         key = f"q{self.input_requests}"
-        self.pending[key] = pending = Pending({"method": method, "params": params}, need)
+        self.questions[key] = question = PendingQuestion({"method": method, "params": params}, need)
         self.change()
         try:
-            await pending.done.wait()
+            await question.done.wait()
         finally:
-            self.pending.pop(key, None)
-        if pending.answer is None or pending.shown is None:
-            assert pending.problem is not None
-            raise pending.problem
-        return Reply(pending.answer, max(0.0, pending.answered - pending.shown), pending.exact)
+            self.questions.pop(key, None)
+        if question.answer is None or question.shown is None:
+            assert question.problem is not None
+            raise question.problem
+        return Reply(question.answer, max(0.0, question.answered - question.shown), question.exact)
 
     @contextmanager
     def tell_model(self, question: str, text: str, *, asks: bool = False) -> Iterator[ModelMessage]:
@@ -305,9 +300,9 @@ def _wake(watching: Iterable[asyncio.Future[None]]) -> None:
 
 
 # Of these calls, the one that can take a question to the host.
-FindParked = Callable[[Sequence[str]], ParkedCall | None]
+FindPending = Callable[[Sequence[str]], PendingCall | None]
 
 
-def find_none(calls: Sequence[str]) -> ParkedCall | None:
-    """None takes a question along (`FindParked`)."""
+def find_no_call(calls: Sequence[str]) -> PendingCall | None:
+    """None takes a question along (`FindPending`)."""
     return None

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
 from abp_bridge.jsonrpc.protocol import RpcError
-from abp_bridge.mcp.parked_call import ParkedCall
+from abp_bridge.mcp.connection import ToolRequest
+from abp_bridge.mcp.pending_call import PendingCall
 from abp_bridge.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout, encode_outcome
-from abp_bridge.mcp.tool_request import ToolRequest
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
 from abp_bridge.session.host import CallOutcome
@@ -62,7 +62,7 @@ class Play:
     def __init__(self, tasks: Any) -> None:
         self.tasks = tasks
         self.app = AppCall()
-        self.parked: ParkedCall
+        self.pending: PendingCall
         self.calls = ToolCalls(
             tasks,
             limit=600.0,
@@ -81,9 +81,9 @@ class Play:
             return self.app
 
         await self._request(lambda request: self.calls.begin(request, start, encode_outcome))
-        parked = self.calls.find_parked([self.app.id])
-        assert parked is not None
-        self.parked = parked
+        pending = self.calls.find_pending([self.app.id])
+        assert pending is not None
+        self.pending = pending
 
     async def ask(self) -> None:
         number = len(self.asked) + 1
@@ -94,7 +94,9 @@ class Play:
     async def _ask(self, key: str) -> None:
         answer: Json
         try:
-            reply = await self.parked.request_input("elicitation/create", {"message": key}, "form")
+            reply = await self.pending.wait_for_round(
+                "elicitation/create", {"message": key}, "form"
+            )
             answer = reply.result
         except (HostTimeoutError, RouteChangedError) as problem:
             answer = problem
@@ -104,7 +106,7 @@ class Play:
         state = self.states[which % len(self.states)]
         answers: dict[str, Mapping[str, Json]] = {f"q{key}": {"action": action} for key in keys}
         for key, answer in answers.items():
-            if key in self.parked.pending and self.parked.pending[key].shown is not None:
+            if key in self.pending.questions and self.pending.questions[key].shown is not None:
                 self.delivered.setdefault(key, answer)
         await self._request(lambda request: self.calls.resume(request, state, answers))
 
@@ -125,8 +127,8 @@ class Play:
         await wait_all_tasks_blocked()
 
     async def end(self) -> None:
-        if self.parked.encode_result is None:
-            self.parked.end(partial(encode_outcome, DONE))
+        if self.pending.encode_result is None:
+            self.pending.end(partial(encode_outcome, DONE))
         await wait_all_tasks_blocked()
 
     def check(self) -> None:
@@ -136,9 +138,9 @@ class Play:
                 "the first answer that came for an open question is its answer"
             )
         waiting = set(self.asked) - set(self.answers)
-        assert waiting == set(self.parked.pending)
-        assert not waiting or self.parked.encode_result is None, "a question outlived its call"
-        assert not (waiting and self.parked.waiters), (
+        assert waiting == set(self.pending.questions)
+        assert not waiting or self.pending.encode_result is None, "a question outlived its call"
+        assert not (waiting and self.pending.waiters), (
             "the host waits, and is not told what is asked"
         )
         for result in self.results:
@@ -180,7 +182,7 @@ def test_any_order_of_asking_answering_and_ending(steps: list[Any]) -> None:
             await play.end()
             await play.come_back(len(play.states) - 1, [], "accept")
             play.check()
-            assert not play.parked.pending
+            assert not play.pending.questions
             assert play.results[-1]["content"] == [{"type": "text", "text": "done"}], (
                 "whoever comes back gets the result"
             )
@@ -204,10 +206,10 @@ def test_a_cancelled_request_ends_the_call_that_it_waits_for(
             for _ in range(asked_before):
                 await play.ask()
                 await play.come_back(len(play.states) - 1, [len(play.asked)], "accept")
-            (request,) = play.parked.waiters
+            (request,) = play.pending.waiters
             request.scope.cancel() if shutdown else request.cancel("the host cancelled the call")
             await wait_all_tasks_blocked()
-            assert play.parked.waiters == []
+            assert play.pending.waiters == []
             assert play.app.cancelled != []
             tasks.cancel_scope.cancel()
 
@@ -251,7 +253,7 @@ def test_an_app_that_never_stops_asking_is_heard_all_the_same() -> None:
             play = Play(tasks)
 
             async def wait_idle() -> None:
-                tasks.start_soon(play._ask, f"q{play.parked.input_requests + 1}")
+                tasks.start_soon(play._ask, f"q{play.pending.input_requests + 1}")
 
             play.app.wait_idle = wait_idle  # type: ignore[method-assign]
             await play.begin()
