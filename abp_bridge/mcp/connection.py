@@ -6,7 +6,8 @@ Light: it is loaded before the session.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from abp_bridge.core.event import Progress
     from abp_bridge.jsonrpc.connection import JsonRpcConnection, OnSent
-    from abp_bridge.mcp.pending_call import PendingCall
-    from abp_bridge.mcp.tool_calls import RequestState
     from abp_bridge.protocols.mcp.structured import Promise
 
 MAX_LISTENS = 100  # streams of one host at once; each is told of every change
@@ -52,6 +51,18 @@ class McpConnection:
         self.client = McpClientInfo(LEGACY[0], {}, None)
 
 
+@dataclass(frozen=True, slots=True)
+class RequestState:
+    """One round of one call: `digest` is of the tool's name and arguments.
+
+    It lasts as long as its call is kept.
+    """
+
+    call: str
+    digest: str
+    round: int
+
+
 class ToolRequest:
     """A host's request while it waits for a call.
 
@@ -64,7 +75,7 @@ class ToolRequest:
         tool: The name of the tool that it asks for.
         arguments: What it asks that tool with.
         round: How many results asked for input before it.
-        pending_call: The call, once there is one.
+        on_cancel: Gives the call up, once there is one; takes the reason.
         on_sent: Is told when its result has left (`OnSent`).
         output_schema: What the host was promised of the tool's results.
         state: What it brings back of an earlier round, where that was made here.
@@ -81,7 +92,7 @@ class ToolRequest:
         self.tool = ""
         self.arguments: JsonObject = {}
         self.round = 0
-        self.pending_call: PendingCall | None = None
+        self.on_cancel: Callable[[str], None] | None = None
         self.on_sent: OnSent | None = None
         self.state: RequestState | None = None
         self.output_schema: Promise | None = None
@@ -90,8 +101,8 @@ class ToolRequest:
         """The host cancelled: the call ends now, and nothing that the same read brings can still
         answer its questions.
         """
-        if self.pending_call is not None:
-            self.pending_call.give_up(self, reason)
+        if self.on_cancel is not None:
+            self.on_cancel(reason)
         self.scope.cancel()
 
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -25,7 +26,6 @@ from abp_bridge.session.surface import RouteChangedError
 if TYPE_CHECKING:
     from abp_bridge.core.event import Progress
     from abp_bridge.mcp.connection import ToolRequest
-    from abp_bridge.mcp.proxy.modern_host import ServerCall
     from abp_bridge.session.host import Call
 
 # How a call ended, as the result of this request; raises RpcError for an error.
@@ -81,6 +81,20 @@ class ModelMessage:
     answer: JsonObject = field(default_factory=dict)
 
 
+class RunningCall:
+    """A call that a `PendingCall` attaches a host to, where it is not a `session.host.Call`."""
+
+    id: str
+
+    async def wait_idle(self) -> None:
+        """Wait until the questions asked at the same time are on their way."""
+        raise NotImplementedError
+
+    def cancel(self, reason: str) -> None:
+        """Cancel the call: no request waits for it any more."""
+        raise NotImplementedError
+
+
 class PendingCall:
     """One call, which outlives the requests that wait for it.
 
@@ -98,7 +112,7 @@ class PendingCall:
     """
 
     def __init__(
-        self, call: Call | ServerCall, request: ToolRequest, *, has_wait: bool = True
+        self, call: Call | RunningCall, request: ToolRequest, *, has_wait: bool = True
     ) -> None:
         self.call = call
         self.has_wait = has_wait
@@ -138,7 +152,7 @@ class PendingCall:
         """Add a request that waits for this call. Reroute the questions it cannot show."""
         self._newest = request
         self.waiters.append(request)
-        request.pending_call = self
+        request.on_cancel = partial(self.give_up, request)
         for key, question in list(self.questions.items()):
             shows = decode_capabilities(request.client.capabilities, request.client.version)
             if not request.client.modern or not getattr(shows, question.need):

@@ -31,8 +31,8 @@ from abp_bridge.core.surface import describe_unasked
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import RpcError
-from abp_bridge.mcp.connection import ToolRequest
-from abp_bridge.mcp.pending_call import PendingCall, PendingQuestion
+from abp_bridge.mcp.connection import RequestState, ToolRequest
+from abp_bridge.mcp.pending_call import PendingCall, PendingQuestion, RunningCall
 from abp_bridge.protocols.mcp.modern import (
     INVALID_PARAMS,
     MAX_ROUNDS,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-    from abp_bridge.mcp.proxy.modern_host import ServerCall
     from abp_bridge.session.host import Call
 
 MAX_CALLS = 2_000  # calls that run, or that somebody was promised to find again
@@ -77,7 +76,7 @@ EndT = TypeVar("EndT")
 
 # Starts a call with (on_progress, on_end), neither of which is called before it has returned.
 Start = Callable[
-    [Callable[[Progress], None], Callable[[EndT], None]], Awaitable["Call | ServerCall"]
+    [Callable[[Progress], None], Callable[[EndT], None]], Awaitable["Call | RunningCall"]
 ]
 
 
@@ -152,12 +151,16 @@ class ToolCalls:
         if isinstance(state, str):
             with suppress(InvalidRequestStateError):
                 request.state = self._codec.decode(state)
-                request.pending_call = self._pending.get(request.state.call)
+                self._note_call(request, request.state.call)
 
     def identify_wait(self, request: ToolRequest, call: JsonValue) -> None:
         """Note on `request` the call that it is to wait for."""
         if isinstance(call, str):
-            request.pending_call = self._pending.get(call)
+            self._note_call(request, call)
+
+    def _note_call(self, request: ToolRequest, call: str) -> None:
+        if (pending := self._pending.get(call)) is not None:
+            request.on_cancel = partial(pending.give_up, request)
 
     async def begin(
         self,
@@ -446,18 +449,6 @@ def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:
 
 class InvalidRequestStateError(AbpBridgeError):
     """It was not made here, or was changed on its way."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestState:
-    """One round of one call: `digest` is of the tool's name and arguments.
-
-    It lasts as long as its call is kept.
-    """
-
-    call: str
-    digest: str
-    round: int
 
 
 def digest(tool: str, arguments: JsonObject) -> str:

@@ -32,7 +32,7 @@ from abp_bridge.jsonrpc.protocol import (
     RpcError,
 )
 from abp_bridge.mcp.connection import MAX_LISTENS, Subscriptions, ToolRequest
-from abp_bridge.mcp.pending_call import PendingCall
+from abp_bridge.mcp.pending_call import PendingCall, RunningCall
 from abp_bridge.mcp.proxy.era_connection import connect_eras
 from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.protocols.mcp import translation
@@ -70,8 +70,8 @@ _Ended = JsonObject | RemoteError
 
 
 @dataclass(slots=True)
-class ServerCall:
-    """A call of the server's, which outlives the host's requests for it (`ParkableCall`).
+class ServerCall(RunningCall):
+    """A call of the server's, which outlives the host's requests for it.
 
     Attributes:
         id: Names it in a `requestState`.
@@ -85,12 +85,12 @@ class ServerCall:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     async def wait_idle(self) -> None:
-        """What the server asks at once comes through the proxy (`ParkableCall.wait_idle`)."""
+        """What the server asks at once comes through the proxy."""
         for _ in range(PROXY_TURNS):
             await anyio.lowlevel.checkpoint()
 
     def cancel(self, reason: str) -> None:
-        """The server is told that nobody waits (`ParkableCall.cancel`)."""
+        """The server is told that nobody waits."""
         self.scope.cancel()
 
 
