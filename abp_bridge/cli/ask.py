@@ -414,7 +414,6 @@ class User:
             await anyio.sleep(THANKS)
 
     def new_question_id(self) -> str:
-        """Implement `QuestionListener.new_question_id`."""
         self._serial += 1
         return f"question-{self._serial}"
 
@@ -427,11 +426,9 @@ class User:
         return mask_secrets(question, answer) if self._mask else answer
 
     def on_notice(self, notice: Notice) -> None:
-        """Show it as a line."""
         self._show_line(describe_notice(notice))
 
     def on_progress(self, progress: Progress) -> None:
-        """Show it as a line."""
         total = "" if progress.total is None else f" of {progress.total:g}"
         self._show_line(label(f"{progress.value:g}{total}  {progress.message}"))
 
@@ -559,7 +556,6 @@ class QuestionStream:
         self._answered.set()
 
     async def _wait_answered(self) -> None:
-        """Return when no question is open and all answers are sent."""
         while self._open:
             self._answered = anyio.Event()
             await self._answered.wait()

@@ -329,7 +329,6 @@ class FactCollector:
         self._asked: dict[JsonValue, str] = {}  # ids of our requests: what they called
 
     def record(self, name: str, said: JsonValue, thrown: bool) -> None:
-        """What a page said (`apps.browser.page.Overhear`)."""
         if name == "ask":
             self.facts.asked.append(said)
             return
@@ -347,14 +346,12 @@ class FactCollector:
             self.facts.thrown.add(name)
 
     def on_line_out(self, line: bytes | None, size: int) -> None:
-        """A line of ours to a program (`rpc.tap.LineListener`)."""
         message = _message(line)
         name, id = message.get("method", message.get("type")), message.get("id")
         if isinstance(name, str) and isinstance(id, str | int):
             self._asked[id] = _CALLS.get(name, name)
 
     def on_line_in(self, line: bytes | None, size: int) -> None:
-        """A line of a program's (`rpc.tap.LineListener`)."""
         self.has_heard = True
         message = _message(line)
         message = from_envelope(dict(message)) if is_envelope(message) else message
@@ -382,7 +379,6 @@ class ScriptedListener:
         self._numbers = count(1)
 
     def new_question_id(self) -> str:
-        """An id (`QuestionListener.new_question_id`)."""
         return f"question-{next(self._numbers)}"
 
     async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
@@ -405,7 +401,6 @@ class ScriptedListener:
         return Answer(response.outcome, by, content, reason=response.reason)
 
     def can_sample(self) -> bool:
-        """Whether something may be written for one (`AppListener.can_sample`)."""
         return self._script is not None
 
     def on_notice(self, notice: Notice) -> None:
@@ -413,8 +408,6 @@ class ScriptedListener:
         if notice.kind is NoticeKind.CONSOLE and notice.failed:
             self._facts.console.append(describe_notice(notice))
 
-    def on_progress(self, progress: Progress) -> None:
-        """Nobody is told (`AppListener.on_progress`)."""
+    def on_progress(self, progress: Progress) -> None: ...
 
-    def on_disconnect(self, reason: str) -> None:
-        """What is called says so itself (`AppListener.on_disconnect`)."""
+    def on_disconnect(self, reason: str) -> None: ...

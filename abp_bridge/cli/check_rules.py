@@ -226,7 +226,6 @@ def _list(raw: JsonValue | Missing) -> Sequence[JsonValue]:
 
 
 def _name_of(entry: JsonValue) -> str:
-    """The name of a capability, which a list may give alone."""
     return entry if isinstance(entry, str) else as_text(as_object(entry).get("name"))
 
 
@@ -238,7 +237,6 @@ def _names_of(raw: JsonValue | Missing) -> list[str]:
 
 
 def _initialized(facts: Facts) -> JsonObject:
-    """What `initialize` answered, bare or wrapped, unless it refused."""
     if facts.initialize is MISSING or "initialize" in facts.thrown:
         raise UnseenError
     wrapped = as_object(facts.initialize)
@@ -401,7 +399,6 @@ def _judge_codes(facts: Facts) -> Problems:
 
 
 def _asked(facts: Facts) -> Sequence[JsonValue]:
-    """What the call asked, if there was a call."""
     if facts.called is MISSING or not facts.asked:
         raise UnseenError
     return facts.asked

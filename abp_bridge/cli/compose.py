@@ -85,7 +85,6 @@ class Composition:
 
     @cached_property
     def page(self) -> LazyPageServer | RecordedPage:
-        """The bridge's own page."""
         from abp_bridge.surfaces.page.surface import LazyPageServer
 
         page = LazyPageServer(self._tasks, self.settings.page_port)
@@ -102,7 +101,6 @@ class Composition:
         return Register(self._tasks, self.settings.question_timeout)
 
     def make_bridge(self, host: Host, tasks: TaskGroup | None = None) -> Bridge:
-        """A session of `host`, which lives in `tasks` where that is given."""
         from abp_bridge.session.bridge import Bridge
 
         if self._recorder is None:
@@ -148,7 +146,6 @@ class Composition:
     def make_mcp_session(
         self, connection: McpConnection, begin: Callable[[Host], SessionApi]
     ) -> McpSession:
-        """What is behind the connection of an MCP host; `begin` makes what its tools work at."""
         from abp_bridge.mcp.session import McpSession
 
         return McpSession(
@@ -195,13 +192,11 @@ class Composition:
         )
 
     def _observe_session(self, host: HostSurfaces) -> Observer:
-        """Who hears what happens in a session of `host`: all observers, and the inbox."""
         own = [make_observer() for make_observer in self._observer_makers]
         return tell_each([*self._observers, *own, self._register.observer(lambda: host.name)])
 
     @cached_property
     def _observers(self) -> Sequence[Observer]:
-        """Those of all sessions: they hear each event for itself."""
         observers: list[Observer] = []
         if self._recorder is not None:
             observers.append(self._recorder.observe)
@@ -213,7 +208,6 @@ class Composition:
 
     @cached_property
     def _observer_makers(self) -> Sequence[Callable[[], Observer]]:
-        """What makes those of one session, which keep a question in mind by its name there."""
         makers: list[Callable[[], Observer]] = []
         if self.settings.audit is not None:
             makers.append(audit_log(self.settings.audit).observer)

@@ -203,7 +203,6 @@ class Examination:
         return found + self._asked(facts) if facts.entries else found
 
     def _asked(self, facts: HostFacts) -> list[Finding]:
-        """What its person can be asked, by the environments in which it starts us."""
         from abp_bridge.surfaces.page.browser import can_open
 
         machine = self.machine
@@ -215,20 +214,16 @@ class Examination:
         return what_can_be_asked(facts, opens=all(map(can_open, given)))
 
     def _starts(self, entry: Entry) -> bool:
-        """Whether what the entry names may be started, and its addresses opened."""
         return self.starts and self._is_trusted(entry) and not entry.unusable
 
     def _is_trusted(self, entry: Entry) -> bool:
-        """Whether it is the person's own, or they said that the project's is started too."""
         return entry.scope != "project" or self.project
 
     def _path(self, host: SetupHost, entry: Entry) -> str:
-        """Where the bridge of that entry looks for programs."""
         env = environment(host, entry, self.machine.environ, self.machine.platform)
         return env.get("PATH", os.defpath)
 
     async def _apps(self, facts: HostFacts) -> list[Finding]:
-        """Its apps, which are not connected."""
         apps = dict.fromkeys(app for entry in facts.entries for app in entry.apps)
         # Two entries that name one app have it started in as many environments: the first counts.
         paths = {
@@ -242,7 +237,6 @@ class Examination:
         return findings(apps, problems, each=self.host is not None)
 
     async def _browser(self, facts: HostFacts) -> AsyncIterator[Finding]:
-        """The browser for those of its apps that are pages."""
         for entry in facts.entries:
             own = entry.has_option("--browser-url") or "ABP_BROWSER_URL" in entry.env
             if self._starts(entry) and any(map(_needs_browser, entry.apps)) and not own:
@@ -275,7 +269,6 @@ def _entries(facts: HostFacts, first: str, *, named: bool) -> Iterator[Finding]:
 
 
 def _other_name(facts: HostFacts) -> str:
-    """The option for `install`, where a server of another's has the name of ours."""
     return f" --name {OTHER_NAME}" if NAME in facts.names else ""
 
 

@@ -69,7 +69,6 @@ def _join_lines(text: str) -> Iterator[str]:
 
 
 def _goes_on(whole: str, line: str) -> bool:
-    """Whether `line` belongs to what `whole` begins."""
     if not line or line.startswith("- "):
         return False
     if whole.startswith("  "):

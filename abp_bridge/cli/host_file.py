@@ -98,7 +98,6 @@ class Place:
     hidden_by: str = ""
 
     def find(self, name: str) -> Server | None:
-        """Return the entry of this name."""
         path = (*self.layout.key, name)
         self.document.check(path)
         entry = self.document.find(path)
@@ -111,12 +110,10 @@ class Place:
         return read_server(self.layout, name, entry)
 
     def names(self) -> list[str]:
-        """The names of all entries."""
         keys = (each.key for each in (self.layout, self.others) if each is not None)
         return list(dict.fromkeys(x for key in keys for x in as_object(self.document.find(key))))
 
     def servers(self) -> list[Server]:
-        """All entries; what is none is left out."""
         return list_entries(self.document.value, self.layout, self.others)
 
     def is_hidden(self, server: Server) -> bool:
@@ -128,12 +125,10 @@ class Place:
 
     @property
     def folder(self) -> str:
-        """The folder for which it is alone; empty where it is for all."""
         return self.layout.key[len(self.host.local)] if self.scope == "local" else ""
 
     @property
     def where(self) -> str:
-        """Its file, and for which folder alone it is there."""
         file = self.file.path
         return f"{file} (for {label(self.folder, 200)} alone)" if self.folder else f"{file}"
 
@@ -152,12 +147,10 @@ class Place:
 
     @property
     def add(self) -> tuple[str, ...]:
-        """The host's command that adds an entry here (`SetupHost.add`)."""
         return tuple(word.format(scope=self.scope) for word in self.host.add)
 
     @property
     def remove(self) -> tuple[str, ...]:
-        """The host's command that removes one (`SetupHost.remove`)."""
         return tuple(word.format(scope=self.scope) for word in self.host.remove)
 
 
@@ -242,12 +235,10 @@ class Proposal:
 
     @property
     def entry_before(self) -> JsonValue:
-        """What is there now; None where nothing is."""
         return self.place.document.find((*self.place.layout.key, self.name))
 
     @cached_property
     def mask(self) -> Mask:
-        """What of the file, and of a person's own entry, is not shown."""
         return Mask(self._secrets())
 
     def _secrets(self) -> set[str]:
@@ -262,13 +253,11 @@ class Proposal:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the entry starts us afterwards."""
         read_own = read_server(self.place.layout, self.name, self.entry).own
         return self.entry is not None and read_own is not None
 
     @property
     def leaves_ours(self) -> bool:
-        """Whether an entry of ours is in the file afterwards."""
         host = self.place.host
         value = Document(self.change.after or b"", host.format).value
         found = (
@@ -278,12 +267,10 @@ class Proposal:
 
     @property
     def shown_entry(self) -> JsonValue:
-        """The entry as it is shown."""
         return map_texts(self.entry, self.mask.hide)
 
     @property
     def shown_commands(self) -> list[list[str]]:
-        """The host's commands as they are shown."""
         return [[*map(self.mask.hide, command)] for command in self.commands]
 
 
@@ -303,7 +290,6 @@ def carry_out(proposal: Proposal, options: argparse.Namespace) -> int:
 
 
 def _agree(proposal: Proposal, options: argparse.Namespace) -> Status:
-    """Whether it is to be made, as the options or the person say."""
     if not options.json:
         for line in _show(proposal):
             _print(reveal(line))
@@ -324,7 +310,6 @@ def _can_make(proposal: Proposal) -> bool:
 
 
 def _show(proposal: Proposal) -> Iterator[str]:
-    """The change: the commands of the host, or the lines that go and come."""
     if proposal.commands:
         yield f"{proposal.place.host.title} itself writes {proposal.place.where}:"
         for command in proposal.shown_commands:
@@ -414,7 +399,6 @@ def _is_as_before(proposal: Proposal) -> bool:
 
 
 def _keep(proposal: Proposal) -> str:
-    """Keep the file as it was before the host wrote it: where it is, as a sentence."""
     file = proposal.place.file
     try:
         keep_backup(file)
@@ -453,7 +437,6 @@ def _run(command: Sequence[str], proposal: Proposal) -> None:
 
 
 def _tell(proposal: Proposal, status: Status) -> Iterator[str]:
-    """What has become of it, and what comes next."""
     place, where = proposal.place, proposal.place.where
     if status == "declined":
         yield "Nothing was changed."
@@ -545,7 +528,6 @@ def changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
 
 
 def _range(offset: int, first: int, last: int) -> str:
-    """Lines as a hunk's head names them."""
     length = last - first
     begin = offset + first + (length > 0)
     return f"{begin}" if length == 1 else f"{begin},{length}"

@@ -67,7 +67,6 @@ def run_inbox(options: argparse.Namespace) -> int:
 
 
 def _unpair() -> int:
-    """Raises PlaceError."""
     from abp_bridge.surfaces.inbox import history, pairing
 
     known = pairing.forget()
@@ -101,7 +100,6 @@ def _describe(found: Overview) -> dict[str, object]:
 
 
 async def _serve(port: int, pair: bool) -> int:
-    """Raises PlaceError."""
     from abp_bridge.surfaces.http import describe_failure
     from abp_bridge.surfaces.inbox import pairing
     from abp_bridge.surfaces.inbox.site import InboxSite, Invitation

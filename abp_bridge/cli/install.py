@@ -203,7 +203,6 @@ def _read_variable(text: str) -> tuple[str, str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raises SetupError for what does not go together, or names nothing."""
     words = (*options.app, *options.server, options.agent or "", *dict(options.env).values())
     if any("\ud800" <= letter <= "\udfff" for letter in "".join(words)):
         raise SetupError("a word is no UTF-8, which no host's file can hold")
@@ -321,7 +320,6 @@ def make_wanted(place: Place, options: argparse.Namespace, server: Server | None
 
 
 def _kept(there: Sequence[str], apps: Sequence[str], env: Mapping[str, str]) -> Iterator[str]:
-    """The arguments of ours that is there, without those that are given anew."""
     given = {*env, *(["--app"] if apps else [])}
     rows = [row for row in TABLE.values() if row.flag]
     anew = {row.flag: row for row in rows if not given.isdisjoint((row.flag, row.variable))}
@@ -337,7 +335,6 @@ def _kept(there: Sequence[str], apps: Sequence[str], env: Mapping[str, str]) -> 
 
 
 def _is_value(option: Setting, word: str) -> bool:
-    """Whether the word behind an option is its value, or stands for itself."""
     return option.const is None or word.lower() in (option.choices or ())
 
 
@@ -464,7 +461,6 @@ def _entry_after(place: Place, name: str, made: change.Change) -> JsonValue:
 
 
 def _notes(place: Place, name: str, server: Server | None) -> Iterator[str]:
-    """What a person should know of this host, and of what is in its file."""
     yield from place.namesakes(name)
     if server is not None and not server.enabled:
         yield f'"{server.name}" is switched off in this file, which stays so.'

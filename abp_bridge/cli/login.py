@@ -83,7 +83,6 @@ def run_login(options: argparse.Namespace) -> int:
 
 
 def _check_display() -> None:
-    """Raises AppError where no window can be shown."""
     if sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))):
         return
     raise AppError(

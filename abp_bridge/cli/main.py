@@ -139,7 +139,6 @@ def _main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str], whole: bool) -> int:
-    """Run the command that `words` name, with a stdout that is `whole`. Raises UsageExit."""
     for word in words[: words.index("--") if "--" in words else None]:
         if removed := describe_removed(word.partition("=")[0]):
             give_up(removed)
@@ -197,7 +196,6 @@ def _describe_no_command(words: Sequence[str]) -> str:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    """The one that may be meant by `word`; empty where none is near."""
     bare = {each.lstrip("-"): each for each in known}
     return bare.get(nearest(word.lower().lstrip("-"), bare), "")
 
@@ -318,12 +316,10 @@ def _describe_unknown(
 
 
 def _variable_of(flag: str) -> str:
-    """The variable of the setting with this flag; empty where there is none."""
     return next((row.variable for row in TABLE.values() if row.flag == flag), "")
 
 
 def _choice_meant(message: str) -> str:
-    """What may be meant where argparse's `message` speaks of a wrong choice."""
     found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
     near = _nearest(found[1], re.findall(r"[\w-]+", found[2])) if found else ""
     return near and f": is {near} meant?"

@@ -81,13 +81,11 @@ class PrintedCell:
 
     @property
     def words(self) -> str:
-        """What stands in the cell."""
         cell = self.cell
         return f"{cell.support.value}: {cell.how}" if cell.how else cell.support.value
 
     @property
     def heading(self) -> str:
-        """What stands above its column."""
         return f"{self.column} {self.version}".strip()
 
     @property
@@ -191,7 +189,6 @@ def _questions(surface: Surface, version: str, profile: Profile | None) -> Itera
 
 
 def _describe(profile: Profile | None) -> Iterator[str]:
-    """Whose matrix it is, and what a profile says beside its cells."""
     if profile is None:
         return
     yield f"{profile.name}: shows {', '.join(profile.shows) or 'nothing of its own'}"
@@ -245,7 +242,6 @@ def _read_key(proof: JsonObject, host: str, head: JsonObject) -> Key | None:
 def _group(
     cells: Iterable[PrintedCell], by: Callable[[PrintedCell], Group]
 ) -> dict[Group, list[PrintedCell]]:
-    """The cells that are the same `by` something, in the order in which they come."""
     groups: dict[Group, list[PrintedCell]] = {}
     for cell in cells:
         groups.setdefault(by(cell), []).append(cell)
@@ -253,7 +249,6 @@ def _group(
 
 
 def _table(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
-    """For a terminal: each row with its columns, those together that do the same."""
     if host:
         yield from textwrap.wrap(host, 100, subsequent_indent="  ")
         yield ""
@@ -266,7 +261,6 @@ def _table(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
 
 
 def _ways() -> Iterator[str]:
-    """The surfaces that are no host's, and what sets each up."""
     yield "Where you have set them up:"
     room = max(map(len, SURFACES))
     for surface, name in SURFACES.items():
@@ -303,7 +297,6 @@ def _family(cell: PrintedCell) -> str:
 
 
 def _markdown(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
-    """Yield the lines of a page with all cells, of one host or of none."""
     yield from (TITLE + "\n" + TREATMENTS).splitlines()
     if host:
         yield f"\nThis is the matrix as one host has it. {host}."
@@ -343,7 +336,6 @@ def _markdown_cell(cell: PrintedCell, reasons: dict[str, int]) -> str:
 
 
 def _json(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
-    """For programs: a list of objects, one for each cell."""
     questions = {"questions": [_members(cell) for cell in cells]}
     yield json.dumps(({"host": host} if host else {}) | questions, ensure_ascii=False, indent=1)
 

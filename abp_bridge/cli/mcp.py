@@ -201,7 +201,6 @@ async def _send_to_sign_in(url: str) -> None:
 
 
 def _name_of(url: str) -> str:
-    """A server at an address, in front of a person."""
     return label(urlsplit(url).netloc.rpartition("@")[2]) or "a server"
 
 

@@ -54,7 +54,6 @@ def _help(name: str, row: Setting) -> str:
 
 
 def _arguments(row: Setting) -> dict[str, Any]:
-    """How argparse has this row's option."""
     if row.choices is not None:
         alone = {"nargs": "?", "const": row.const} if row.const is not None else {}
         return {"choices": row.choices, "type": str.lower, **alone}

@@ -101,7 +101,6 @@ def run_replay(options: argparse.Namespace) -> int:
 
 
 def _save(paths: Sequence[str], shows: str) -> int:
-    """Make a fixture of a trace. Returns the exit code."""
     if len(paths) != 2:
         raise ReplayUsageError("--save needs two names: the trace, and the fixture to make of it")
     trace, out = paths

@@ -118,7 +118,6 @@ class Hosts:
         self._open.discard(detector)
 
     async def close(self) -> None:
-        """End every session of each, together."""
         async with anyio.create_task_group() as closing:
             for detector in self._open:
                 closing.start_soon(detector.close)
@@ -150,7 +149,6 @@ class ProtocolDetector:
         )
 
     async def close(self) -> None:
-        """End every session, together."""
         if isinstance(self._server, McpServer):
             self._server.close()
         async with anyio.create_task_group() as closing:
@@ -173,7 +171,6 @@ class ProtocolDetector:
         return translate_first(self._protocol, message)
 
     def _cancel_request(self, id: Id, reason: str) -> tuple[str, JsonValue]:
-        """Each protocol has its own words for it."""
         return self._encode_cancel(id, reason)
 
     def _acp(self) -> AcpServer:

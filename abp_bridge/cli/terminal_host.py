@@ -188,7 +188,6 @@ class TerminalHost:
         self._session.cancel()
 
     def fail(self) -> None:
-        """The command goes on, and its exit code is 1."""
         self._code = self._code or 1
 
     def _on_output_error(self, problem: OSError) -> None:
@@ -265,7 +264,6 @@ class TerminalHost:
 
     @property
     def client(self) -> Client:
-        """The MCP client, which is connected while the work is done."""
         assert self._client is not None
         return self._client
 
@@ -290,7 +288,6 @@ class TerminalHost:
             self.view.on_warning(label(warning, 1_000))
 
     async def offers(self) -> list[Offer]:
-        """What the app can do, in its own order."""
         status = await self.status()
         known = [each for app in status["apps"].values() for each in app["capabilities"]]
         tools = (await self.client.list_tools()).tools
@@ -310,14 +307,11 @@ class TerminalHost:
         ]
 
     async def tool_names(self) -> set[str]:
-        """The bridge's tools now."""
         return {tool.name for tool in (await self.client.list_tools()).tools}
 
     async def call(
         self, capability: str, params: JsonObject | None = None, about: str = ""
     ) -> CallEnd:
-        """Call a capability and show what became of it."""
-
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             self.view.on_progress(capability, progress, total, label(message or ""))
 
@@ -340,7 +334,6 @@ class TerminalHost:
         return ended
 
     async def _show_waiting(self) -> None:
-        """Show each question that is open on the page, of which no notification tells."""
         told = set[str]()
         while True:
             await anyio.sleep(LOOK_INTERVAL)
@@ -350,18 +343,15 @@ class TerminalHost:
                     self.view.note(f"Waits for you on the page{_until(each)}: {each['message']}")
 
     async def _open_questions(self) -> list[dict[str, Any]]:
-        """What waits for an answer now, as the bridge has it."""
         rows: list[dict[str, Any]] = (await self.status())["questions"]["open"]
         return rows
 
     async def status(self) -> dict[str, Any]:
-        """Return the content of `abp_status`."""
         result = await self.client.call_tool("abp_status", {})
         status: dict[str, Any] = json.loads(_first_text(result))
         return status
 
     async def show_account(self) -> None:
-        """Every question of the session, and how it ended."""
         questions = (await self.status())["questions"]
         self.view.on_end(self._account(questions, anyio.current_time() - self._began))
         if self._script is not None and self._script.misfits:
@@ -409,7 +399,6 @@ class TerminalHost:
     async def _on_link(
         self, number: int, id: str, params: types.ElicitRequestURLParams
     ) -> types.ElicitResult | types.ErrorData:
-        """An address to open: an app's, or that of the bridge's own page."""
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
         from abp_bridge.protocols.host_words import encode_account
@@ -466,7 +455,6 @@ class TerminalHost:
         return response
 
     def check_interrupts(self) -> None:
-        """After a prompt: a second Ctrl-C ends the session."""
         pressed = self.terminal.interrupts if self.terminal is not None else 0
         if pressed >= MANY_INTERRUPTS:
             self._finish(128 + signal.SIGINT)
@@ -547,7 +535,6 @@ def _link_question(id: str, params: types.ElicitRequestURLParams, directions: st
 
 
 def _until(row: Mapping[str, Any]) -> str:
-    """Until when an open question waits, as a person reads it."""
     left = row.get("secondsLeft")
     return (
         "" if left is None else time.strftime(", until %H:%M", time.localtime(time.time() + left))
@@ -561,7 +548,6 @@ def _first_text(result: types.CallToolResult) -> str:
 
 
 def _files(result: types.CallToolResult) -> list[str]:
-    """The files that the bridge saved of it, as it describes them."""
     from mcp_types import ResourceLink
 
     links = [each for each in result.content if isinstance(each, ResourceLink)]
@@ -569,7 +555,6 @@ def _files(result: types.CallToolResult) -> list[str]:
 
 
 def _explain(problem: BaseException) -> tuple[int, str]:
-    """The exit code, and why; a bug is logged."""
     from mcp import MCPError
 
     while isinstance(problem, BaseExceptionGroup):

@@ -111,19 +111,15 @@ class JsonView:
         self._output.write(shown_json(line + "\n"))
 
     def note(self, words: str) -> None:
-        """A sentence of the command's own."""
         self._write("log", level="notice", **{"from": self._name}, told=words)
 
     def on_warning(self, words: str) -> None:
-        """What there is to say of the app."""
         self._write("warning", told=words)
 
     def on_connected(self, **facts: Json) -> None:
-        """`bridge`, `mcp`, `app`, `origin`, `surfaces` and `answers`."""
         self._write("connected", **facts)
 
     def on_offers(self, offers: Sequence[Offer]) -> None:
-        """What the app can do."""
         members = ("name", "tool", "description", "available", "deprecated")
         listed = [
             {
@@ -140,7 +136,6 @@ class JsonView:
         """The result says which capability it is of."""
 
     def on_question(self, number: int, question: Question, by: str) -> None:
-        """Question `number` is put to `by`."""
         self._write(
             "asked",
             number=number,
@@ -153,23 +148,19 @@ class JsonView:
     def on_answer(
         self, number: int, question: Question, outcome: Outcome, content: JsonObject, by: str
     ) -> None:
-        """Question `number` has ended; `content` is validated."""
         secret = {field.name for field in question.fields if field.secret}
         shown = {name: "••••••" if name in secret else value for name, value in content.items()}
         self._write("answered", number=number, outcome=outcome.value, content=shown, by=by)
 
     def on_progress(self, capability: str, value: float, total: float | None, words: str) -> None:
-        """How far a call is."""
         self._write("progress", capability=capability, progress=value, total=total, message=words)
 
     def on_log(self, level: str, origin: str, words: str, data: Json) -> None:
-        """A log message of the bridge's."""
         self._write("log", level=level, **{"from": origin}, told=words, data=data)
 
     def on_result(
         self, capability: str, failed: bool, text: str, files: Sequence[str] = ()
     ) -> None:
-        """What a call returned, and the files of it that were saved."""
         saved = {"files": list(files)} if files else {}
         self._write("result", capability=capability, failed=failed, data=_parse(text), **saved)
 
@@ -178,7 +169,6 @@ class JsonView:
         self._write("error", exitCode=code, message=words)
 
     def on_end(self, account: Account) -> None:
-        """The end."""
         self._write(
             "account",
             asked=account.asked,
@@ -232,15 +222,12 @@ class TextView:
         self._print_line("\n".join(self._style(style, line) if style else line for line in lines))
 
     def note(self, words: str) -> None:
-        """A sentence of the command's own."""
         self._print_wrapped(words, "dim", indent="")
 
     def on_warning(self, words: str) -> None:
-        """What there is to say of the app."""
         self._print_wrapped(f"! {words}", "warn", indent="", hanging="  ")
 
     def on_connected(self, **facts: Json) -> None:
-        """Who is there."""
         app = f"{facts['app']} ({facts['origin']})"
         self._print_line()
         self._print_wrapped(
@@ -250,7 +237,6 @@ class TextView:
             self.note(f"This host can be asked on {surfaces}.")
 
     def on_offers(self, offers: Sequence[Offer]) -> None:
-        """What the app can do: each capability, with its parameters."""
         self._print_line()
         for each in offers:
             state = "" if each.available else " (not available now)"
@@ -264,7 +250,6 @@ class TextView:
             self._print_wrapped("It names no capabilities.", indent="")
 
     def on_call(self, capability: str, about: str) -> None:
-        """The heading of what is called next."""
         self._heading(capability, about)
 
     def _heading(self, words: str, about: str) -> None:
@@ -275,7 +260,6 @@ class TextView:
         self._print_line("\n".join(["", first, *(self._style("dim", line) for line in rest)]))
 
     def on_question(self, number: int, question: Question, by: str) -> None:
-        """A question is put to `by`."""
         self._end_bar()
         self._asking = True
         if by != PERSON:
@@ -284,7 +268,6 @@ class TextView:
     def on_answer(
         self, number: int, question: Question, outcome: Outcome, content: JsonObject, by: str
     ) -> None:
-        """It has ended; `content` is validated."""
         self._asking = False
         if by == PERSON:
             return
@@ -319,14 +302,12 @@ class TextView:
         self._bar_open = True
 
     def on_log(self, level: str, origin: str, words: str, data: Json) -> None:
-        """A log message of the bridge's."""
         mark, style = ("!", "bad") if level in _WARNINGS else ("·", "dim")
         self._print_wrapped(f"{mark} {origin}: {words}", style, hanging="    ")
 
     def on_result(
         self, capability: str, failed: bool, text: str, files: Sequence[str] = ()
     ) -> None:
-        """What a call returned, and the files of it that were saved."""
         self._print_line()
         self._show_result(capability, failed, _parse(text))
         for each in files:
@@ -350,7 +331,6 @@ class TextView:
         """Stderr has it."""
 
     def on_end(self, account: Account) -> None:
-        """The end: every question, and all of them in one sentence."""
         self._heading("The account", "from the bridge itself (abp_status)")
         self._print_line()
         if not account.rows:

@@ -167,7 +167,6 @@ def _page_environment(settings: Settings, *, asks: bool) -> dict[str, str]:
 
 
 def _bridge_arguments(options: argparse.Namespace) -> list[str]:
-    """The settings that were given as flags, as flags of the bridge."""
     words: list[str] = []
     for name, row in TABLE.items():
         value = getattr(options, name, None)
@@ -203,7 +202,6 @@ async def _list_and_call(options: argparse.Namespace, host: TerminalHost, *, kee
 
 
 def _example_call(target: str, offer: Offer) -> str:
-    """The command that calls it, with what it needs to be filled in."""
     words = [target_word(target), shlex.quote(offer.name), example_words(offer.schema)]
     command = f"abp-bridge try {' '.join(filter(None, words))}"
     return f"{command} ({UNSHOWN}: the same as now)" if words[0] == UNSHOWN else command
@@ -225,7 +223,6 @@ async def _call_capability(
 
 
 def _find_offer(name: str, offers: list[Offer]) -> Offer:
-    """The capability of that name, or of its tool's."""
     tools = [each.tool for each in offers]
     try:
         known = [each.name for each in offers]
@@ -278,7 +275,6 @@ def _form(offer: Offer) -> Question:
 async def _fill_parameters(
     host: TerminalHost, terminal: Terminal, question: Question, offer: Offer
 ) -> JsonObject | None:
-    """The parameters as the person at this terminal fills them in."""
     content = await _prompt(terminal, question)
     host.check_interrupts()
     if content is None:
@@ -289,7 +285,6 @@ async def _fill_parameters(
 
 
 async def _choose(terminal: Terminal, offers: Sequence[Offer]) -> Offer | None:
-    """The capability that the person here wants called; None where they want none."""
     choices = tuple(Choice(each.name, each.name, each.name) for each in offers)
     last = Choice("", "", "Nothing more")
     field = Field(
@@ -302,7 +297,6 @@ async def _choose(terminal: Terminal, offers: Sequence[Offer]) -> Offer | None:
 
 
 async def _prompt(terminal: Terminal, question: Question) -> dict[str, JsonValue] | None:
-    """Ask the person here something of the command's own; None where they do not answer."""
     response = await terminal.prompt(question, NO_CONTEXT)
     if response.outcome is not Outcome.ACCEPTED:
         return None

@@ -86,7 +86,6 @@ class Setting:
 
     @property
     def takes_value(self) -> bool:
-        """Whether a value may follow the flag."""
         return self.const is None or self.choices is not None
 
     def parse(self, text: str, unit: Literal["ms", "s"]) -> object:
@@ -96,7 +95,6 @@ class Setting:
         return self.read(text)
 
     def format(self, value: object) -> str:
-        """Return `value` as the text of its variable."""
         if self.duration and isinstance(value, float):
             return f"{value * 1000:.12g}"
         if isinstance(value, tuple):

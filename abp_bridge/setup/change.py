@@ -32,7 +32,6 @@ class Change:
 
     @property
     def is_one(self) -> bool:
-        """Whether anything changes."""
         return self.before != self.after
 
 

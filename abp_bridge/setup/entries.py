@@ -42,7 +42,6 @@ class Launch:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The whole command line."""
         return (self.command, *self.args)
 
 
@@ -152,7 +151,6 @@ class Wanted:
 
     @property
     def entry(self) -> JsonValue:
-        """All of it, as it is where nothing was."""
         return merge(self.set, self.filled)
 
 
@@ -304,7 +302,6 @@ class Machine:
 
 
 def _find_home() -> Path:
-    """This person's folder. Raises SetupError."""
     try:
         if (home := Path.home()).is_absolute() and os.environ.get("HOME", "/") != "":
             return home

@@ -43,7 +43,6 @@ class ConfigFile:
 
     @property
     def backup(self) -> Path:
-        """Where its backup is, or will be."""
         return self.target.with_name(self.target.name + BACKUP)
 
 
@@ -148,7 +147,6 @@ def remove_folders(folder: Path) -> None:
 
 
 def _remove(folders: Iterable[Path]) -> None:
-    """Remove empty folders, up to one that is not."""
     with contextlib.suppress(OSError):
         for each in folders:
             each.rmdir()

@@ -140,7 +140,6 @@ class SetupHost:
 
     @property
     def program(self) -> str:
-        """Of its commands; empty where it has none."""
         return next((each[0] for each in (self.add, self.verify) if each), "")
 
 

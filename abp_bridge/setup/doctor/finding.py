@@ -29,12 +29,10 @@ class Verdict(enum.Enum):
 
     @property
     def fails(self) -> bool:
-        """Whether something has to be done."""
         return self in _FAILING
 
     @property
     def word(self) -> str:
-        """The verdict as a line for people has it."""
         return _WORDS.get(self, self.value)
 
 
@@ -72,7 +70,6 @@ class Section:
 
     @property
     def fails(self) -> bool:
-        """Whether one of them does."""
         return any(each.verdict.fails for each in self.findings)
 
 
@@ -122,32 +119,26 @@ class Entry:
 
     @property
     def shown(self) -> str:
-        """Its name as people read it, with its place where that alone tells it from another."""
         return f'"{label(self.name)}"' + (f" of {self.place}" if self.shares_name else "")
 
     @property
     def place(self) -> str:
-        """Its file, and for which folder alone it is there."""
         return f"{self.file} (for {label(self.folder, 200)} alone)" if self.folder else self.file
 
     @property
     def name(self) -> str:
-        """Its name in the file."""
         return self.server.name
 
     @property
     def members(self) -> JsonObject:
-        """All members of the entry."""
         return as_object(self.server.entry)
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The variables that it adds."""
         return {} if self.server.launch is None else self.server.launch.env
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its whole command line."""
         return () if self.server.launch is None else self.server.launch.words
 
     @property
@@ -163,7 +154,6 @@ class Entry:
 
     @property
     def apps(self) -> list[str]:
-        """The targets of the apps that it names."""
         words = [*self.own, ""]
         named = [after for word, after in pairwise(words) if word == "--app"]
         joined = [word[len("--app=") :] for word in words if word.startswith("--app=")]
@@ -190,7 +180,6 @@ class Entry:
         return found
 
     def has_option(self, *options: str) -> bool:
-        """Whether one of the options is among our own arguments."""
         return any(word.partition("=")[0] in options for word in self.own)
 
 
@@ -221,15 +210,12 @@ class HostFacts:
 
     @property
     def folder(self) -> str:
-        """The project's folder; empty where there is none."""
         return self.folders[0] if self.folders else ""
 
     def file(self, scope: FileScope) -> SeenFile | None:
-        """The one of this scope."""
         return next((each for each in self.files if each.scope == scope), None)
 
     def values(self) -> Iterator[tuple[SeenFile, JsonObject]]:
-        """Each file that is understood, and what it says."""
         for each in self.files:
             if each.value is not None:
                 yield each, as_object(each.value)

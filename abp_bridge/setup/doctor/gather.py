@@ -134,14 +134,12 @@ def _find_obstacle(document: Document, host: SetupHost) -> str:
 
 
 def _names(host: SetupHost, seen: SeenFile, machine: Machine) -> set[str]:
-    """Of all servers in a file."""
     local = local_layout(host, seen.value, machine) if seen.scope == "user" else None
     usual = find_layout(host, seen.value)
     return {each.name for each in list_entries(seen.value, usual, local)}
 
 
 def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entry]:
-    """Our entries in a file."""
     value = seen.value
     layouts: list[tuple[Layout | None, bool, Scope]] = [
         (find_layout(host, value), False, seen.scope),
@@ -162,7 +160,6 @@ def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entr
 
 
 def _programs(host: SetupHost, server: Server, machine: Machine) -> tuple[str | None, str | None]:
-    """Where its command is, for the host and at this terminal."""
     if server.launch is None:
         return None, None
     command = server.launch.command

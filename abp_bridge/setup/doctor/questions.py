@@ -186,6 +186,5 @@ def _cure(app: str) -> str:
 
 
 def _examination(app: str) -> str:
-    """The command that looks at the app itself."""
     word = target_word(app)
     return f"abp-bridge doctor {word}{' (as the entry has it)' if word == UNSHOWN else ''}"

@@ -267,7 +267,6 @@ def two_scopes(facts: HostFacts) -> Iterator[str]:
 
 
 def _group(entries: Iterable[Entry], key: Callable[[Entry], Hashable]) -> list[list[Entry]]:
-    """The entries that are alike by `key`, together."""
     groups: dict[Hashable, list[Entry]] = {}
     for each in entries:
         groups.setdefault(key(each), []).append(each)
@@ -305,7 +304,6 @@ _SHORTEST_MS = 1_000  # less was meant as seconds
 
 
 def _limit(entry: Entry) -> float | None:
-    """What the entry says of that, in its unit."""
     timeout = entry.shape.timeout
     return as_number(find_value(entry.members, timeout)) if timeout else None
 

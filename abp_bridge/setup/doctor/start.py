@@ -115,7 +115,6 @@ async def _greet(child: Child, host: SetupHost, entry: Entry) -> _Offer:
 @asynccontextmanager
 async def _connected(child: Child) -> AsyncIterator[JsonRpcConnection]:
     def on_message(message: Request | Notification) -> None:
-        """Whatever it asks, nobody answers while it is looked at."""
         if isinstance(message, Request):
             connection.respond_error(message.id, METHOD_NOT_FOUND, "abp-bridge doctor only looks")
 

@@ -52,16 +52,13 @@ class Document:
 
     @property
     def content(self) -> bytes:
-        """The bytes of the document as it is now."""
         return self._mark + self._text.encode()
 
     @property
     def value(self) -> JsonValue:
-        """The value that the document holds now."""
         return self._value
 
     def find(self, path: Path) -> JsonValue:
-        """The value at `path`; None where there is none."""
         return find(self._value, path)
 
     def check(self, path: Path) -> None:
@@ -133,5 +130,4 @@ def _bare(value: JsonValue, path: Path) -> JsonValue:
 
 
 def _is_nothing(value: JsonValue) -> bool:
-    """A null as YAML's is compared."""
     return isinstance(value, tuple) and value[:1] == ("scalar",) and value[1] in ("", "~", "null")

@@ -78,7 +78,6 @@ class _Parser:
         self._count = 0
 
     def document(self) -> Node | None:
-        """The value of the whole text; None where there is nothing but blanks and comments."""
         at = self._skip(0)
         if at == len(self._text):
             return None
@@ -92,7 +91,6 @@ class _Parser:
         return FormatError(message, line_number(self._text, at))
 
     def _skip(self, at: int) -> int:
-        """The place behind blanks and comments."""
         found = (_SKIPPED if self._comments else _BLANKS).match(self._text, at)
         assert found is not None, "it matches nothing, too"
         end = found.end()
@@ -128,7 +126,6 @@ class _Parser:
         return str(said), end
 
     def _container(self, start: int, depth: int) -> Node:
-        """An object or a list."""
         is_object = self._text[start] == "{"
         closing = "}" if is_object else "]"
         members: list[Member] = []
@@ -190,7 +187,6 @@ class Jsonc:
     trailing_commas: bool = True
 
     def read(self, text: str) -> JsonValue:
-        """What `text` says; an empty object where it says nothing. Raises FormatError."""
         node = self._parse(text)
         return {} if node is None else node.value
 
@@ -214,7 +210,6 @@ class Jsonc:
         return apply_edits(text, _insertion(text, node, rest, value, unit))
 
     def replace(self, text: str, path: Path, value: JsonValue) -> str:
-        """`text` with another value at `path`, where there is one. Raises FormatError."""
         root, around, member = self._locate(text, path)
         there = member.node
         if isinstance(there.value, list) and isinstance(value, list):
@@ -237,7 +232,6 @@ class Jsonc:
         return apply_edits(text, [Edit(there.start, there.end, made)])
 
     def cut(self, text: str, path: Path) -> str:
-        """`text` without the member at `path`, which is there. Raises FormatError."""
         _, around, member = self._locate(text, path)
         ways = [apply_edits(text, edits) for edits in _cuttings(text, around, member)]
         value = member.node.value
@@ -248,7 +242,6 @@ class Jsonc:
         return ways[-1]
 
     def check(self, text: str, path: Path) -> None:
-        """Raises FormatError where a name on the way to `path` is twice, or is no object."""
         if (root := self._parse(text)) is not None:
             self._walk(text, root, path[:-1])
 
@@ -303,7 +296,6 @@ def _unit(text: str, root: Node, node: Node) -> str:
 
 
 def _insertion(text: str, node: Node, path: Path, value: JsonValue, unit: str) -> list[Edit]:
-    """`path` and `value` as the last member of the object `node`."""
     value = _nested(path[1:], value)
     name = json_of(path[0])
     end = newline(text)
@@ -327,7 +319,6 @@ def _insertion(text: str, node: Node, path: Path, value: JsonValue, unit: str) -
 
 
 def _first(text: str, node: Node, name: str, value: JsonValue, unit: str) -> Edit:
-    """The first member of an object: behind the comments in it."""
     end, outer = newline(text), indent_of(text, node.start)
     inside = text[node.start + 1 : node.end - 1]
     at = node.start + 1

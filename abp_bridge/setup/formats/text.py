@@ -207,14 +207,12 @@ class Brackets:
         return any(self.text[start:end].strip(f"{_BLANK},") for start, end in between)
 
     def _comma(self, place: int) -> int | None:
-        """Where the comma behind an item is."""
         found = re.compile(rf"(?:[{_BLANK}]|{self.comment})*+,", re.DOTALL).match(
             self.text, self.items[place][1]
         )
         return found.end() - 1 if found else None
 
     def _behind(self, place: int) -> int:
-        """The place behind an item and its comma."""
         comma = self._comma(place)
         return self.items[place][1] if comma is None else comma + 1
 
@@ -241,7 +239,6 @@ class Brackets:
         return [Edit(below, below, "".join(f"{indent}{each},{end}" for each in made))]
 
     def _append(self, made: Sequence[str]) -> list[Edit]:
-        """Items behind the last one, which ends as it did: with a comma, or without."""
         start, end = self.items[-1]
         behind = self._behind(-1)
         has_comma = behind > end

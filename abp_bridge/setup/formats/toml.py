@@ -107,11 +107,9 @@ class Toml:
     """TOML as a format."""
 
     def read(self, text: str) -> JsonValue:
-        """What `text` says. Raises FormatError."""
         return _parse(text)[0]
 
     def written(self, text: str) -> JsonValue:
-        """What `text` says, to be compared. Raises FormatError."""
         return _parse(text)[1]
 
     def check(self, text: str, path: Path) -> None:
@@ -123,7 +121,6 @@ class Toml:
                 raise FormatError(f"{_key(path[:depth])} is no table")
 
     def insert(self, text: str, path: Path, value: JsonValue) -> str:
-        """`text` with a table, or another value, at `path`, where none is. Raises FormatError."""
         statements = _statements(text)
         for each in statements:
             if not each.is_header and each.path == path[: len(each.path)]:
@@ -136,7 +133,6 @@ class Toml:
     def _insert_key(
         self, text: str, statements: Sequence[Statement], path: Path, value: JsonValue
     ) -> str:
-        """A key behind the last one of its table."""
         table = [each for each in statements if each.is_header and each.path == path[:-1]]
         if not table:
             raise FormatError(f"there is no table [{_key(path[:-1])}]")
@@ -164,7 +160,6 @@ class Toml:
         return apply_edits(text, [Edit(*each.value, _render(made))])
 
     def replace(self, text: str, path: Path, value: JsonValue) -> str:
-        """`text` with another value at `path`, where there is one. Raises FormatError."""
         for each in _statements(text):
             if each.is_header or each.array:
                 continue
@@ -176,7 +171,6 @@ class Toml:
         raise FormatError(f"{_key(path)} is not written as a key with its value")
 
     def cut(self, text: str, path: Path) -> str:
-        """`text` without what is at `path`. Raises FormatError."""
         edits = []
         for each in _statements(text):
             if each.path[: len(path)] == path:
@@ -225,7 +219,6 @@ def _with_blank_line(text: str, edits: list[Edit]) -> list[Edit]:
 
 @lru_cache(maxsize=4)
 def _statements(text: str) -> Sequence[Statement]:
-    """All headers and keys of a text that `tomllib` understands."""
     return tuple(_find_statements(text))
 
 
@@ -260,14 +253,12 @@ def _find_statements(text: str) -> Iterator[Statement]:
 
 
 def _skip_key(text: str, at: int) -> int:
-    """The place of the `=` behind a key."""
     found = _KEY.match(text, at)
     assert found is not None
     return found.end() - 1
 
 
 def _skip_value(text: str, at: int) -> int:
-    """The place behind a value."""
     depth = 0
     while at < len(text):
         if found := _STRING.match(text, at) or _BETWEEN.match(text, at):
@@ -304,7 +295,6 @@ def _items(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _path(key: str) -> Path:
-    """The parts of a key as it is written."""
     if _PLAIN.fullmatch(key):
         return tuple(map(str.strip, key.split(".")))
     inside: object = tomllib.loads(f"{key.strip()} = 0")

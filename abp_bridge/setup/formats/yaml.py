@@ -70,7 +70,6 @@ class Node:
     members: list[tuple[Node, Node]] = field(default_factory=list)
 
     def find(self, name: str) -> tuple[Node, Node] | None:
-        """The member of this name."""
         found = (each for each in self.members if each[0].word == name)
         return next(found, None)
 
@@ -79,7 +78,6 @@ class Yaml:
     """YAML as a format."""
 
     def read(self, text: str) -> JsonValue:
-        """What `text` says, as YAML 1.2 has it. Raises FormatError."""
         node = _parse(text)
         return {} if node is None else _value(node, _Anchors())
 
@@ -126,7 +124,6 @@ class Yaml:
         return _put_below(text, name, empty, _lines(rest, value, name.column + 2))
 
     def replace(self, text: str, path: Path, value: JsonValue) -> str:
-        """`text` with another value at `path`, where there is one. Raises FormatError."""
         name, node = _member(text, path)
         if node.kind != "alias":
             _check_shared(text, node, path)
@@ -149,7 +146,6 @@ class Yaml:
         return apply_edits(text, [Edit(name.start, _content_end(node, name), made)])
 
     def cut(self, text: str, path: Path) -> str:
-        """`text` without the member at `path`. Raises FormatError."""
         name, node = _member(text, path)
         start, edits = line_start(text, name.start), list[Edit]()
         if len(path) > 1:
@@ -230,7 +226,6 @@ def _node(event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
 
 
 def _take_members(made: Node, events: Iterator[yaml.Event], depth: int) -> None:
-    """The members of a mapping or a list, up to its end."""
     import yaml
 
     nothing = Node("scalar", 0, 0, 0)
@@ -247,7 +242,6 @@ def _take_members(made: Node, events: Iterator[yaml.Event], depth: int) -> None:
 
 
 def _place(event: yaml.Event) -> tuple[int, int, int]:
-    """Where it begins and ends, and the column of its beginning."""
     start, end = event.start_mark, event.end_mark
     assert start is not None
     assert end is not None
@@ -386,7 +380,6 @@ def _put_below(text: str, name: Node, empty: Node, lines: list[str]) -> str:
 
 
 def _content_end(node: Node, name: Node | None = None) -> int:
-    """Where the last thing in it ends."""
     return max(node.end, name.end + 1 if name else 0)
 
 
@@ -401,7 +394,6 @@ def _append(text: str, at: int, lines: list[str]) -> str:
 
 
 def _brackets(text: str, node: Node) -> Brackets:
-    """A list in brackets."""
     items = [(each.start, each.end) for _, each in node.members]
     start = text.index("[", node.start)  # behind a tag
     return Brackets(text, start, node.end, items, r"#[^\r\n]*")
