@@ -277,7 +277,7 @@ def make_router(
             page, send_link, partial(show_code, settings, tasks), opens=settings.page == "open"
         )
     if settings.questions_api is not None and settings.questions_password:
-        from abp_bridge.surfaces.opencode.surface import QuestionsApi
+        from abp_bridge.surfaces.opencode import QuestionsApi
 
         own[Surface.QUESTIONS_API] = QuestionsApi(
             partial(page.questions, settings.questions_api, settings.questions_password),

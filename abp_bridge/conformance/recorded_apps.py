@@ -32,7 +32,7 @@ from abp_bridge.session.app import App, AppListener
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import Ending, Page, PageQuestion, SurfaceResponse
 from abp_bridge.settings import Settings
-from abp_bridge.surfaces.page.buttons import confirms
+from abp_bridge.surfaces.page.controls import confirms
 from abp_bridge.surfaces.page.surface import LazyPageServer
 
 

@@ -207,7 +207,7 @@ ROOMS: dict[str, Room] = {
         ASKED,
     ),
     "surfaces/opencode": (
-        "abp_bridge.surfaces.opencode.surface:QuestionsApi.prompt",
+        "abp_bridge.surfaces.opencode:QuestionsApi.prompt",
         [*SERVE, "--questions-api", "0", "--ask-on", "questions-api"],
         ask_by_mcp,
         ASKED,

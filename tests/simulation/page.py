@@ -20,7 +20,7 @@ from abp_bridge.session.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.surfaces.opencode.server import QuestionsServer
+from abp_bridge.surfaces.opencode import QuestionsServer
 from abp_bridge.surfaces.page.controls import controls
 
 from .person import Person

@@ -28,7 +28,7 @@ from abp_bridge.protocols.mcp import server_elicitation
 from abp_bridge.session import approval, router
 from abp_bridge.session.result_store import ResultStore
 from abp_bridge.session.surface import SurfaceResponse
-from abp_bridge.surfaces.opencode import server
+from abp_bridge.surfaces import opencode
 
 from .test_simulation import run
 from .world import Report
@@ -190,7 +190,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         "has an answer that nobody gave",
     ),
     "labels that are mixed up": (
-        _plant(server, "decode_answers", lambda question, body: {question.fields[0].name: "!"}),
+        _plant(opencode, "decode_answers", lambda question, body: {question.fields[0].name: "!"}),
         "the person would have answered",
     ),
     "apps that a proxy forgets": (_plant(McpEndpoint, "close", _nothing), "has no answer"),

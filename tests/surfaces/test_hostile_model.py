@@ -25,7 +25,7 @@ from support.programs import Programs
 from support.terminal import Tty
 
 from abp_bridge.surfaces.notify import CODE_LIMIT
-from abp_bridge.surfaces.page.links import MAX_CODES
+from abp_bridge.surfaces.page.browser import MAX_CODES
 
 Json = Any
 

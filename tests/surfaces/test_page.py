@@ -39,8 +39,9 @@ from abp_bridge.session.approval import make_question
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import Ending, PageQuestion, SurfaceResponse
 from abp_bridge.surfaces import http
-from abp_bridge.surfaces.opencode.surface import QuestionsApi
-from abp_bridge.surfaces.page import html, visits
+from abp_bridge.surfaces.opencode import QuestionsApi
+from abp_bridge.surfaces.page import browser as tabs
+from abp_bridge.surfaces.page import html
 from abp_bridge.surfaces.page.html import View, question_page
 from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
@@ -985,7 +986,7 @@ async def there(person: BrowserContext) -> AsyncIterator[None]:
 async def test_who_closes_the_last_tab_cancels_what_they_saw(
     loopback: LazyPageServer, person: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visits, "CLOSED_LIMIT", 0)
+    monkeypatch.setattr(tabs, "CLOSED_LIMIT", 0)
     asked = question("input", prompt="Name?", schema={"type": "string"})
     async with loopback.show(asked, TIMED) as sheet, anyio.create_task_group() as tasks:
         tasks.start_soon(sheet.wait_closed)
@@ -1009,8 +1010,8 @@ async def test_a_tab_that_is_closed_before_its_questions_were_seen_is_opened_aga
     programs: Programs,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(visits, "CLOSED_LIMIT", 0)
-    monkeypatch.setattr(visits, "OPEN_LIMIT", PATIENCE)  # for Chromium to open tabs, on any machine
+    monkeypatch.setattr(tabs, "CLOSED_LIMIT", 0)
+    monkeypatch.setattr(tabs, "OPEN_LIMIT", PATIENCE)  # for Chromium to open tabs, on any machine
     monkeypatch.setenv("BROWSER", programs.add("browser"))
     surface = PageSurface(loopback, nowhere, nowhere, opens=True)
     (variant,) = surface.variants()
@@ -1035,8 +1036,8 @@ async def test_a_question_that_was_put_off_stays_open_when_the_last_tab_is_close
     programs: Programs,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(visits, "CLOSED_LIMIT", 0)
-    monkeypatch.setattr(visits, "OPEN_LIMIT", PATIENCE)  # for Chromium to open tabs, on any machine
+    monkeypatch.setattr(tabs, "CLOSED_LIMIT", 0)
+    monkeypatch.setattr(tabs, "OPEN_LIMIT", PATIENCE)  # for Chromium to open tabs, on any machine
     monkeypatch.setenv("BROWSER", programs.add("browser"))
     surface = PageSurface(loopback, nowhere, nowhere, opens=True)
     (variant,) = surface.variants()

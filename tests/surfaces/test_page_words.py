@@ -14,7 +14,7 @@ from abp_bridge.core.question import Kind, Question
 from abp_bridge.models.request import make_approval, make_edit, make_review
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.approval import make_question
-from abp_bridge.surfaces.page import buttons, controls
+from abp_bridge.surfaces.page import controls
 from abp_bridge.surfaces.page.words import ENGLISH, LANGUAGES, choose, words_of
 
 Json = Any
@@ -78,7 +78,7 @@ BUTTONS = {
 @pytest.mark.parametrize("name", BUTTONS)
 def test_each_sort_of_question_has_its_buttons(name: str) -> None:
     question, answers, leaves = BUTTONS[name]
-    row = buttons.row_of(question)
+    row = controls.row_of(question)
     assert [each.label(question, ENGLISH) for each in row.answers] == answers.split("|")
     assert row.leaves == tuple(leaves.split())
 

@@ -52,7 +52,7 @@ from abp_bridge.session.surface import (
 )
 from abp_bridge.surfaces.notify import Channels, Notifier, show_on_desktop
 from abp_bridge.surfaces.page import browser as commands
-from abp_bridge.surfaces.page import peer, visits
+from abp_bridge.surfaces.page import web
 from abp_bridge.surfaces.page.browser import BrowserError, forwarding, open_browser
 from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
@@ -229,9 +229,9 @@ async def test_a_browser_that_comes_too_late_is_told_what_became_of_the_question
         return ""
 
     monkeypatch.setattr(commands, "open_browser", note)
-    monkeypatch.setattr(visits, "OPEN_LIMIT", 0.0)
-    monkeypatch.setattr(visits, "LATE_LIMIT", 0.0)
-    monkeypatch.setattr(peer, "is_own_user", lambda client, server: True)
+    monkeypatch.setattr(commands, "OPEN_LIMIT", 0.0)
+    monkeypatch.setattr(commands, "LATE_LIMIT", 0.0)
+    monkeypatch.setattr(web, "owns_connection", lambda client, server: True)
     raw: Json = {"method": "elicitation/input", "params": NAME}
     question = decode_question(raw, id="q1", origin="app")
     async with anyio.create_task_group() as tasks:
@@ -316,7 +316,7 @@ async def test_a_refusal_says_why_its_own_question_came_to_no_browser(
     problems = [why, ""]
     sent, opened = anyio.Event(), anyio.Event()
 
-    async def open_browser(page: visits.Visits) -> str:
+    async def open_browser(page: commands.Visits) -> str:
         if len(problems) == 1:
             opened.set()
         return problems.pop(0)
@@ -329,7 +329,7 @@ async def test_a_refusal_says_why_its_own_question_came_to_no_browser(
     async def nowhere(question: Question, page: PageQuestion) -> str:
         return ""
 
-    monkeypatch.setattr(visits.Visits, "open_browser", open_browser)
+    monkeypatch.setattr(commands.Visits, "open_browser", open_browser)
     raw: Json = {"method": "elicitation/input", "params": NAME}
     first, second = (decode_question(raw, id=id, origin="app") for id in ("q1", "q2"))
     async with anyio.create_task_group() as tasks:
@@ -469,7 +469,7 @@ async def test_another_user_who_is_first_gets_nothing_and_uses_nothing_up(
         return "xdg-open"
 
     monkeypatch.setattr(commands, "open_browser", note)
-    monkeypatch.setattr(peer, "is_own_user", lambda client, server: own)
+    monkeypatch.setattr(web, "owns_connection", lambda client, server: own)
     raw: Json = {"method": "elicitation/input", "params": NAME}
     question = decode_question(raw, id="q1", origin="app")
     async with anyio.create_task_group() as tasks:
@@ -490,7 +490,7 @@ async def test_another_user_who_is_first_gets_nothing_and_uses_nothing_up(
 async def test_another_user_who_has_the_code_is_told_who_is_let_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(peer, "is_own_user", lambda client, server: False)
+    monkeypatch.setattr(web, "owns_connection", lambda client, server: False)
     raw: Json = {"method": "elicitation/input", "params": NAME}
     question = decode_question(raw, id="q1", origin="app")
     visitor = Visitor()
@@ -522,8 +522,8 @@ def test_a_connection_of_ones_own_is_known(
 ) -> None:
     ours, accepted = connection
     monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(peer, "_lsof_finds", lambda client: client == ours.getsockname())
-    assert peer.is_own_user(accepted.getpeername(), accepted.getsockname())
+    monkeypatch.setattr(web, "_lsof_finds", lambda client: client == ours.getsockname())
+    assert web.owns_connection(accepted.getpeername(), accepted.getsockname())
 
 
 def test_a_connection_of_another_user_is_not_ones_own(
@@ -534,7 +534,7 @@ def test_a_connection_of_another_user_is_not_ones_own(
         os.fchown(ours.fileno(), 65534, 65534)
     else:
         monkeypatch.setattr(os, "getuid", lambda: 65534)
-    assert not peer.is_own_user(accepted.getpeername(), accepted.getsockname())
+    assert not web.owns_connection(accepted.getpeername(), accepted.getsockname())
 
 
 def test_who_has_left_already_is_nobody(
@@ -544,8 +544,8 @@ def test_who_has_left_already_is_nobody(
     ours, accepted = connection
     gone = ours.getsockname()
     ours.close()
-    assert not peer.is_own_user(gone, accepted.getsockname())
-    assert not peer.is_own_user(("127.0.0.1", 1), accepted.getsockname())
+    assert not web.owns_connection(gone, accepted.getsockname())
+    assert not web.owns_connection(("127.0.0.1", 1), accepted.getsockname())
 
 
 def test_a_browser_that_reaches_us_from_an_ipv6_socket_is_known(
@@ -555,7 +555,7 @@ def test_a_browser_that_reaches_us_from_an_ipv6_socket_is_known(
         ours.connect(("::ffff:127.0.0.1", server.getsockname()[1]))
         accepted, client = server.accept()
         with accepted:
-            assert peer.is_own_user(client, server.getsockname())
+            assert web.owns_connection(client, server.getsockname())
 
 
 # --- one tab --------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ from abp_bridge.surfaces.inbox import bridges, history, html, pairing
 from abp_bridge.surfaces.inbox.bridges import Bridge, BridgeError, Overview
 from abp_bridge.surfaces.inbox.open_question import OpenQuestion
 from abp_bridge.surfaces.inbox.pairing import Pairing
-from abp_bridge.surfaces.page.form import read as read_form
-from abp_bridge.surfaces.page.links import same
+from abp_bridge.surfaces.page.browser import same
+from abp_bridge.surfaces.page.form import read_form
 from abp_bridge.surfaces.page.web import (
     STATIC,
     Handler,

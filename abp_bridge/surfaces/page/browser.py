@@ -1,20 +1,34 @@
-"""Open the user's browser at an address, and say how a user who came over SSH reaches a page."""
+"""How the user's browser reaches the page: commands that open it, links and codes, and its tabs.
+
+A browser gets one tab for all questions. Over SSH, `directions` says how to forward the port.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import anyio
 import anyio.to_thread
 
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.jsonrpc.subprocess import child_environment
+from abp_bridge.session.surface import Ending
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.surfaces.http import Server, Streams
 
 COMMAND_LIMIT = 3.0  # seconds for a command that opens a browser; what runs longer is one
 
@@ -114,3 +128,213 @@ def forwarding(url: str, environ: Mapping[str, str] = os.environ) -> str:
             other = [] if port == "22" else ["-p", port]
             return shlex.join(["ssh", "-L", f"{page}:127.0.0.1:{page}", *other, address])
     return ""
+
+
+MAX_ENDED = 200  # questions that are over, of which the page can still say how
+MAX_TOKEN = 64  # characters; ours have 43
+MAX_CODES = 5  # wrong codes, after which a question has none any more
+CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no words come of them, and none is taken for a digit
+CODE_LENGTH = 8  # letters: 34 bits, of which somebody tries `MAX_CODES`
+SHORTENED = 200  # characters of what a question said that are kept when it is over
+
+
+def _new_code() -> str:
+    return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
+
+
+@dataclass(slots=True)
+class Link:
+    """The way to one question; it outlives the question.
+
+    Attributes:
+        address: The path of the question.
+        asked: The beginning of the question.
+        token: Admits one browser, once.
+        code: Does the same at another path; typed by the user.
+        mark: The cookie of the admitted browser; empty before.
+        ending: How the question ended; None while it is open.
+        wrong: How many wrong codes were given.
+        inbox: The inbox's address, if the user came from there.
+    """
+
+    id: str
+    address: str
+    asked: str
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    code: str = field(default_factory=_new_code)
+    mark: str = ""
+    ending: Ending | None = None
+    wrong: int = 0
+    inbox: str = ""
+
+    def use(self) -> str:
+        """Admit one browser and return its mark."""
+        self.mark = secrets.token_urlsafe(32)
+        return self.mark
+
+    def is_code(self, given: str) -> bool:
+        """Return whether `given` is the code, in any spelling; count a wrong one."""
+        right = same("".join(filter(str.isalpha, given.upper())), self.code)
+        self.wrong += not right
+        return right
+
+
+class Links:
+    """All links of one page; the questions are below `home`."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._by_token: dict[str, Link] = {}
+        self._by_id: dict[str, Link] = {}
+        self._renewed: dict[str, str] = {}  # the token that was made last, by id
+
+    def add(self, message: str) -> Link:
+        id = secrets.token_urlsafe(12)
+        link = Link(id, f"{self._home}q/{id}", message.partition("\n")[0][:SHORTENED])
+        self._by_token[link.token] = self._by_id[id] = link
+        return link
+
+    def renew(self, link: Link) -> Link:
+        """Make another link to the question; the previous renewed link stops working."""
+        self._by_token.pop(self._renewed.get(link.id, ""), None)
+        again = Link(link.id, link.address, link.asked)
+        self._by_token[again.token] = again
+        self._renewed[link.id] = again.token
+        return again
+
+    def by_token(self, token: str) -> Link | None:
+        link = self._by_token.get(token[:MAX_TOKEN])
+        if link is not None:
+            link.ending = self._by_id[link.id].ending
+        return link
+
+    def by_id(self, id: str) -> Link | None:
+        return self._by_id.get(id)
+
+    @property
+    def last(self) -> Link | None:
+        return next(reversed(self._by_id.values()), None)
+
+    def forget_old(self, is_open: Container[str]) -> None:
+        """Forget the oldest ended questions."""
+        over = [link for link in self._by_id.values() if link.id not in is_open]
+        for link in over[:-MAX_ENDED]:
+            del self._by_id[link.id], self._by_token[link.token]
+            self._by_token.pop(self._renewed.pop(link.id, ""), None)
+
+
+def same(given: str, wanted: str) -> bool:
+    """Compare two secrets in constant time."""
+    return secrets.compare_digest(given.encode(), wanted.encode())
+
+
+OPEN_LIMIT = 5.0  # seconds for a browser to come, before the person is told of the page otherwise
+CLOSED_LIMIT = 10.0  # seconds without a tab, for who loads it again or restores it
+MAX_TABS = 1_000  # that are known to be open, of the person's own
+MAX_TAB = 64  # characters of a tab's name; ours have 36
+LATE_LIMIT = 25.0  # seconds more for a slow one, where they cannot be: hosts wait for 60
+TAB_LIMIT = 2.0  # seconds after a page went out, in which its tab begins to listen
+
+
+@dataclass(slots=True)
+class Opening:
+    """One attempt to open a browser; all questions asked meanwhile share it.
+
+    `address` works once. `problem` says why it failed once it is `done`; `command` may still bring
+    a
+    browser.
+    """
+
+    address: str
+    came: anyio.Event
+    done: anyio.Event
+    command: str = ""
+    problem: str = ""
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.address).path
+
+
+class Visits:
+    """The user's tabs at the page of `server`, which listen to its `streams`."""
+
+    def __init__(self, tasks: TaskGroup, server: Server, streams: Streams) -> None:
+        self.opening: Opening | None = None  # the last one
+        self._tasks = tasks
+        self._server = server
+        self._streams = streams
+        self._seen = -inf  # when the person's browser last asked for a page
+        self._tabs: set[str] = set()  # that say that they are open
+        self._gone, self._back = anyio.Event(), anyio.Event()  # of the last tab
+
+    async def open_browser(self) -> str:
+        """Open the page in one tab for all questions; return why that failed, or nothing."""
+        with anyio.move_on_after(OPEN_LIMIT):
+            await self._streams.wait_idle()  # a tab that closes now has not shown it
+        listens_until = self._seen + TAB_LIMIT
+        if not self._streams.open and (left := listens_until - anyio.current_time()) > 0:
+            await anyio.sleep(left)
+        if self._streams.open:  # a tab that shows what is asked next
+            return ""
+        if (opening := self.opening) is None or opening.done.is_set():
+            address, came = f"{self._server.url}/go/{secrets.token_urlsafe(8)}", anyio.Event()
+            if opening is not None and not opening.came.is_set():
+                address, came = opening.address, opening.came  # its browser may be slow
+            opening = self.opening = Opening(address, came, anyio.Event())
+            self._tasks.start_soon(self._wait_browser, opening)
+        await opening.done.wait()
+        return opening.problem
+
+    async def _wait_browser(self, opening: Opening) -> None:
+        try:
+            with anyio.move_on_after(OPEN_LIMIT):
+                opening.command = await open_browser(opening.address)
+                await opening.came.wait()
+        except BrowserError as problem:
+            opening.problem = f"No browser could be opened: {problem}"
+        else:
+            if not opening.came.is_set():
+                command = opening.command or "its command"
+                opening.problem = f"No browser could be opened: {command} ran, and none came"
+        opening.done.set()
+
+    async def wait_late_browser(self) -> bool:
+        """Return whether a slow browser comes within `LATE_LIMIT`."""
+        opening = self.opening
+        if opening is None or not opening.command:
+            return False
+        with anyio.move_on_after(LATE_LIMIT):
+            await opening.came.wait()
+        return opening.came.is_set()
+
+    async def wait_closed(self) -> None:
+        """Wait until the last tab reports that it closes and none returns in `CLOSED_LIMIT`.
+
+        Without scripts no tab reports, so this never returns.
+        """
+        while True:
+            gone, back = self._gone, self._back
+            await gone.wait()
+            with anyio.move_on_after(CLOSED_LIMIT):
+                await back.wait()
+                continue
+            return
+
+    def mark_seen(self) -> None:
+        """Note that the user's browser made a request."""
+        self._seen = anyio.current_time()
+        if self._gone.is_set():
+            self._back.set()
+            self._gone, self._back = anyio.Event(), anyio.Event()
+
+    def come(self, tab: str) -> None:
+        if len(self._tabs) < MAX_TABS:
+            self._tabs.add(tab[:MAX_TAB])
+
+    def leave(self, tab: str) -> None:
+        """Forget a tab that was closed or shows another page; ignore an unknown name."""
+        if (known := tab[:MAX_TAB]) in self._tabs:
+            self._tabs.remove(known)
+            if not self._tabs:
+                self._gone.set()

@@ -17,7 +17,7 @@ from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Permission, Question
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import Ending
-from abp_bridge.surfaces.page import buttons, controls
+from abp_bridge.surfaces.page import controls
 from abp_bridge.surfaces.page.controls import Filled, Wrong
 from abp_bridge.surfaces.page.web import Templates
 from abp_bridge.surfaces.page.words import ENGLISH, Words
@@ -141,8 +141,8 @@ def question_page(
     """Render the form of a question, with earlier input (kept as `draft`) and its problems."""
     wrong, words = wrong or {}, view.words
     files = controls.takes_files(question)
-    confirms = buttons.confirms(question)
-    row = buttons.row_of(question)
+    confirms = controls.confirms(question)
+    row = controls.row_of(question)
     title = _title(question, words)
     return _TEMPLATES.render(
         "question",

@@ -28,13 +28,10 @@ from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import Ending, SurfaceResponse
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.page import controls, html
-from abp_bridge.surfaces.page.buttons import confirms
-from abp_bridge.surfaces.page.controls import Filled
-from abp_bridge.surfaces.page.form import read as read_form
+from abp_bridge.surfaces.page.browser import MAX_CODES, Link, Links, Visits, same
+from abp_bridge.surfaces.page.controls import Filled, confirms
+from abp_bridge.surfaces.page.form import OpenForm, read_form
 from abp_bridge.surfaces.page.html import View
-from abp_bridge.surfaces.page.links import MAX_CODES, Link, Links, same
-from abp_bridge.surfaces.page.open_form import OpenForm
-from abp_bridge.surfaces.page.visits import Visits
 from abp_bridge.surfaces.page.web import (
     STATIC,
     Handler,

@@ -28,7 +28,7 @@ from abp_bridge.session.surface import (
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.surfaces.opencode.server import QuestionsServer
+    from abp_bridge.surfaces.opencode import QuestionsServer
     from abp_bridge.surfaces.page.site import PageSite
 
 
@@ -82,7 +82,7 @@ class LazyPageServer(Page):
     def questions(self, port: int, password: str) -> QuestionsServer:
         """Return the questions API of this process; it does not listen yet."""
         if self._questions is None:
-            from abp_bridge.surfaces.opencode.server import QuestionsServer
+            from abp_bridge.surfaces.opencode import QuestionsServer
 
             self._questions = QuestionsServer(self._tasks, port, password)
         return self._questions

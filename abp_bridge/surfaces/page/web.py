@@ -1,7 +1,11 @@
-"""What the question page and the inbox share: templates, refusals and headers."""
+"""What the question page and the inbox share: templates, refusals, headers and who connects."""
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -13,7 +17,6 @@ from starlette.routing import BaseRoute, Route, Router, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from abp_bridge.surfaces import http
-from abp_bridge.surfaces.page import peer
 from abp_bridge.surfaces.page.words import Words, choose
 
 HERE = Path(__file__).parent
@@ -23,8 +26,11 @@ _CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+LOOK_LIMIT = 2.0  # seconds for `lsof`, where there is no /proc
+_ESTABLISHED = "01"  # other states have no owner any more: the kernel says 0 then, as for root
 _REFUSED = {421: "refused.host", 403: "refused.site", 500: "refused.fault"}
 
+Address = tuple[str, int]
 Handler = Callable[[Request], Awaitable[Response]]
 Notice = Callable[[HTTPConnection, str, int], Response]  # by a sentence's key, with HTTP's status
 
@@ -94,4 +100,47 @@ def looks_ahead(request: Request) -> bool:
 async def is_own_user(request: Request) -> bool:
     """Return whether a program of this user makes the request."""
     ends = tuple(request.scope["client"]), tuple(request.scope["server"])
-    return await anyio.to_thread.run_sync(peer.is_own_user, *ends)
+    return await anyio.to_thread.run_sync(owns_connection, *ends)
+
+
+def owns_connection(client: Address, server: Address) -> bool:
+    """Return whether this user, or root, made the connection; False if unknown.
+
+    Blocks while it reads a table of the kernel.
+    """
+    if sys.platform == "linux":
+        return _find_owner(client, server) in (os.getuid(), 0)
+    return _lsof_finds(client)
+
+
+def _find_owner(client: Address, server: Address) -> int | None:
+    wanted = (_hex(client), _hex(server), _ESTABLISHED)
+    for name in ("tcp", "tcp6"):  # a socket of the second may be connected to an IPv4 address
+        try:
+            with open(f"/proc/net/{name}") as table:
+                rows = [line.split() for line in table]
+        except OSError:
+            continue
+        for row in rows:
+            if (row[1][-13:], row[2][-13:], row[3]) == wanted and row[9] != "0":
+                return int(row[7])
+    return None
+
+
+def _hex(address: Address) -> str:
+    host, port = address
+    return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
+
+
+def _lsof_finds(client: Address) -> bool:
+    """Return whether another process of this user has a connection with that address."""
+    host, port = client
+    what = ["-u", str(os.getuid()), "-p", f"^{os.getpid()}", "-i", f"TCP@{host}:{port}"]
+    command = ["lsof", "-nP", "-a", "-t", *what, "-s", "TCP:ESTABLISHED"]
+    try:
+        found = subprocess.run(  # noqa: S603
+            command, capture_output=True, timeout=LOOK_LIMIT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return found.returncode == 0 and bool(found.stdout.strip())

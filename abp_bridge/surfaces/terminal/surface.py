@@ -5,11 +5,16 @@ Keys pressed before a question appears are discarded, and a default needs Enter.
 
 from __future__ import annotations
 
+import os
+import shlex
+import stat
 from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
+import anyio.to_thread
 
+from abp_bridge.core import file
 from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.entries import walk
 from abp_bridge.core.json_value import JsonValue, to_text
@@ -26,15 +31,19 @@ from abp_bridge.core.options import (
 )
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Missing, Question
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.surface import Surface
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal import rendering
 from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice, alone_at
-from abp_bridge.surfaces.terminal.files import FileInputError, load
-from abp_bridge.surfaces.terminal.interactive import InteractivePrompts
-from abp_bridge.surfaces.terminal.plain import LinePrompts
-from abp_bridge.surfaces.terminal.prompts import Check, PromptExit
+from abp_bridge.surfaces.terminal.prompts import (
+    Check,
+    InteractivePrompts,
+    LinePrompts,
+    PromptExit,
+)
 
 MANY_INTERRUPTS = 2  # Ctrl-C without an answer between them, after which a command ends
 COLUMN = SurfaceVariant(Surface.TERMINAL)
@@ -275,3 +284,70 @@ def _default_text(field: Field) -> str:
     if field.default is MISSING or field.default is None or field.secret:
         return ""
     return to_text(field.default)
+
+
+READ_LIMIT = 10.0  # seconds: a network drive may never answer
+
+
+class FileInputError(AbpBridgeError):
+    """The named file cannot be used; the message says why."""
+
+
+async def load(typed: str, accept: tuple[str, ...]) -> dict[str, str]:
+    """Return the file `typed` as an app gets it (`file.SCHEMA`).
+
+    Args:
+        typed: Its name, as typed or dropped into the terminal.
+        accept: The permitted media types; empty for any.
+
+    Raises:
+        FileInputError: It cannot be used.
+    """
+    with anyio.move_on_after(READ_LIMIT):
+        return file.encode(
+            await anyio.to_thread.run_sync(_read, typed, accept, abandon_on_cancel=True)
+        )
+    raise FileInputError(f"it could not be read within {READ_LIMIT:g} s")
+
+
+def _read(typed: str, accept: tuple[str, ...]) -> file.File:
+    path = _path(typed)
+    name = label(os.path.basename(path) or path or "nothing")
+    try:
+        with open(path, "rb", opener=_open) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise FileInputError(f"{name} is no file")
+            mime_type = file.guess_type(path)
+            if not file.admits(accept, mime_type):
+                raise FileInputError(f"{name} is {mime_type}; it must be {' or '.join(accept)}")
+            content = opened.read(file.MAX_SIZE + 1)
+    except IsADirectoryError:
+        raise FileInputError(f"{name} is a folder; give a file in it") from None
+    except FileNotFoundError:
+        raise FileInputError(
+            f"there is no file {name} there" if path.strip() else "give the name of a file"
+        ) from None
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise FileInputError(f"{name} cannot be read: {why}") from None
+    if len(content) > file.MAX_SIZE:
+        raise FileInputError(f"{name} is too large: at most {file.MAX_SIZE} bytes can be given")
+    return file.File(content, mime_type, os.path.basename(path))
+
+
+def _open(path: str, flags: int) -> int:
+    """Open without waiting for a pipe's writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _path(typed: str) -> str:
+    """Return a path as typed, or unquoted: a terminal quotes a file that is dropped there."""
+    path = os.path.expanduser(typed.strip())
+    if path and not os.path.lexists(path):
+        try:
+            words = shlex.split(typed)
+        except ValueError:
+            return path
+        if len(words) == 1 and os.path.lexists(unquoted := os.path.expanduser(words[0])):
+            return unquoted
+    return path

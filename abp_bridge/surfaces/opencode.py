@@ -9,7 +9,7 @@ import base64
 import hmac
 import json
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -22,15 +22,21 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
+from abp_bridge.core import matrix
 from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, parse_json
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
-from abp_bridge.core.question import Question
+from abp_bridge.core.question import FieldType, Question
+from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.loop import earliest_arrival
 from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import (
     Ending,
+    OwnSurface,
+    Page,
     PageQuestion,
     SurfaceResponse,
     SurfaceUnsupportedError,
@@ -261,3 +267,56 @@ _NO_PASSWORD = _problem(
     "Give the password that is in ABP_QUESTIONS_PASSWORD, as HTTP Basic or as a Bearer token.",
 )
 _NO_PASSWORD.headers["WWW-Authenticate"] = 'Basic realm="abp-bridge", charset="UTF-8"'
+
+
+class QuestionsApi(OwnSurface):
+    """List questions for programs (`InputProvider`).
+
+    `served` returns the endpoints of the process, which are loaded only when needed.
+    """
+
+    def __init__(self, served: Callable[[], QuestionsServer], page: Page, *, alone: bool) -> None:
+        """If `alone`, the user has no page to go to, so a question waits for a program."""
+        self._alone = alone
+        self._served = served
+        self._page = page
+        self._session = f"ses_{secrets.token_hex(12)}"
+
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        return [SurfaceVariant(Surface.QUESTIONS_API)]
+
+    async def make_ready(self) -> str:
+        """Serve, so that programs can wait for questions; return the address.
+
+        Raises:
+            SurfaceUnsupportedError: The port is taken, or the server did not start in time.
+        """
+        await self._served().serve()
+        return self._served().url
+
+    async def prompt(
+        self,
+        question: Question,
+        context: AskContext,
+        variant: SurfaceVariant,
+        problem: str = "",
+    ) -> SurfaceResponse:
+        """List the question for programs and on the page until it is answered.
+
+        An invalid answer is rejected, and the question stays open.
+
+        Raises:
+            SurfaceUnsupportedError: It cannot be asked there, or no program has come recently.
+        """
+        cell = matrix.find_cell(matrix.shape(question), SurfaceVariant(Surface.QUESTIONS_API))
+        if not cell.asks or any(each.type is FieldType.FILE for each in question.fields):
+            raise SurfaceUnsupportedError(
+                cell.how or "the questions API carries no files", lasting=False
+            )
+        await self._served().serve()
+        if not self._alone and not self._served().visited:
+            raise SurfaceUnsupportedError(
+                "no program has come to the questions API lately", lasting=False
+            )
+        async with self._page.show(question, context) as shown:
+            return await self._served().list_until_answered(question, self._session, shown)

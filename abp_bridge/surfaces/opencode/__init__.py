@@ -1,1 +1,0 @@
-"""The questions API, compatible with OpenCode."""
