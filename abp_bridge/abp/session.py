@@ -11,8 +11,8 @@ import anyio
 
 from abp_bridge import VERSION
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.event import Notice, NoticeKind, Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Kind, Question
@@ -27,9 +27,9 @@ from abp_bridge.jsonrpc.connection import (
 )
 from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND
 from abp_bridge.protocols.abp import PREFIX, PROGRESS, agent
-from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
+from abp_bridge.protocols.abp.agent import decode_response, encode_request
 from abp_bridge.protocols.host_words import MAX_HOST_WORDS
-from abp_bridge.protocols.mcp.model_messages import encode_address
+from abp_bridge.protocols.mcp.elicitation import encode_address
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.host import AppCapability, Call, Host, SessionApi, SessionError
 from abp_bridge.session.profiles import profile

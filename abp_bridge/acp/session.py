@@ -13,11 +13,11 @@ import anyio
 
 from abp_bridge.acp.client_surfaces import ClientSurfaces
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.event import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_texts, parse_json
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.sanitize import MESSAGE_LIMIT, label
 from abp_bridge.jsonrpc.connection import JsonRpcConnection
-from abp_bridge.protocols.acp import chat
+from abp_bridge.protocols.acp import v1
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.results import encode_result
 from abp_bridge.protocols.mcp.tools import tool_name
@@ -49,7 +49,7 @@ _OWN_COMMANDS = {
     "status": Capability("status", "What is connected, asked and told"),
     "disconnect": Capability("disconnect", "Disconnect an app, or all of them"),
 }
-_TAKEN = {*_OWN_COMMANDS, *chat.COMMANDS}
+_TAKEN = {*_OWN_COMMANDS, *v1.COMMANDS}
 
 _NOT_TAKEN = (
     "*No question is open any more: what you wrote was not taken as an answer, and nobody got it.*"
@@ -103,7 +103,7 @@ class AcpSession(ClientSurfaces):
         *,
         chat: bool = True,
     ) -> None:
-        on_chat = self.on_capabilities_changed if chat else None
+        on_chat = self.on_capabilities_changed if v1 else None
         super().__init__(connection, client, id, page, on_chat=on_chat)
         self.cwd = ""
         self._operations: dict[str, str] = {}  # by app and name: the cards of those that run
@@ -170,7 +170,7 @@ class AcpSession(ClientSurfaces):
 
     def on_capabilities_changed(self) -> None:
         """Tell the client the commands there are now (`Host.on_capabilities_changed`)."""
-        typed = chat.COMMANDS if self.chat.is_open else {}
+        typed = v1.COMMANDS if self.chat.is_open else {}
         commands = acp.encode_commands(list(self._commands().items()), list(typed.items()))
         self.update(commands, key=("commands", self.session_id))
 
@@ -217,8 +217,8 @@ class AcpSession(ClientSurfaces):
         self._was_prompted = True
         turns = self.turns
         if self.chat.is_open:
-            reply = chat.decode_reply(prompt)
-            if reply.meaning is chat.Meaning.COMMAND:
+            reply = v1.decode_reply(prompt)
+            if reply.meaning is v1.Meaning.COMMAND:
                 self._say(await self._handle_command_while_asking(reply.text))
                 return
             self.chat.take(reply, self._connection.arrived)

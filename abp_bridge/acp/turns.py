@@ -16,7 +16,7 @@ from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Field, Question
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import Id
-from abp_bridge.protocols.acp.chat import ChatReply, Meaning, encode_question, find_ambiguity
+from abp_bridge.protocols.acp.v1 import ChatReply, Meaning, encode_question, find_ambiguity
 from abp_bridge.session.surface import (
     HostDisconnectedError,
     SurfaceResponse,

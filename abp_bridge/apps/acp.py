@@ -19,13 +19,13 @@ import anyio.lowlevel
 
 from abp_bridge.apps.program import START_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
-from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.ledger import Progress
 from abp_bridge.core.sanitize import label
 from abp_bridge.jsonrpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
-from abp_bridge.protocols.acp import agent, permission
+from abp_bridge.protocols.acp import agent
 from abp_bridge.protocols.mcp import server
 from abp_bridge.session.app import END_LIMIT, AppError, AppListener
 
@@ -220,12 +220,12 @@ class AcpApp(ProgramApp):
     async def _ask_leave(self, params: JsonObject) -> JsonObject:
         """Ask a `session/request_permission`, and return its result, never an error."""
         if self._running is not None and self._running.cancelled:
-            return permission.CANCELLED
+            return agent.CANCELLED
         title = self._turn.title(as_object(params.get("toolCall")))
-        decode = partial(permission.decode_permission, params, title, origin=self.origin)
+        decode = partial(agent.decode_permission, params, title, origin=self.origin)
         return await self._program.put_question(
             lambda id: decode(id=id),
-            permission.encode_permission,
-            permission.CANCELLED,
+            agent.encode_permission,
+            agent.CANCELLED,
             calls=self._calls,
         )

@@ -15,8 +15,8 @@ import anyio.lowlevel
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppFile, CallResult, failed
-from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.json_value import JsonObject, as_text, map_texts
+from abp_bridge.core.ledger import Notice, NoticeKind
 from abp_bridge.core.question import Question
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label

@@ -26,8 +26,8 @@ from abp_bridge.cli.event_log import log_event
 from abp_bridge.cli.options import load_settings
 from abp_bridge.cli.runtime import discard_stdout, give_up, print_json, run_until_signal
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import Notice, Progress, describe_notice
 from abp_bridge.core.json_value import JsonValue, parse_json
+from abp_bridge.core.ledger import Notice, Progress, describe_notice
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import SAID_NO, Outcome
 from abp_bridge.core.question import FieldType, Kind, Question
@@ -46,7 +46,7 @@ from abp_bridge.jsonrpc.protocol import (
 )
 from abp_bridge.log import print_message
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.abp.members import find_misspelt, known_members
+from abp_bridge.protocols.abp.questions import find_misspelt, known_members
 from abp_bridge.session.context import NO_CONTEXT, AskContext, SessionEvent
 from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.files import FileAccess

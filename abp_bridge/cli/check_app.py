@@ -19,7 +19,6 @@ from abp_bridge.cli.options import load_settings
 from abp_bridge.cli.parameters import CapabilityError, ParameterError, read_call
 from abp_bridge.cli.runtime import complain, print_json, print_text, run_until_signal
 from abp_bridge.core.answer import Answer, validate_answer
-from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.json_value import (
     Json,
     JsonObject,
@@ -29,6 +28,7 @@ from abp_bridge.core.json_value import (
     as_text,
     parse_json,
 )
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.redact.command import show_target

@@ -19,15 +19,15 @@ from abp_bridge.core.json_value import (
     as_texts,
     to_text,
 )
-from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import MISSING, Missing
 from abp_bridge.core.question import Kind as QuestionKind
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.schema import normalize
 from abp_bridge.core.words import MISSPELT, nearest
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.abp.members import find_misspelt, find_near
+from abp_bridge.protocols.abp.questions import find_misspelt, find_near
 from abp_bridge.session.app import Absence
 
 

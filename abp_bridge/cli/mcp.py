@@ -23,7 +23,7 @@ from abp_bridge.jsonrpc.loop import OPTIONS
 from abp_bridge.jsonrpc.memory_pipe import MemoryPipe
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.log import print_message, warn_if_interactive
-from abp_bridge.protocols.mcp.versions import ERAS
+from abp_bridge.protocols.mcp.client import ERAS
 from abp_bridge.settings import Settings, usual_settings
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from abp_bridge.core.json_value import (
     parse_json,
     to_text,
 )
-from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import check
+from abp_bridge.core.schema import check, normalize
 from abp_bridge.core.words import SIMILAR, nearest
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 

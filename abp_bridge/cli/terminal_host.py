@@ -25,8 +25,8 @@ from abp_bridge import VERSION
 from abp_bridge.cli.runtime import complain, signals_interrupt
 from abp_bridge.cli.terminal_view import PERSON, Account, JsonView, Offer, Output, TextView, View
 from abp_bridge.core.answer import validate_answer
-from abp_bridge.core.event import describe_notice
 from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.ledger import describe_notice
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Kind, Question, read_introduced
 from abp_bridge.core.sanitize import label, message

@@ -21,12 +21,12 @@ from abp_bridge.conformance.recorder import Recorder
 from abp_bridge.conformance.redactor import blank
 from abp_bridge.core.answer import Answer, read_boolean
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, CapabilityList
-from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, map_texts
+from abp_bridge.core.ledger import Notice, Progress
 from abp_bridge.core.outcome import Action
 from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.abp.agent_questions import encode_request
+from abp_bridge.protocols.abp.agent import encode_request
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.session.app import App, AppListener
 from abp_bridge.session.context import NO_CONTEXT, AskContext

@@ -40,8 +40,8 @@ from abp_bridge.conformance.redactor import (
     secrets_of,
 )
 from abp_bridge.core import matrix
-from abp_bridge.core.event import describe_notice
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deeper, parse_json
+from abp_bridge.core.ledger import describe_notice
 from abp_bridge.core.redact.command import find_target_secrets, show_model, show_target
 from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.redact.texts import SECRET

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.question import MAX_MESSAGE
 from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.sanitize import escape, reveal
-from abp_bridge.core.schema import Schema, check
+from abp_bridge.core.schema import Schema, check, normalize
 from abp_bridge.errors import RemoteProtocolError
 
 LONG_VALUE = 400  # characters of one parameter, which stands below the others then

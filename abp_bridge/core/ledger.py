@@ -1,16 +1,27 @@
-"""Open questions, each of which ends exactly once, in whatever order answers and cancels arrive."""
+"""Open questions, each of which ends exactly once, and the events of a session, in order.
+
+Times are in seconds of one monotonic clock. Only `InputResolvedEvent` has the answer, and never a
+secret.
+"""
 
 from __future__ import annotations
 
 import enum
+import math
 from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from abp_bridge.core import sanitize
 from abp_bridge.core.answer import Answer
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_texts, to_text
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    pass
 
 REMEMBERED = 64  # ended questions that `abp_status` can still show
 
@@ -176,3 +187,126 @@ class Ledger:
                 answer.ways,
             )
         )
+
+
+LINE_LIMIT = 1_000  # characters; a log line of a host, and a line of a result
+STEP = 1e-6  # of a progress value that has to rise where the app's stands still
+SAME = 1e-3  # two values that are closer are one number to a person
+
+
+class NoticeKind(enum.Enum):
+    """The value is the last part of ABP's notification name."""
+
+    CAPABILITIES_CHANGED = "capabilities/list_changed"
+    STATE_CHANGED = "state/changed"
+    STARTED = "operation/started"
+    COMPLETED = "operation/completed"
+    ERROR = "error"
+    CONSOLE = "page/console"  # ours: a web page's console has an error or a warning
+    OTHER = "other"  # an event ABP does not define; `Notice.name` says which
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An app's notification.
+
+    `name` is the full ABP name; `operation` the operation it is about, if any.
+    """
+
+    kind: NoticeKind
+    name: str
+    data: JsonObject = field(default_factory=dict)
+    operation: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """An error, or an operation that says it did not succeed."""
+        if self.kind is NoticeKind.CONSOLE:
+            return self.data.get("level") != "warning"
+        return self.kind is NoticeKind.ERROR or (
+            self.kind is NoticeKind.COMPLETED and self.data.get("success") is False
+        )
+
+
+def describe_notice(notice: Notice) -> str:
+    """What an app told, in one line that is safe to show."""
+    return sanitize.label(_line(notice), LINE_LIMIT)
+
+
+def _line(notice: Notice) -> str:
+    data = notice.data
+    if notice.kind is NoticeKind.STATE_CHANGED:
+        return f"{_short(data.get('field', 'its state'))} is now {_short(data.get('newValue'))}"
+    if notice.kind is NoticeKind.STARTED:
+        return f"started {_short(data.get('capability', notice.operation))}"
+    if notice.kind is NoticeKind.COMPLETED:
+        called = _short(data.get("capability", notice.operation))
+        return f"{'failed' if notice.failed else 'completed'} {called}"
+    if notice.kind is NoticeKind.ERROR:
+        return (
+            f"error {_short(data.get('code', 'without a code'))}:"
+            f" {_short(data.get('message', 'no message'))}"
+        )
+    if notice.kind is NoticeKind.CONSOLE:
+        level = "a warning" if data.get("level") == "warning" else "an error"
+        at = f" ({_short(data['at'])})" if data.get("at") else ""
+        lost = f"; {_short(data['lost'])} before it were not told" if data.get("lost") else ""
+        words = sanitize.label(to_text(data.get("message", "no message")), LINE_LIMIT)
+        return f"its page's console has {level}: {words}{at}{lost}"
+    if notice.kind is NoticeKind.CAPABILITIES_CHANGED:
+        parts = [f"{word} {', '.join(as_texts(names))}" for word, names in data.items() if names]
+        return f"its capabilities changed{': ' + '; '.join(parts) if parts else ''}"
+    return (
+        f"{notice.name}"
+        f" {_short({word: value for word, value in data.items() if word != 'operationId'})}"
+    )
+
+
+def _short(value: JsonValue) -> str:
+    return sanitize.label(to_text(value), 300)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A progress report.
+
+    `value` counts up to `total` if known; `remaining` is in seconds; `token` is the call's own.
+    """
+
+    operation: str | None
+    value: float
+    total: float | None = None
+    status: str = ""
+    stage: str = ""
+    remaining: float | None = None
+    token: str | None = None
+
+    @property
+    def message(self) -> str:
+        """Status, stage and time left in one line, as hosts show it."""
+        left = "" if self.remaining is None else f"about {max(1, round(self.remaining))} s left"
+        return " · ".join(
+            part
+            for part in (self.status, self.stage if self.stage != self.status else "", left)
+            if part
+        )
+
+
+def next_progress(last: Progress | None, report: Progress) -> Progress:
+    """Return `report` as a host may get it after `last`: higher (MCP basic/patterns/progress).
+
+    A value that does not rise becomes the smallest step up, without a total that does not hold for
+    it.
+    """
+    value, total = report.value, report.total
+    if last is not None and last.total is not None and total == 1:
+        value, total = value * last.total, last.total
+    rising = value
+    if last is not None and value <= last.value:
+        rising = max(last.value + STEP, math.nextafter(last.value, math.inf))
+    if rising - value < SAME and (total is None or rising <= total):
+        return replace(report, value=rising, total=total)
+    counted = f"{value:g}" + ("" if total is None else f" of {total:g}")
+    stage = "" if report.stage == report.status else report.stage
+    words = " · ".join(filter(None, (stage, counted)))
+    return replace(report, value=rising, total=None, stage=words)

@@ -52,7 +52,7 @@ from abp_bridge.jsonrpc.program_lines import (
     as_error,
 )
 from abp_bridge.protocols.mcp import modern
-from abp_bridge.protocols.mcp.versions import MODERN
+from abp_bridge.protocols.mcp.client import MODERN
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest

@@ -16,16 +16,15 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import Id
 from abp_bridge.mcp.tool_list import ToolList
-from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.client import LEGACY, LOG_LEVELS, McpClientInfo
 from abp_bridge.protocols.mcp.modern import MAX_UPDATES, UPDATES, listens, tag
-from abp_bridge.protocols.mcp.versions import LEGACY, LOG_LEVELS
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.core.event import Progress
+    from abp_bridge.core.ledger import Progress
     from abp_bridge.jsonrpc.connection import JsonRpcConnection, OnSent
-    from abp_bridge.protocols.mcp.structured import Promise
+    from abp_bridge.protocols.mcp.results import Promise
 
 MAX_LISTENS = 100  # streams of one host at once; each is told of every change
 

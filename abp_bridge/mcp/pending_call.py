@@ -24,7 +24,7 @@ from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
 from abp_bridge.session.surface import RouteChangedError
 
 if TYPE_CHECKING:
-    from abp_bridge.core.event import Progress
+    from abp_bridge.core.ledger import Progress
     from abp_bridge.mcp.connection import ToolRequest
     from abp_bridge.session.host import Call
 

@@ -30,7 +30,14 @@ from abp_bridge.jsonrpc.protocol import (
     is_id,
 )
 from abp_bridge.mcp.connection import MAX_LISTENS, McpConnection, ToolRequest
-from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.client import (
+    BATCHING,
+    LEGACY,
+    LOG_LEVELS,
+    MODERN,
+    V2025_06_18,
+    McpClientInfo,
+)
 from abp_bridge.protocols.mcp.modern import (
     MAX_UPDATES,
     MAX_URI,
@@ -41,7 +48,6 @@ from abp_bridge.protocols.mcp.modern import (
     decode_filter,
     is_enveloped,
 )
-from abp_bridge.protocols.mcp.versions import BATCHING, LEGACY, LOG_LEVELS, MODERN, V2025_06_18
 
 if TYPE_CHECKING:
     from abp_bridge.mcp.session import McpSession

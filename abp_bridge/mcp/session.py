@@ -11,8 +11,8 @@ import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from abp_bridge.core.event import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.matrix import find_ways
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import WAYS, Advice, Surface
@@ -22,9 +22,9 @@ from abp_bridge.mcp.surfaces import McpSurfaces
 from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.mcp.tool_list import WAIT
 from abp_bridge.mcp.tools import McpTools, UnknownToolError, profile_of
+from abp_bridge.protocols.mcp.client import V2025_03_26
 from abp_bridge.protocols.mcp.modern import RESOURCE_NOT_FOUND, decode_retry
 from abp_bridge.protocols.mcp.results import encode_log, encode_progress, separate_texts
-from abp_bridge.protocols.mcp.versions import V2025_03_26
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.host import Host, SessionApi, SessionError, state_uri
 from abp_bridge.session.surface import Page

@@ -24,8 +24,9 @@ from abp_bridge.jsonrpc.connection import ConnectionClosedError, RemoteError, Re
 from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND
 from abp_bridge.mcp.connection import McpConnection
 from abp_bridge.mcp.pending_call import FindPending, PendingCall, find_no_call
-from abp_bridge.protocols.mcp import elicitation, model_messages, sampling
+from abp_bridge.protocols.mcp import elicitation, sampling
 from abp_bridge.protocols.mcp.client import (
+    V2025_11_25,
     HostCapabilities,
     McpClientInfo,
     decode_capabilities,
@@ -34,7 +35,6 @@ from abp_bridge.protocols.mcp.elicitation import (
     decode_roots,
     form_version,
 )
-from abp_bridge.protocols.mcp.versions import V2025_11_25
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.elicited import decode_elicited, make_page_id
 from abp_bridge.session.profiles import Profile, profile
@@ -182,7 +182,7 @@ class McpSurfaces:
         host = self._find_host(context.calls)
         if not host.capabilities.form or FORM in self._not_supported:
             return await _send_address_through_model(host, question, link)
-        params = model_messages.encode_link(
+        params = elicitation.encode_link(
             question,
             link.url,
             modes=host.capabilities.modes,
@@ -303,10 +303,10 @@ async def _ask_through_model(
             " there is none",
             lasting=False,
         )
-    text = model_messages.encode_asked(question, problem)
+    text = elicitation.encode_asked(question, problem)
     with pending_call.tell_model(question.id, text, asks=True) as message:
         await message.answered.wait()
-    action, content = model_messages.decode_answered(message.answer)
+    action, content = elicitation.decode_answered(message.answer)
     return SurfaceResponse(BY_ACTION[action], content)
 
 
@@ -330,7 +330,7 @@ async def _send_address_through_model(
             " --notify)",
             lasting=False,
         )
-    words = model_messages.encode_address(question, link.address, place)
+    words = elicitation.encode_address(question, link.address, place)
     with pending_call.tell_model(question.id, words):
         await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
     raise AssertionError

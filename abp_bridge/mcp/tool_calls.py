@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.ledger import Progress
 from abp_bridge.core.question import Kind
 from abp_bridge.core.surface import describe_unasked
 from abp_bridge.errors import AbpBridgeError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.json_value import JsonObject
 
 if TYPE_CHECKING:
-    from abp_bridge.protocols.mcp.structured import Promise
+    from abp_bridge.protocols.mcp.results import Promise
     from abp_bridge.session.host import AppCapability, ExpectedApps
 
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_text, as_texts
+from abp_bridge.core.ledger import Progress
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import nearest_first
@@ -16,7 +16,7 @@ from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.mcp.connection import ToolRequest
 from abp_bridge.mcp.tool_calls import ToolCalls, encode_outcome
 from abp_bridge.mcp.tool_list import ANSWER, KINDS, OWN, ToolList
-from abp_bridge.protocols.mcp.model_messages import decode_answered
+from abp_bridge.protocols.mcp.elicitation import decode_answered
 from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.protocols.mcp.tools import ROOM, describe_capabilities, describe_capability
 from abp_bridge.session.host import AppCapability, Call, CallOutcome, SessionApi, SessionError

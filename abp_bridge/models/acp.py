@@ -60,8 +60,7 @@ from abp_bridge.models.agent import (
 )
 from abp_bridge.models.session import LocalAgent, Session, format_prompt
 from abp_bridge.protocols.acp import agent as acp_agent
-from abp_bridge.protocols.acp.agent import AUTH_REQUIRED, ENDED_CALL, STOPS
-from abp_bridge.protocols.acp.permission import encode_refusal
+from abp_bridge.protocols.acp.agent import AUTH_REQUIRED, ENDED_CALL, STOPS, encode_refusal
 from abp_bridge.session.app import only_error
 
 if TYPE_CHECKING:

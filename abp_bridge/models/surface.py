@@ -15,10 +15,9 @@ import anyio
 import anyio.to_thread
 
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import as_text, well_formed
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome, Verdict
 from abp_bridge.core.question import UNASKED, Question
 from abp_bridge.core.redact.command import HIDDEN, show_model
 from abp_bridge.core.redact.names import holds_secret

@@ -1,16 +1,16 @@
 """What a host adds to an answer: who gave it, and why a question was declined or dismissed.
 
 MCP and ACP have no member for either. Bridges put it into `_meta.abp`, hosts into `_meta` (acpx)
-or beside the action.
+or beside the action. Also the messages of a sampling request, as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.outcome import AnsweredBy
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.sanitize import clean, label
 
 MAX_HOST_WORDS = 300  # characters: a reason, not a log
 _MACHINES = (AnsweredBy.HOST_POLICY, AnsweredBy.MODEL, AnsweredBy.SCRIPT)
@@ -59,3 +59,25 @@ def _places(result: JsonObject) -> Iterator[JsonObject]:
         yield meta
         yield from map(as_object, meta.values())
         yield body
+
+
+def describe_request(request: JsonObject) -> str:
+    """Return the messages of a `sampling/createMessage` without invisible characters."""
+    return clean(describe_messages(as_list(request.get("messages"))))[0].strip()
+
+
+def describe_messages(messages: Sequence[JsonValue]) -> str:
+    """Return messages as text, with the types of other content in brackets."""
+    return "\n\n".join(map(_describe, messages))
+
+
+def _describe(message: JsonValue) -> str:
+    said = as_object(message)
+    content = said.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    words = [
+        as_text(each.get("text")) or f"[{as_text(each.get('type'), 'something')}]"
+        for each in map(as_object, blocks)
+    ]
+    role = as_text(said.get("role"), "user")
+    return "\n".join(words) if role == "user" else f"{role}: " + "\n".join(words)

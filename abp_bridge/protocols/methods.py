@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abp_bridge.core.event import NoticeKind
+from abp_bridge.core.ledger import NoticeKind
 from abp_bridge.core.question import Kind
-from abp_bridge.protocols.abp.notices import PREFIX, PROGRESS
+from abp_bridge.protocols.abp.calls import PREFIX, PROGRESS
 from abp_bridge.protocols.acp import v1 as acp
 
 _ABP = """

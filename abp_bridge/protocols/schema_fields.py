@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.answer import carries
-from abp_bridge.core.entries import MAX_ENTRIES, bounds, holds
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -17,11 +16,11 @@ from abp_bridge.core.json_value import (
     as_texts,
     to_text,
 )
-from abp_bridge.core.normal_schema import without_null
+from abp_bridge.core.menu import MAX_ENTRIES, bounds, holds
 from abp_bridge.core.options import decode_choices
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
 from abp_bridge.core.redact.names import gist, is_secret
-from abp_bridge.core.schema import Schema, is_valid
+from abp_bridge.core.schema import Schema, is_valid, without_null
 from abp_bridge.errors import RemoteProtocolError
 
 # What is asked where the answer is an object without members: nothing but to go on.

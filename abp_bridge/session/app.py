@@ -12,8 +12,8 @@ from typing import Protocol
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppFile, AppInfo, CallResult, CapabilityList
-from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.ledger import Notice, Progress
 from abp_bridge.core.question import Question
 from abp_bridge.errors import AbpBridgeError, only_cause
 from abp_bridge.session.context import NO_CONTEXT, AskContext

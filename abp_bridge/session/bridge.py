@@ -22,8 +22,8 @@ from abp_bridge.core.capability import (
     SavedFile,
     describe_place,
 )
-from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.ledger import Progress
 from abp_bridge.core.matrix import QuestionShape, find_cell
 from abp_bridge.core.question import Kind
 from abp_bridge.core.redact.command import HIDDEN, show_target

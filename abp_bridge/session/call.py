@@ -17,8 +17,8 @@ import anyio.lowlevel
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult, failed
-from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import MISSING, Kind, Question
 from abp_bridge.core.surface import UnaskedQuestion

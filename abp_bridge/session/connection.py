@@ -18,8 +18,8 @@ from anyio.abc import TaskStatus
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, Capability
-from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.json_value import JsonValue, as_text
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label, message

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import Notice, Progress
-from abp_bridge.core.ledger import Ledger, LedgerEvent
+from abp_bridge.core.ledger import Ledger, LedgerEvent, Notice, Progress
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.jsonrpc.loop import now

@@ -10,8 +10,8 @@ from typing import Protocol
 from urllib.parse import quote
 
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
-from abp_bridge.core.event import Notice, Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.ledger import Notice, Progress
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.redact.command import show_target
 from abp_bridge.core.surface import UnaskedQuestion

@@ -16,17 +16,6 @@ from math import inf
 
 from abp_bridge.core import schema
 from abp_bridge.core.answer import Answer, answer_errors, field_errors, validate_answer
-from abp_bridge.core.entries import walk
-from abp_bridge.core.evidence import (
-    SIMILAR,
-    Evidence,
-    Observation,
-    Verdict,
-    is_preset,
-    judge,
-    needs_proof,
-    reading_time,
-)
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import (
     NOBODY,
@@ -39,7 +28,20 @@ from abp_bridge.core.matrix import (
     refusals,
     usable,
 )
-from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_outcome
+from abp_bridge.core.menu import walk
+from abp_bridge.core.outcome import (
+    SIMILAR,
+    AnsweredBy,
+    Evidence,
+    Observation,
+    Outcome,
+    Verdict,
+    describe_outcome,
+    is_preset,
+    judge,
+    needs_proof,
+    reading_time,
+)
 from abp_bridge.core.question import MAX_MESSAGE, MISSING, UNASKED, Kind, Permission, Question
 from abp_bridge.core.surface import HOST, ORDER, TRAITS, Advice, Options, Surface
 from abp_bridge.errors import RemoteProtocolError

@@ -13,10 +13,9 @@ from typing import Protocol, runtime_checkable
 import anyio
 
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome, Verdict
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Advice
 from abp_bridge.errors import AbpBridgeError

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from abp_bridge.log import LEVELS
-from abp_bridge.protocols.mcp.versions import ERAS
+from abp_bridge.protocols.mcp.client import ERAS
 from abp_bridge.settings.values import (
     check_confirm,
     check_folder,

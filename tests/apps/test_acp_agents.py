@@ -43,7 +43,7 @@ from support.paths import APPS
 from abp_bridge.apps import acp as app_of_agents
 from abp_bridge.apps.targets import make_app
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import Notice, Progress, describe_notice
+from abp_bridge.core.ledger import Notice, Progress, describe_notice
 from abp_bridge.core.question import Question
 from abp_bridge.jsonrpc import program_lines as lines
 from abp_bridge.session.app import AppError

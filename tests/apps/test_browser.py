@@ -37,7 +37,7 @@ from abp_bridge.apps.browser.fetch import Guard, fetch_icon
 from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
-from abp_bridge.core.event import Notice, NoticeKind
+from abp_bridge.core.ledger import Notice, NoticeKind
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError

@@ -15,7 +15,7 @@ from abp_bridge.apps.browser.page_state import (
     Console,
     show_place,
 )
-from abp_bridge.core.event import Notice, describe_notice
+from abp_bridge.core.ledger import Notice, describe_notice
 from abp_bridge.core.redact.texts import PIECE
 
 Json = Any

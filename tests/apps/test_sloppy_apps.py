@@ -20,7 +20,7 @@ from support.puppets import App, puppets
 
 from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import Notice, Progress
+from abp_bridge.core.ledger import Notice, Progress
 from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError
 from abp_bridge.session.context import NO_CONTEXT, AskContext

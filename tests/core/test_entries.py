@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from abp_bridge.core.answer import validate_answer
-from abp_bridge.core.entries import MAX_ENTRIES, MOST_ENTRIES, bounds, walk, with_default
+from abp_bridge.core.menu import MAX_ENTRIES, MOST_ENTRIES, bounds, walk, with_default
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 
 Json = Any

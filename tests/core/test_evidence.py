@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from support.paths import ROOT
 
-from abp_bridge.core.evidence import (
+from abp_bridge.core.outcome import (
     EVIDENCE,
+    AnsweredBy,
     Evidence,
     Observation,
+    Outcome,
     is_preset,
     judge,
     needs_proof,
     reading_time,
 )
-from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
 
 Json = Any

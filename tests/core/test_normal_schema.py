@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from support.json_strategies import broken_schemas, json_values
 
-from abp_bridge.core import normal_schema, schema
-from abp_bridge.core.normal_schema import merge, normalize, without_null
+from abp_bridge.core import schema
+from abp_bridge.core.schema import merge, normalize, without_null
 from abp_bridge.errors import RemoteProtocolError
 
 Json = Any
@@ -465,13 +465,13 @@ BOMBS: dict[str, Json] = {
 def test_a_schema_that_multiplies_is_given_up(bomb: Json, monkeypatch: pytest.MonkeyPatch) -> None:
     """By steps, and not by a clock: each reads a keyword, and they are counted."""
     steps = Counter[str]()
-    inside = normal_schema._Walk._inside
+    inside = schema._Walk._inside
 
     def counted(self: Any, *given: Any) -> Any:
         steps["inside"] += 1
         return inside(self, *given)
 
-    monkeypatch.setattr(normal_schema._Walk, "_inside", counted)
+    monkeypatch.setattr(schema._Walk, "_inside", counted)
     with pytest.raises(RemoteProtocolError, match="more than 1000000 characters"):
         normalize(bomb)
     assert steps["inside"] < 50_000

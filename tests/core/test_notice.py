@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.event import (
+from abp_bridge.core.ledger import (
     LINE_LIMIT,
     STEP,
     Notice,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from abp_bridge.core.answer import Answer, validate_answer
-from abp_bridge.core.event import Notice, describe_notice
 from abp_bridge.core.json_value import JsonObject, as_list, as_object, parse_json
+from abp_bridge.core.ledger import Notice, describe_notice
 from abp_bridge.core.menu import Menu
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import FieldType, Question
@@ -26,27 +26,29 @@ from abp_bridge.models.agent import AgentError
 from abp_bridge.models.cli import DIALECTS, CliTurn
 from abp_bridge.models.request import decode_request
 from abp_bridge.protocols import abp, opencode
-from abp_bridge.protocols.abp.agent import decode_agent, decode_call
-from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
+from abp_bridge.protocols.abp.agent import (
+    decode_agent,
+    decode_call,
+    decode_response,
+    encode_request,
+)
 from abp_bridge.protocols.abp.envelope import AgentEnvelope, from_envelope, is_envelope
-from abp_bridge.protocols.acp import agent, chat, permission
+from abp_bridge.protocols.acp import agent, v1
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp import (
     elicitation,
-    model_messages,
     modern,
     sampling,
     server,
     server_elicitation,
     translation,
 )
-from abp_bridge.protocols.mcp.client import decode_capabilities
+from abp_bridge.protocols.mcp.client import V2025_06_18, V2025_11_25, decode_capabilities
 from abp_bridge.protocols.mcp.modern import InvalidParamsError
 from abp_bridge.protocols.mcp.results import encode_result
 from abp_bridge.protocols.mcp.tools import encode_tool
-from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
 from abp_bridge.protocols.offer import decode_offer
-from abp_bridge.protocols.webmcp import results as tool_results
+from abp_bridge.protocols.webmcp import tools as tool_results
 from abp_bridge.protocols.webmcp.form import decode_page_form
 from abp_bridge.protocols.webmcp.form_question import make_question
 from abp_bridge.protocols.webmcp.tools import decode_keys, decode_tools, describe_tools
@@ -162,9 +164,9 @@ def model_turn(update: JsonObject) -> None:
 
 
 def leave(params: JsonObject) -> None:
-    found = permission.decode_permission(params, "t", id="q", origin="o")
+    found = agent.decode_permission(params, "t", id="q", origin="o")
     ask(found, dict(params))
-    permission.encode_permission(found, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, params))
+    agent.encode_permission(found, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, params))
 
 
 def page_form(raw: Json) -> None:
@@ -190,7 +192,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     acp.decode_capabilities,
     acp.decode_outcome,
     acp.prompt_text,
-    chat.decode_reply,
+    v1.decode_reply,
     elicitation.decode_roots,
     elicitation.decode_sampled,
     lambda raw: sampling.decode_sampling(raw, id="q", origin="o"),
@@ -211,7 +213,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     of_object(turn),
     of_object(model_turn),
     of_object(leave),
-    of_object(model_messages.decode_answered),
+    of_object(elicitation.decode_answered),
     modern.decode_envelope,
     of_object(modern.decode_retry),
     of_object(modern.decode_filter),

@@ -9,7 +9,7 @@ import pytest
 from abp_bridge.models import acp
 from abp_bridge.models.acp import Mode, ModelTurn
 from abp_bridge.models.agent import AgentError, AgentResponse, Chunk, Cost, ToolsNeededError
-from abp_bridge.protocols.acp import permission
+from abp_bridge.protocols.acp import agent
 
 Json = Any
 
@@ -179,7 +179,7 @@ def test_what_is_refused_without_end_is_refused_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(acp, "MAX_CALLS", 0)
-    assert ModelTurn(tools=False).refuse({}) == permission.CANCELLED
+    assert ModelTurn(tools=False).refuse({}) == agent.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_what_is_refused_without_end_is_refused_all_the_same(
 def test_a_refusal_is_an_option_that_lasts_no_longer(kinds: list[str], chosen: str | None) -> None:
     options = [{"optionId": str(place), "kind": kind} for place, kind in enumerate(kinds)]
     outcome = {"outcome": "selected", "optionId": chosen}
-    expected = permission.CANCELLED if chosen is None else {"outcome": outcome}
-    assert permission.encode_refusal({"options": [*options, {"kind": "reject_once"}]}) == expected
+    expected = agent.CANCELLED if chosen is None else {"outcome": outcome}
+    assert agent.encode_refusal({"options": [*options, {"kind": "reject_once"}]}) == expected
 
 
 # --- the end --------------------------------------------------------------------------------------

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from abp_bridge.core.answer import Answer, validate_answer
-from abp_bridge.core.evidence import needs_proof
 from abp_bridge.core.matrix import QuestionShape, SurfaceVariant, question_cell, shape
-from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome, needs_proof
 from abp_bridge.core.question import Kind, Question, message_of
 from abp_bridge.core.surface import Surface
 from abp_bridge.models.request import (

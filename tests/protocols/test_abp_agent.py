@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.capability import AppFile, CallResult, Capability, Failure, failed
-from abp_bridge.core.event import Notice, NoticeKind, Progress
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp import agent

@@ -18,7 +18,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.abp.agent_questions import AgentAnswer, decode_response, encode_request
+from abp_bridge.protocols.abp.agent import AgentAnswer, decode_response, encode_request
 from abp_bridge.protocols.mcp.sampling import decode_sampling
 from abp_bridge.protocols.mcp.server_elicitation import decode_question as decode_elicitation
 

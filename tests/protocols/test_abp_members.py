@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.question import Kind
-from abp_bridge.protocols.abp.members import find_misspelt
+from abp_bridge.protocols.abp.questions import find_misspelt
 
 Json = Any
 

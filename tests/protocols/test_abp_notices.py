@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.event import Notice, NoticeKind, Progress
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress
 from abp_bridge.protocols.abp import decode_changes, decode_notice, decode_progress
 
 Json = Any

@@ -15,7 +15,7 @@ from support.acp_harness import check_params, check_value, labels
 from support.json_strategies import SCHEMA_VALUES, any_text, broken_schemas, garbled, json_values
 
 from abp_bridge.core.capability import Capability, SavedFile
-from abp_bridge.core.event import Notice, NoticeKind, Progress
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress
 from abp_bridge.core.menu import Menu, MenuResult, Step, obstacle
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import FieldType, Question

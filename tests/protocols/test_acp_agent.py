@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import Notice, NoticeKind, Progress, describe_notice
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress, describe_notice
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import MISSING, Kind
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.acp import agent, permission
+from abp_bridge.protocols.acp import agent
 
 Json = Any
 
@@ -262,7 +262,7 @@ OPTIONS: Json = [
 
 def leave(title: str = "Do it", options: Json = OPTIONS, **tool_call: Json) -> Any:
     params = {"options": options, "toolCall": tool_call}
-    return permission.decode_permission(params, title, id="q", origin="o")
+    return agent.decode_permission(params, title, id="q", origin="o")
 
 
 def test_each_option_is_a_choice_by_its_id() -> None:
@@ -332,7 +332,7 @@ def answer(outcome: Outcome = Outcome.ACCEPTED, by: AnsweredBy = AnsweredBy.PERS
 
 @pytest.mark.parametrize("by", [each for each in AnsweredBy if each is not AnsweredBy.HOST_POLICY])
 def test_a_choice_goes_back_by_its_id_with_who_made_it(by: AnsweredBy) -> None:
-    sent = permission.encode_permission(leave(), answer(by=by))
+    sent = agent.encode_permission(leave(), answer(by=by))
     assert sent["outcome"] == {"outcome": "selected", "optionId": "2"}
     assert sent["_meta"] == {"abp": {"answeredBy": by.value}}
 
@@ -345,8 +345,8 @@ def test_a_choice_goes_back_by_its_id_with_who_made_it(by: AnsweredBy) -> None:
     ],
 )
 def test_what_is_no_choice_is_a_cancel(given: Answer) -> None:
-    sent = permission.encode_permission(leave(), given)
-    assert sent["outcome"] == permission.CANCELLED["outcome"]
+    sent = agent.encode_permission(leave(), given)
+    assert sent["outcome"] == agent.CANCELLED["outcome"]
 
 
 @pytest.mark.parametrize(
@@ -359,5 +359,5 @@ def test_what_is_no_choice_is_a_cancel(given: Answer) -> None:
     ],
 )
 def test_of_a_cancel_it_is_said_who_gave_it(given: Answer, who: str) -> None:
-    sent = permission.encode_permission(leave(), given)
+    sent = agent.encode_permission(leave(), given)
     assert sent["_meta"] == {"abp": {"answeredBy": who}}

@@ -10,8 +10,8 @@ import pytest
 
 from abp_bridge.core.question import Question
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.acp import chat
-from abp_bridge.protocols.acp.chat import ChatReply, Meaning
+from abp_bridge.protocols.acp import v1
+from abp_bridge.protocols.acp.v1 import ChatReply, Meaning
 
 Json = Any
 
@@ -59,7 +59,7 @@ PROMPTS: dict[str, tuple[Json, ChatReply]] = {
 @pytest.mark.parametrize("case", PROMPTS)
 def test_a_prompt_is_read_by_its_structure(case: str) -> None:
     prompt, reply = PROMPTS[case]
-    assert chat.decode_reply(prompt) == reply
+    assert v1.decode_reply(prompt) == reply
 
 
 def asked(schema: Json, method: str = "elicitation/input", **more: Json) -> Question:
@@ -170,7 +170,7 @@ MESSAGES: dict[str, tuple[Question, int, str, list[str]]] = {
 @pytest.mark.parametrize("case", MESSAGES)
 def test_the_message_says_who_asks_what_and_what_fits(case: str) -> None:
     question, number, problem, parts = MESSAGES[case]
-    assert chat.encode_question(question, number, problem) == "\n\n".join(parts)
+    assert v1.encode_question(question, number, problem) == "\n\n".join(parts)
 
 
 def copies(**schema: Any) -> Question:
@@ -193,6 +193,6 @@ AMBIGUOUS = {
 def test_who_types_one_options_value_and_anothers_words_is_asked_again(typed: str) -> None:
     [one] = copies(oneOf=SHIFTED).fields
     assert [each.label for each in one.choices] == ["1 (0)", "2"]
-    assert ("1 may be 1 (0) or 2" in chat.find_ambiguity(one, typed)) is AMBIGUOUS[typed]
+    assert ("1 may be 1 (0) or 2" in v1.find_ambiguity(one, typed)) is AMBIGUOUS[typed]
     [some] = copies(type="array", items={"anyOf": SHIFTED}).fields
-    assert bool(chat.find_ambiguity(some, f"2, {typed}")) is AMBIGUOUS[typed]
+    assert bool(v1.find_ambiguity(some, f"2, {typed}")) is AMBIGUOUS[typed]

@@ -11,9 +11,9 @@ from mcp_types import methods
 
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.mcp.elicitation import decode_roots
-from abp_bridge.protocols.mcp.model_messages import (
+from abp_bridge.protocols.mcp.elicitation import (
     decode_answered,
+    decode_roots,
     encode_address,
     encode_asked,
     encode_link,

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
-from abp_bridge.core.event import Notice, NoticeKind, Progress
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress
 from abp_bridge.core.surface import UnaskedQuestion
+from abp_bridge.protocols.mcp.client import LOG_LEVELS, V2025_03_26
 from abp_bridge.protocols.mcp.results import (
     encode_log,
     encode_progress,
@@ -20,7 +21,6 @@ from abp_bridge.protocols.mcp.results import (
     separate_texts,
 )
 from abp_bridge.protocols.mcp.tools import encode_tool, tool_name
-from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2025_03_26
 
 Json = Any
 

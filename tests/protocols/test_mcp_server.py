@@ -8,7 +8,7 @@ import pytest
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.event import Notice, NoticeKind
+from abp_bridge.core.ledger import Notice, NoticeKind
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind
 from abp_bridge.errors import RemoteProtocolError

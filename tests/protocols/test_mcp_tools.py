@@ -17,11 +17,13 @@ from support.json_strategies import broken_schemas, json_values
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.schema import MAX_LEVELS, is_undecided
 from abp_bridge.core.words import nearest_first
-from abp_bridge.protocols.mcp.results import encode_result, encode_text
-from abp_bridge.protocols.mcp.structured import (
+from abp_bridge.protocols.mcp.client import LEGACY, MODERN, V2024_11_05, V2025_03_26, V2025_06_18
+from abp_bridge.protocols.mcp.results import (
     MEMBER,
     Promise,
+    encode_result,
     encode_structured,
+    encode_text,
     has_room,
     promise,
     wants_room,
@@ -33,7 +35,6 @@ from abp_bridge.protocols.mcp.tools import (
     encode_tool,
     find_promise,
 )
-from abp_bridge.protocols.mcp.versions import LEGACY, MODERN, V2024_11_05, V2025_03_26, V2025_06_18
 
 Json = Any
 

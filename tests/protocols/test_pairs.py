@@ -29,12 +29,12 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import FieldType, Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.abp.agent_questions import decode_response, encode_request
-from abp_bridge.protocols.acp.permission import encode_permission
+from abp_bridge.protocols.abp.agent import decode_response, encode_request
+from abp_bridge.protocols.acp.agent import encode_permission
 from abp_bridge.protocols.acp.v1 import encode_form as encode_acp_form
-from abp_bridge.protocols.mcp import elicitation, model_messages, sampling, server_elicitation
+from abp_bridge.protocols.mcp import elicitation, sampling, server_elicitation
 from abp_bridge.protocols.webmcp.form import decode_page_form
-from abp_bridge.protocols.webmcp.form_answer import answered_states
+from abp_bridge.protocols.webmcp.form_question import answered_states
 
 Json = Any
 
@@ -103,8 +103,8 @@ def _plain(label: str) -> str:
 
 
 def by_model(question: Question, meant: Json, version: str) -> Json:
-    assert model_messages.encode_asked(question)
-    return model_messages.decode_answered({"content": meant})[1]
+    assert elicitation.encode_asked(question)
+    return elicitation.decode_answered({"content": meant})[1]
 
 
 def as_meant(question: Question, meant: Json, version: str) -> Json:

@@ -21,7 +21,7 @@ from support.json_strategies import broken_schemas, json_values
 from support.question_strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.capability import CallResult, Failure, SavedFile
-from abp_bridge.core.event import Notice, NoticeKind, Progress
+from abp_bridge.core.ledger import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.protocol import dump

@@ -24,8 +24,8 @@ from support.question_strategies import requests
 
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.answer import Answer, validate_answer
-from abp_bridge.core.event import Notice, describe_notice, next_progress
 from abp_bridge.core.json_value import as_list, as_object
+from abp_bridge.core.ledger import Notice, describe_notice, next_progress
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
@@ -34,7 +34,7 @@ from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.models import acp
 from abp_bridge.models.agent import AgentError
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.acp import agent, chat, permission
+from abp_bridge.protocols.acp import agent, v1
 from abp_bridge.protocols.mcp import sampling, server
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
@@ -200,10 +200,10 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     ],
     "an agent's updates": _play_turn,
     "a model's turn": _play_model,
-    "an agent's permission": lambda raw: permission.decode_permission(
+    "an agent's permission": lambda raw: agent.decode_permission(
         as_object(raw), "t", id="q", origin="o"
     ),
-    "a prompt": chat.decode_reply,
+    "a prompt": v1.decode_reply,
     "validate": lambda raw: validate_answer(QUESTION, raw),
 }
 

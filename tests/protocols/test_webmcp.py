@@ -15,7 +15,7 @@ from abp_bridge.core.redact import texts
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import MAX_FIELDS
 from abp_bridge.protocols.webmcp import form as forms
-from abp_bridge.protocols.webmcp import form_answer, form_question, results
+from abp_bridge.protocols.webmcp import form_question, tools
 from abp_bridge.protocols.webmcp import tools as webmcp
 
 Json = Any
@@ -232,10 +232,10 @@ def test_each_control_is_asked_for_as_what_it_is(kind: str) -> None:
     field = asked(read).fields[0]
     assert (field.type, field.default) == (type, default)
     content = {} if default is MISSING else {"x": default}
-    states = form_answer.answered_states(read, content)
-    assert form_answer.changed_places(read, states) == []
+    states = form_question.answered_states(read, content)
+    assert form_question.changed_places(read, states) == []
     takes: Json = {"properties": {"x": {}}}
-    assert form_answer.make_arguments(read, states, takes).get("x") == argument
+    assert form_question.make_arguments(read, states, takes).get("x") == argument
 
 
 def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
@@ -250,7 +250,7 @@ def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
         control("hidden", "h", value="1", fixed=True),
         control("file", "f"),
     )
-    states = form_answer.answered_states(read, {"r": "b", "m": ["b"], "n": 2})
+    states = form_question.answered_states(read, {"r": "b", "m": ["b"], "n": 2})
     assert states == {
         0: "",
         1: False,
@@ -262,9 +262,9 @@ def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
         7: "1",
         8: "",
     }
-    assert form_answer.changed_places(read, states) == [0, 1, 2, 3, 4]
-    assert form_answer.find_left_out(read, {"r": "b", "n": 2}) == ["x", "c"]
-    assert form_answer.answered_states(read, {"p": "new", "x": "y"})[6] == "new"
+    assert form_question.changed_places(read, states) == [0, 1, 2, 3, 4]
+    assert form_question.find_left_out(read, {"r": "b", "n": 2}) == ["x", "c"]
+    assert form_question.answered_states(read, {"p": "new", "x": "y"})[6] == "new"
 
 
 @pytest.mark.parametrize(
@@ -290,16 +290,16 @@ def test_a_control_holds_what_was_accepted_however_it_is_spelt(
     kind: str, held: str, accepted: str, same: bool
 ) -> None:
     read = form(control(kind, value=held))
-    assert form_answer.changed_places(read, {0: accepted}) == ([] if same else [0])
+    assert form_question.changed_places(read, {0: accepted}) == ([] if same else [0])
 
 
 def test_a_number_with_more_digits_than_a_script_has_is_set_by_hand() -> None:
     read = form(control("number", value="123456789012345678"), control("number", "y"))
     assert [each.default for each in asked(read).fields] == [123456789012345678, MISSING]
-    states = form_answer.answered_states(read, {"x": 123456789012345678, "y": 2**53})
+    states = form_question.answered_states(read, {"x": 123456789012345678, "y": 2**53})
     assert states == {0: "123456789012345678", 1: "9007199254740992"}
     takes: Json = {"properties": {"x": {}, "y": {}}}
-    assert form_answer.make_arguments(read, states, takes) == {"y": 2**53}
+    assert form_question.make_arguments(read, states, takes) == {"y": 2**53}
 
 
 def test_what_cannot_be_changed_is_said_and_no_secret_of_the_page() -> None:
@@ -357,10 +357,10 @@ def test_what_is_sent_beside_the_controls_is_said_and_what_is_kept_back() -> Non
         " stands: Gone."
     )
     plain = form(*controls, submit=button, sends=known)
-    assert form_answer.find_changes(told, plain, {"f"}) == ["own", "x"]
-    assert form_answer.find_changes(told, told, ()) == []
+    assert form_question.find_changes(told, plain, {"f"}) == ["own", "x"]
+    assert form_question.find_changes(told, told, ()) == []
     gone = form(*controls, submit=button, sends=[*known, {"name": "gone", "value": "x"}])
-    assert form_answer.find_changes(plain, gone, ()) == ["Gone"]
+    assert form_question.find_changes(plain, gone, ()) == ["Gone"]
 
 
 def test_what_is_sent_without_a_name_is_told_too() -> None:
@@ -370,7 +370,7 @@ def test_what_is_sent_without_a_name_is_told_too() -> None:
 
 def test_a_fixed_value_that_has_changed_is_untold() -> None:
     told, now = (form(control("hidden", "n", value=value, fixed=True)) for value in "12")
-    assert form_answer.find_changes(told, now, ()) == ["n"]
+    assert form_question.find_changes(told, now, ()) == ["n"]
 
 
 def test_of_a_form_only_a_part_is_asked_and_set_and_all_that_is_fixed_is_told() -> None:
@@ -379,7 +379,7 @@ def test_of_a_form_only_a_part_is_asked_and_set_and_all_that_is_fixed_is_told() 
     part = asked(read, places=[1])
     assert [each.name for each in part.fields] == ["p"]
     assert 'cannot be changed here: h "1".' in part.note
-    states = form_answer.answered_states(read, {"p": "word"}, [1])
+    states = form_question.answered_states(read, {"p": "word"}, [1])
     assert states == {0: "a", 1: "word", 2: "1"}
 
 
@@ -389,7 +389,7 @@ def test_a_field_without_a_name_is_called_by_what_there_is() -> None:
     none = "a field without a name"
     assert [each.name for each in asked(read).fields] == ["Agree", "i", none, f"{none} (2)"]
     assert forms.withheld_controls(form(control("password", ""))) == {}
-    assert form_answer.show_sent(read) == {}
+    assert form_question.show_sent(read) == {}
 
 
 def test_a_lone_yes_or_no_cannot_be_taken_for_one_to_the_sending() -> None:
@@ -424,7 +424,7 @@ def test_a_secret_is_one_by_what_its_control_is() -> None:
     assert not third.secret
     assert forms.withheld_controls(read) == {"p": True, "card": True}
     assert read.problems == ["p: does not fit", "x: Fill in."]
-    assert form_answer.show_sent(read) == {"password": "", "x": ""}
+    assert form_question.show_sent(read) == {"password": "", "x": ""}
 
 
 def test_of_what_is_sent_unchanged_nothing_is_left_out_in_silence() -> None:
@@ -439,19 +439,19 @@ def test_what_no_call_fills_in_is_asked_before_a_form_that_sends_itself() -> Non
         *(control("checkbox", "", **missing), control("file", "", **missing)),
         *(control("password", "set", value="x"), control("?", "", problem="P", fixed=True)),
     )
-    assert form_answer.find_missing(read) == [0, 2]
+    assert form_question.find_missing(read) == [0, 2]
 
 
 def test_a_file_is_given_where_it_is_needed_or_wanted() -> None:
     needed = form(control("file", "a", required=True), control("file", "b"))
-    assert [each.key for each in form_answer.files_wanted(needed, {})] == ["a"]
-    assert [each.key for each in form_answer.files_wanted(needed, {"b": True})] == ["a", "b"]
+    assert [each.key for each in form_question.files_wanted(needed, {})] == ["a"]
+    assert [each.key for each in form_question.files_wanted(needed, {"b": True})] == ["a", "b"]
     assert "needs one" in asked(needed).fields[0].description
-    assert form_answer.make_arguments(needed, {0: "", 1: ""}, {"properties": {"a": {}}}) == {}
+    assert form_question.make_arguments(needed, {0: "", 1: ""}, {"properties": {"a": {}}}) == {}
     bare = {"file": {"content": "aGk=", "encoding": "base64"}}
-    assert form_answer.read_file(bare) == ("file", b"hi")
+    assert form_question.read_file(bare) == ("file", b"hi")
     given = {"file": {"content": "hi", "filename": "..\\..\\.x.txt"}}
-    assert form_answer.read_file(given) == ("x.txt", b"hi")
+    assert form_question.read_file(given) == ("x.txt", b"hi")
 
 
 def test_a_default_that_does_not_fit_is_said() -> None:
@@ -473,7 +473,7 @@ def test_an_answer_that_left_something_out_is_said_again() -> None:
         control("checkbox", "g", value="2", label="Two"),
         control("select-one", "s", options=[{"value": "a", "label": "A", "selected": True}]),
     )
-    states = form_answer.answered_states(read, {"c": True, "g": ["2"], "s": "a"})
+    states = form_question.answered_states(read, {"c": True, "g": ["2"], "s": "a"})
     confirm = form_question.make_confirm(asked(read), read, states)
     assert confirm.kind is Kind.CONFIRM
     assert confirm.message.splitlines()[2:] == [
@@ -527,7 +527,7 @@ RESPONSES: dict[str, tuple[Json, str, Json]] = {
 @pytest.mark.parametrize("kind", RESPONSES)
 def test_a_response_is_its_data_or_why_there_are_none(kind: str) -> None:
     raw, code, said = RESPONSES[kind]
-    result = results.decode_response(raw)
+    result = tools.decode_response(raw)
     if result.failure is None:
         assert (code, result.data) == ("", said)
     else:
@@ -536,7 +536,7 @@ def test_a_response_is_its_data_or_why_there_are_none(kind: str) -> None:
 
 def test_a_site_that_stops_the_sending_and_says_nothing_may_have_acted() -> None:
     said = {"status": "Error", "errorText": "preventDefault() was called without respondWith()"}
-    failure = results.decode_response(said).failure
+    failure = tools.decode_response(said).failure
     assert failure is not None
     assert (failure.code, failure.retryable) == ("OUTCOME_UNKNOWN", False)
 
@@ -544,7 +544,7 @@ def test_a_site_that_stops_the_sending_and_says_nothing_may_have_acted() -> None
 def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
     for outcome in Outcome:
         for who in (AnsweredBy.PERSON, AnsweredBy.HOST_POLICY):
-            failure = results.refusal_result(Answer(outcome, who, reason="R.")).failure
+            failure = tools.refusal_result(Answer(outcome, who, reason="R.")).failure
             assert failure is not None
             assert failure.message.startswith("Nothing was sent: ")
             assert failure.message.endswith(" R.")
@@ -554,10 +554,10 @@ def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
         AnsweredBy.SCRIPT: "an answers file said no",
         AnsweredBy.MODEL: "a model said no",
     }.items():
-        failure = results.refusal_result(Answer(Outcome.DECLINED, who)).failure
+        failure = tools.refusal_result(Answer(Outcome.DECLINED, who)).failure
         assert failure is not None
         assert failure.message == f"Nothing was sent: {words}."
-    unsent = results.unsent_result("a", retryable=True).failure
+    unsent = tools.unsent_result("a", retryable=True).failure
     assert unsent is not None
     assert unsent.retryable
 
@@ -566,23 +566,23 @@ def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
 
 
 def test_what_only_a_hand_can_do_is_known_by_what_the_form_is_made_of() -> None:
-    assert results.find_need(form()) == ""
-    assert "https://pay.example and" not in results.find_need(form(frames=["https://pay.example"]))
+    assert tools.find_need(form()) == ""
+    assert "https://pay.example and" not in tools.find_need(form(frames=["https://pay.example"]))
     twice = form(frames=["https://pay.example", "https://pay.example"])
-    assert "a frame of https://pay.example is in it" in results.find_need(twice)
-    assert "no origin" in results.find_need(form(frames=[""]))
+    assert "a frame of https://pay.example is in it" in tools.find_need(twice)
+    assert "no origin" in tools.find_need(form(frames=[""]))
     many = [f"https://{number}.example" for number in range(7)]
-    assert "and 2 more" in results.find_need(form(frames=many))
+    assert "and 2 more" in tools.find_need(form(frames=many))
     own = {"name": "card", "fixed": True}
     missing = form({**own, "label": "Card", "problem": "missing"}, frames=["https://pay.example"])
-    assert "made Card itself" in results.find_need(missing)
-    assert results.find_need(form(own)) == ""
+    assert "made Card itself" in tools.find_need(missing)
+    assert tools.find_need(form(own)) == ""
     sent = form(own, sends=[{"name": "card", "value": "none"}])
     assert asked(sent).note.endswith('cannot be changed here: card "none".')
 
 
 def test_a_question_while_a_person_has_the_page_is_answered_by_what_they_did() -> None:
-    question = results.make_hand_question(
+    question = tools.make_hand_question(
         id="q1",
         origin="https://shop.example",
         description="",
@@ -593,8 +593,8 @@ def test_a_question_while_a_person_has_the_page_is_answered_by_what_they_did() -
     assert "it has a frame" in question.note
     assert "Press it." in question.note
     done = {question.fields[0].name: True}
-    assert results.says_done(Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, done))
-    assert not results.says_done(Answer(Outcome.ACCEPTED, AnsweredBy.PERSON))
+    assert tools.says_done(Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, done))
+    assert not tools.says_done(Answer(Outcome.ACCEPTED, AnsweredBy.PERSON))
 
 
 HANDS = {
@@ -612,11 +612,11 @@ HANDS = {
 
 def test_a_hand_that_did_not_finish_ends_the_call_and_promises_nothing() -> None:
     for (outcome, who), code in HANDS.items():
-        ended = results.end_hand(Answer(outcome, who)).failure
+        ended = tools.end_hand(Answer(outcome, who)).failure
         assert ended is not None
         assert (ended.code, ended.retryable) == (code, False), outcome
         assert "erson dropped" not in ended.message, "nobody knows whose no it is"
-    nowhere = results.needs_window("it has a frame", "Start it with --headful").failure
+    nowhere = tools.needs_window("it has a frame", "Start it with --headful").failure
     assert nowhere is not None
     assert nowhere.code == "NOT_SUPPORTED"
     assert nowhere.message.endswith("it has a frame. Start it with --headful.")
@@ -689,14 +689,14 @@ def test_controls_of_one_value_are_told_apart() -> None:
     field = asked(boxes).fields[0]
     assert [(each.value, each.label) for each in field.choices] == [("on", "A"), ("on (2)", "B")]
     assert field.default == ["on (2)"]
-    states = form_answer.answered_states(boxes, {"x": ["on"]})
+    states = form_question.answered_states(boxes, {"x": ["on"]})
     assert states == {0: True, 1: False}
-    assert form_answer.make_arguments(boxes, states, {"properties": {"x": {}}}) == {}
+    assert form_question.make_arguments(boxes, states, {"properties": {"x": {}}}) == {}
     three = form(*[control("radio", value=each) for each in ("a", "a", "a (2)")])
     assert len({each.value for each in asked(three).fields[0].choices}) == 3
 
 
-@pytest.mark.parametrize("made", [results.left_by_itself, results.beforeunload_result])
+@pytest.mark.parametrize("made", [tools.left_by_itself, tools.beforeunload_result])
 def test_a_page_that_went_on_by_itself_or_was_not_left_is_no_answer(
     made: Callable[[], CallResult],
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from simulation.virtual_loop import VirtualLoop
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.event import Progress
+from abp_bridge.core.ledger import Progress
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.session.call import Call

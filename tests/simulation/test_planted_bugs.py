@@ -14,16 +14,15 @@ import pytest
 from abp_bridge.acp.client_surfaces import ClientSurfaces
 from abp_bridge.acp.proxy.mcp_endpoint import McpEndpoint
 from abp_bridge.conformance.redactor import SecretAnswers
-from abp_bridge.core.evidence import Verdict
-from abp_bridge.core.outcome import AnsweredBy, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome, Verdict
 from abp_bridge.jsonrpc import byte_edit, splice
 from abp_bridge.jsonrpc.connection import JsonRpcConnection
 from abp_bridge.jsonrpc.protocol import IncomingMessage, Response
 from abp_bridge.mcp.pending_call import PendingCall
 from abp_bridge.mcp.proxy.modern_host import ModernHost
 from abp_bridge.mcp.proxy.server_questions import ServerQuestions
-from abp_bridge.protocols.acp import chat
-from abp_bridge.protocols.acp.chat import ChatReply, Meaning
+from abp_bridge.protocols.acp import v1
+from abp_bridge.protocols.acp.v1 import ChatReply, Meaning
 from abp_bridge.protocols.mcp import server_elicitation
 from abp_bridge.session import approval, router
 from abp_bridge.session.result_store import ResultStore
@@ -48,7 +47,7 @@ _answer = ServerQuestions._answer
 _handle = ServerQuestions._handle
 _keep_lines = splice.keep_lines
 _on_server_notification = ModernHost._on_server_notification
-_decode_reply = chat.decode_reply
+_decode_reply = v1.decode_reply
 _encode_answer = server_elicitation.encode_answer
 
 
@@ -186,7 +185,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         "nobody gave",
     ),
     "a command taken for an answer": (
-        _plant(chat, "decode_reply", _take_commands),
+        _plant(v1, "decode_reply", _take_commands),
         "has an answer that nobody gave",
     ),
     "labels that are mixed up": (

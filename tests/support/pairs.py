@@ -15,8 +15,8 @@ from abp_bridge.core.matrix import Cell, SurfaceVariant, candidate_attempts, que
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question as decode_abp
-from abp_bridge.protocols.abp.agent_questions import encode_request
-from abp_bridge.protocols.acp.permission import decode_permission
+from abp_bridge.protocols.abp.agent import encode_request
+from abp_bridge.protocols.acp.agent import decode_permission
 from abp_bridge.protocols.mcp.sampling import decode_sampling
 from abp_bridge.protocols.mcp.server_elicitation import decode_question as decode_elicitation
 from abp_bridge.protocols.webmcp.form import decode_page_form

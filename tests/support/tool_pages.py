@@ -18,7 +18,7 @@ from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.apps.webmcp.tools import WebMcpTools
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
-from abp_bridge.core.event import Notice, Progress
+from abp_bridge.core.ledger import Notice, Progress
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import MISSING, Question
 from abp_bridge.session.context import NO_CONTEXT, AskContext

@@ -21,8 +21,8 @@ from abp_bridge.core.question import IRREVERSIBLE, Kind, Question
 from abp_bridge.models.request import make_approval
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.mcp import elicitation, model_messages
-from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25, V2026_07_28
+from abp_bridge.protocols.mcp import elicitation
+from abp_bridge.protocols.mcp.client import V2025_06_18, V2025_11_25, V2026_07_28
 from abp_bridge.protocols.opencode import encode_request
 from abp_bridge.surfaces.page import html
 from abp_bridge.surfaces.terminal.rendering import heading, style_for
@@ -38,9 +38,9 @@ DRAWN: dict[str, Callable[[Question], object]] = {
     "mcp-form 2026-07-28": lambda asked: elicitation.encode_form(asked, V2026_07_28),
     "mcp-form again": lambda asked: elicitation.encode_form(asked, V2025_11_25, problem="no"),
     "mcp-url": lambda asked: elicitation.encode_url(asked, PLACE, "e"),
-    "a link in an mcp-form": lambda asked: model_messages.encode_link(asked, PLACE),
-    "an address for the model": lambda asked: model_messages.encode_address(asked, PLACE, "it"),
-    "model": model_messages.encode_asked,
+    "a link in an mcp-form": lambda asked: elicitation.encode_link(asked, PLACE),
+    "an address for the model": lambda asked: elicitation.encode_address(asked, PLACE, "it"),
+    "model": elicitation.encode_asked,
     "acp-form": lambda asked: acp.encode_form(asked, "s", "c"),
     "acp-url": lambda asked: acp.encode_url(asked, "s", "c", PLACE, "e"),
     "a link on an acp-permission": lambda asked: acp.encode_permission(

@@ -18,7 +18,6 @@ from playwright.async_api import BrowserContext, Page
 
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.event import Notice, NoticeKind, describe_notice
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -28,6 +27,7 @@ from abp_bridge.core.json_value import (
     leaves,
     member_names,
 )
+from abp_bridge.core.ledger import Notice, NoticeKind, describe_notice
 from abp_bridge.core.question import Question
 from abp_bridge.core.redact.texts import PIECE, SECRET, KnownTexts
 from abp_bridge.core.sanitize import label

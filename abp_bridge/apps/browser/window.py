@@ -19,8 +19,8 @@ from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.browser.files import STAYED, PageFiles
 from abp_bridge.apps.browser.page_state import PAGE_LIMIT, PageState
 from abp_bridge.apps.elicitation import handle_elicitation
-from abp_bridge.core.event import NoticeKind
 from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.ledger import NoticeKind
 from abp_bridge.core.sanitize import message
 from abp_bridge.session.app import END_LIMIT
 

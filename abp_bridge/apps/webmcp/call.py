@@ -21,26 +21,27 @@ from abp_bridge.apps.webmcp.tool_session import (
 )
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult, failed
-from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, leaves
+from abp_bridge.core.ledger import Progress
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.redact.texts import SECRET, clean_question, clean_value
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import decode_fields
-from abp_bridge.protocols.webmcp.results import (
+from abp_bridge.protocols.webmcp.tools import (
+    Tool,
     decode_response,
     end_hand,
     make_hand_question,
     reached_nobody,
     refusal_result,
     says_done,
+    secret_properties,
     unknown_after_hand,
     unknown_outcome,
     unsent_result,
 )
-from abp_bridge.protocols.webmcp.tools import Tool, secret_properties
 from abp_bridge.session.app import END_LIMIT, AppListener, only_error
 from abp_bridge.session.context import AskContext
 

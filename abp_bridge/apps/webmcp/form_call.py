@@ -35,24 +35,22 @@ from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.files import make_folder, remove_folder
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.webmcp.form import Entry, Form, withheld_controls
-from abp_bridge.protocols.webmcp.form_answer import (
+from abp_bridge.protocols.webmcp.form_question import (
+    SEND,
     answered_states,
     changed_places,
+    describe_unasked,
     files_wanted,
     find_changes,
     find_left_out,
     find_missing,
     make_arguments,
+    make_confirm,
+    make_question,
     read_file,
     show_sent,
 )
-from abp_bridge.protocols.webmcp.form_question import (
-    SEND,
-    describe_unasked,
-    make_confirm,
-    make_question,
-)
-from abp_bridge.protocols.webmcp.results import (
+from abp_bridge.protocols.webmcp.tools import (
     MAX_NAMED,
     beforeunload_result,
     decode_response,

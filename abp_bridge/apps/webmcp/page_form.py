@@ -21,8 +21,7 @@ from abp_bridge.core.json_value import (
     parse_json,
 )
 from abp_bridge.protocols.webmcp.form import Form, decode_page_form, mark_secrets
-from abp_bridge.protocols.webmcp.results import describe_frames
-from abp_bridge.protocols.webmcp.tools import Tool
+from abp_bridge.protocols.webmcp.tools import Tool, describe_frames
 
 SCRIPT = Path(__file__).with_name("form.js")
 WORLD = "abp-bridge"

@@ -17,12 +17,11 @@ from abp_bridge.apps.webmcp.form_call import FormCall
 from abp_bridge.apps.webmcp.page_form import PageForm
 from abp_bridge.apps.webmcp.tool_session import CallRefusedError, ToolSession
 from abp_bridge.core.capability import CallResult, Capability, CapabilityList, failed
-from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, parse_json
+from abp_bridge.core.ledger import Notice, NoticeKind
 from abp_bridge.core.redact.texts import REPEATED
 from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.webmcp.form import withheld_controls
-from abp_bridge.protocols.webmcp.results import unsent_result
 from abp_bridge.protocols.webmcp.tools import (
     Key,
     Tool,
@@ -30,6 +29,7 @@ from abp_bridge.protocols.webmcp.tools import (
     describe_tools,
     has_nested_secret,
     name_tools,
+    unsent_result,
     withheld_names,
 )
 from abp_bridge.settings import Settings

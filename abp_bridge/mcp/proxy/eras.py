@@ -19,10 +19,9 @@ from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, WrappedReader
 from abp_bridge.jsonrpc.memory_pipe import MemoryPipe, write_all
 from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR, dump, is_id
 from abp_bridge.mcp.proxy.era_connection import MAX_LINE
-from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.client import ERAS, V2026_07_28, Era, McpClientInfo
 from abp_bridge.protocols.mcp.modern import is_enveloped
 from abp_bridge.protocols.mcp.translation import MODERN_REQUESTS, add_envelope
-from abp_bridge.protocols.mcp.versions import ERAS, V2026_07_28, Era
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, as_number, as_object
+from abp_bridge.core.ledger import Progress
 from abp_bridge.jsonrpc.protocol import Id, is_id
 
 if TYPE_CHECKING:

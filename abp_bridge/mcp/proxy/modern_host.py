@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.core.event import Progress
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.ledger import Progress
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
 from abp_bridge.jsonrpc.protocol import (
@@ -36,7 +36,7 @@ from abp_bridge.mcp.pending_call import PendingCall, RunningCall
 from abp_bridge.mcp.proxy.era_connection import connect_eras
 from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.protocols.mcp import translation
-from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
+from abp_bridge.protocols.mcp.client import LOG_LEVELS, McpClientInfo, decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import encode_url
 from abp_bridge.protocols.mcp.modern import (
     LISTENED,
@@ -50,7 +50,6 @@ from abp_bridge.protocols.mcp.modern import (
     decode_retry,
 )
 from abp_bridge.protocols.mcp.server_elicitation import decode_link
-from abp_bridge.protocols.mcp.versions import LOG_LEVELS
 from abp_bridge.session.host import SessionError
 from abp_bridge.session.surface import HostTimeoutError, RouteChangedError
 

@@ -29,9 +29,8 @@ from abp_bridge.jsonrpc.protocol import (
 )
 from abp_bridge.mcp.proxy.era_connection import connect_eras
 from abp_bridge.protocols.mcp import translation
-from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.client import LOG_LEVELS, McpClientInfo
 from abp_bridge.protocols.mcp.modern import MAX_ROUNDS, SUBSCRIPTION
-from abp_bridge.protocols.mcp.versions import LOG_LEVELS
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -15,7 +15,7 @@ from abp_bridge.core.json_value import (
     json_equal,
 )
 from abp_bridge.jsonrpc import byte_edit
-from abp_bridge.protocols.mcp.structured import MEMBER, has_room, wants_room
+from abp_bridge.protocols.mcp.results import MEMBER, has_room, wants_room
 from abp_bridge.session.profiles import Profile
 
 _STRUCTURED = ("result", "structuredContent")

@@ -40,9 +40,8 @@ from abp_bridge.mcp.proxy.ambiguity import (
     misleading_name,
 )
 from abp_bridge.mcp.proxy.server_questions import ELICITATION, SAMPLING
-from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
+from abp_bridge.protocols.mcp.client import LEGACY, McpClientInfo, decode_capabilities
 from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required
-from abp_bridge.protocols.mcp.versions import LEGACY
 
 if TYPE_CHECKING:
     from abp_bridge.jsonrpc.connection import JsonRpcConnection

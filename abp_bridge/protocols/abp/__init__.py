@@ -1,22 +1,20 @@
 """The Agentic Browser Protocol (agenticbrowserprotocol.io, version 0.1): codecs."""
 
 from abp_bridge.protocols.abp.calls import (
+    PREFIX,
+    PROGRESS,
+    WITHDRAWN,
     call_params,
     decode_app_info,
     decode_capabilities,
+    decode_changes,
+    decode_notice,
+    decode_progress,
     decode_result,
     initialize_params,
     merge_capabilities,
 )
 from abp_bridge.protocols.abp.data import Blob, Reference, extract, fill, holds_base64
-from abp_bridge.protocols.abp.notices import (
-    PREFIX,
-    PROGRESS,
-    WITHDRAWN,
-    decode_changes,
-    decode_notice,
-    decode_progress,
-)
 from abp_bridge.protocols.abp.questions import (
     decode_asker,
     decode_question,

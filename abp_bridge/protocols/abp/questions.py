@@ -1,23 +1,25 @@
 """ABP's elicitation requests -> `Question`, and `Answer` -> ABP's elicitation responses.
 
-Accepts the shapes in rows X5 to X11 of docs/abp.md; raises only RemoteProtocolError.
+Accepts the shapes in rows X5 to X11 of docs/abp.md; raises only RemoteProtocolError. Warns of
+misspelt members: ABP ignores unknown ones, so `optoins` would be lost.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NotRequired, TypedDict
 
 from abp_bridge.core import file, sanitize
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
-from abp_bridge.core.normal_schema import normalize
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.options import decode_choices
 from abp_bridge.core.outcome import AnsweredBy, Outcome, describe_outcome
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
-from abp_bridge.core.schema import Schema
+from abp_bridge.core.sanitize import label
+from abp_bridge.core.schema import Schema, normalize
+from abp_bridge.core.words import MISSPELT, nearest
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp.calls import decode_seconds
 from abp_bridge.protocols.schema_fields import (
@@ -297,3 +299,57 @@ def _option(option: JsonValue) -> tuple[JsonValue, JsonValue, JsonValue]:
         value = option.get("value", option.get("label"))
         return value, option.get("label", value), option.get("description", "")
     return option, option, ""
+
+
+_ANY = ("prompt", "message", "question", "title", "sensitive", "timeout", "operationId")
+_OWN = {
+    Kind.INPUT: ("schema",),
+    Kind.PREFERENCE: ("schema", "default"),
+    Kind.CONFIRM: ("destructive",),
+    Kind.SELECT: ("options", "multiple", "default"),
+    Kind.RESOURCE: ("type", "uri"),
+    Kind.SAMPLING: ("task", "context"),
+}
+_OPTION = ("value", "label", "description")
+_KEYWORDS = (
+    *("type", "title", "description", "default", "enum", "const", "format", "pattern", "examples"),
+    *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("multipleOf", "items", "minItems", "maxItems", "uniqueItems", "properties", "required"),
+    *("minProperties", "maxProperties", "additionalProperties", "patternProperties", "prefixItems"),
+    *("anyOf", "oneOf", "allOf", "not", "$ref", "$defs", "definitions"),
+    *("enumNames", "readOnly", "writeOnly", "contentMediaType", "contentEncoding"),
+)
+_MAX_LEVELS = 32  # levels of a schema that are looked at
+
+
+def known_members(kind: Kind) -> Sequence[str]:
+    """What the params of such a request may have."""
+    return (*_ANY, *_OWN[kind])
+
+
+def find_misspelt(kind: Kind, params: JsonObject) -> Iterator[str]:
+    """Yield a sentence for each unknown name that is near a known one."""
+    yield from find_near("the params have", params, known_members(kind))
+    for option in as_list(params.get("options")) if kind is Kind.SELECT else ():
+        yield from find_near("an option has", as_object(option), _OPTION)
+    yield from _find_in_schema(params.get("schema"), _MAX_LEVELS)
+
+
+def _find_in_schema(schema: JsonValue, depth: int) -> Iterator[str]:
+    keywords = as_object(schema)
+    if not keywords or not depth:
+        return
+    yield from find_near("the schema has", keywords, _KEYWORDS)
+    inner = list(as_object(keywords.get("properties")).values())
+    for name in ("items", "anyOf", "oneOf", "allOf"):
+        each = keywords.get(name)
+        inner += as_list(each) or [each]
+    for each in inner:
+        yield from _find_in_schema(each, depth - 1)
+
+
+def find_near(where: str, names: Iterable[str], known: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence, starting with `where`, for each unknown name near a known one."""
+    for name in names:
+        if name not in known and (meant := nearest(name, known, MISSPELT)):
+            yield f"{where} {label(name, 60)!r}, which is nothing; {meant!r} is"

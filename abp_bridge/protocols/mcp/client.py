@@ -1,12 +1,12 @@
-"""The host's name, version and capabilities, from a handshake or from each stateless request."""
+"""The MCP revisions, and the host's name, version and capabilities. Kept light for fast start."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
-from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +63,19 @@ def decode_capabilities(declared: JsonValue, version: str) -> HostCapabilities:
         modes=asked and (bool(modes) or version >= V2025_11_25),
         roots=roots,
     )
+
+
+V2024_11_05 = "2024-11-05"
+V2025_03_26 = "2025-03-26"
+V2025_06_18 = "2025-06-18"
+V2025_11_25 = "2025-11-25"
+V2026_07_28 = "2026-07-28"
+
+LEGACY = (V2025_11_25, V2025_06_18, V2025_03_26, V2024_11_05)
+BATCHING = (V2025_03_26, V2024_11_05)  # where several messages may come as one
+MODERN = (V2026_07_28,)
+
+Era = Literal["legacy", "modern"]
+ERAS: tuple[Era, ...] = ("legacy", "modern")  # with a handshake, and without
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_list, as_object
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.protocols.mcp.client import McpClientInfo
-from abp_bridge.protocols.mcp.versions import MODERN, V2026_07_28
+from abp_bridge.protocols.mcp.client import MODERN, V2026_07_28, McpClientInfo
 
 _META = "io.modelcontextprotocol/"
 VERSION = f"{_META}protocolVersion"

@@ -7,7 +7,7 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, to_text
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.sampling_words import describe_messages
+from abp_bridge.protocols.host_words import describe_messages
 
 NO_ANSWER = -1  # the code of a request that was refused, as MCP's page on sampling has it
 MAX_TASK = 32_000  # characters of what a model is asked, where people are told of it

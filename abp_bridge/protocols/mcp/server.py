@@ -13,7 +13,6 @@ from abp_bridge.core.capability import (
     Failure,
     failed,
 )
-from abp_bridge.core.event import Notice, NoticeKind
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -23,6 +22,7 @@ from abp_bridge.core.json_value import (
     json_equal,
     parse_json,
 )
+from abp_bridge.core.ledger import Notice, NoticeKind
 from abp_bridge.protocols.abp import PREFIX, decode_capabilities
 from abp_bridge.protocols.mcp.modern import SUBSCRIPTION as STREAM
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from abp_bridge.core import sanitize
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
-from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.options import is_default
 from abp_bridge.core.outcome import SAID_NO, Action, AnsweredBy, Outcome
 from abp_bridge.core.question import IRREVERSIBLE, MISSING, Choice, Field, FieldType, Kind, Question
-from abp_bridge.core.schema import is_valid
+from abp_bridge.core.schema import is_valid, normalize
 from abp_bridge.core.web_address import describe_oddities, host_of
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.host_words import encode_account

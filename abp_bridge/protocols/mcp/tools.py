@@ -9,8 +9,8 @@ from collections.abc import Container, Iterable, Mapping
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_text, well_formed
-from abp_bridge.protocols.mcp.structured import Promise, promise
-from abp_bridge.protocols.mcp.versions import V2025_03_26, V2025_06_18, V2026_07_28
+from abp_bridge.protocols.mcp.client import V2025_03_26, V2025_06_18, V2026_07_28
+from abp_bridge.protocols.mcp.results import Promise, promise
 
 # Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
 # checks arguments against the original.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, as_object, to_text
-from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.client import LEGACY, LOG_LEVELS, MODERN, McpClientInfo
 from abp_bridge.protocols.mcp.modern import (
     CAPABILITIES,
     CLIENT,
@@ -25,7 +25,6 @@ from abp_bridge.protocols.mcp.modern import (
     UPDATES,
     VERSION,
 )
-from abp_bridge.protocols.mcp.versions import LEGACY, LOG_LEVELS, MODERN
 
 INVALID_REQUEST = -32600
 URL_REQUIRED = -32042  # up to 2025-11-25: the person must go to an address first

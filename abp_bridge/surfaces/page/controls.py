@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from abp_bridge.core import file as files
 from abp_bridge.core.answer import validate_answer
-from abp_bridge.core.entries import bounds, with_default
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, as_object
+from abp_bridge.core.menu import bounds, with_default
 from abp_bridge.core.options import LISTED, YES_NO, act, choices_of, is_default
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.sanitize import label, reveal

@@ -16,9 +16,9 @@ import anyio.to_thread
 
 from abp_bridge.core import file
 from abp_bridge.core.answer import validate_answer
-from abp_bridge.core.entries import walk
 from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.matrix import SurfaceVariant
+from abp_bridge.core.menu import walk
 from abp_bridge.core.options import (
     ACCEPT,
     DECLINE,

@@ -21,8 +21,8 @@ from support.tool_pages import BRIEF, PATIENCE, accepted, as_shown, opened
 from abp_bridge.apps.webmcp import call
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.event import NoticeKind
 from abp_bridge.core.json_value import as_object
+from abp_bridge.core.ledger import NoticeKind
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import MISSING, Question
 from abp_bridge.session.app import AppError

@@ -38,7 +38,7 @@ from support.puppets import App, Puppets, puppets
 from abp_bridge.acp.session import AcpSession
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
-from abp_bridge.core.event import Notice, NoticeKind
+from abp_bridge.core.ledger import Notice, NoticeKind
 from abp_bridge.jsonrpc.connection import ByteReader, JsonRpcConnection
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 from abp_bridge.settings import read_settings
