@@ -72,10 +72,10 @@ class AbpApp(ProgramApp):
         self._questions: dict[Id, anyio.CancelScope] = {}
 
     @asynccontextmanager
-    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """Connect and initialize the app (`App.open`); shut it down at the end."""
+    async def open_app(self, listener: AppListener) -> AsyncIterator[AppInfo]:
+        """Connect and initialize the app (`App.open_app`); shut it down at the end."""
         async with (
-            self._program.open(listener),
+            self._program.report_to(listener),
             self._connect() as pipes,
             anyio.create_task_group() as tasks,
         ):
@@ -90,7 +90,7 @@ class AbpApp(ProgramApp):
                 on_message=self._on_message,
                 on_protocol_error=self._on_protocol_error,
             )
-            tasks.start_soon(self._run, self._connection)
+            tasks.start_soon(self._run_connection, self._connection)
             tasks.start_soon(self._program.watch, pipes)
             opened = await self._initialize(pipes)
             try:
@@ -102,7 +102,7 @@ class AbpApp(ProgramApp):
                 self._end_questions(self._connection)
                 tasks.cancel_scope.cancel()
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+    async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Send `capabilities/call`; an error of the app becomes a failed result."""
         try:
             returned = await self._request(
@@ -114,7 +114,7 @@ class AbpApp(ProgramApp):
         except ConnectionClosedError:
             return await self._program.end_call()
 
-    async def cancel(self, call: str, reason: str) -> None:
+    async def cancel_call(self, call: str, reason: str) -> None:
         """Send `capabilities/cancel`, and wait `END_LIMIT` for its response."""
         with anyio.move_on_after(END_LIMIT):
             with suppress(RemoteError, ConnectionClosedError):
@@ -147,7 +147,7 @@ class AbpApp(ProgramApp):
             warnings=tuple(dict.fromkeys([*self._warnings, *opened.warnings, *listed.problems])),
         )
 
-    async def _run(self, connection: JsonRpcConnection) -> None:
+    async def _run_connection(self, connection: JsonRpcConnection) -> None:
         await connection.run()
         self._program.ended.set()
 
@@ -167,7 +167,7 @@ class AbpApp(ProgramApp):
         if isinstance(message, Request):
             if message.method.startswith(("elicitation/", "sampling/")):
                 self._questions[message.id] = anyio.CancelScope()
-                self._workers.start_soon(self._answer, self._connection, message, listener)
+                self._workers.start_soon(self._answer_app, self._connection, message, listener)
             else:
                 words = f"An ABP client has no method {message.method[:80]!r}"
                 self._connection.respond_error(message.id, METHOD_NOT_FOUND, words)
@@ -184,7 +184,7 @@ class AbpApp(ProgramApp):
         if isinstance(odd, InvalidMessage):
             self._program.on_malformed(odd.reason)
 
-    async def _answer(
+    async def _answer_app(
         self, connection: JsonRpcConnection, request: Request, listener: AppListener
     ) -> None:
         raw = {"method": request.method, "params": request.params}

@@ -75,10 +75,10 @@ class AcpApp(ProgramApp):
     # --- App ---
 
     @asynccontextmanager
-    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
+    async def open_app(self, listener: AppListener) -> AsyncIterator[AppInfo]:
         """Start the agent and a session; at the end, cancel its questions and end it."""
         async with (
-            self._program.open(listener),
+            self._program.report_to(listener),
             self._connect() as pipes,
             self._begin(pipes) as session,
             anyio.create_task_group() as tasks,
@@ -86,7 +86,7 @@ class AcpApp(ProgramApp):
             self._tasks = tasks
             tasks.start_soon(self._program.watch, pipes)
             async with self._program.greeting(pipes, "ACP", START_LIMIT):
-                opened = await self._start(session)
+                opened = await self._start_session(session)
             try:
                 yield opened
             finally:
@@ -97,17 +97,17 @@ class AcpApp(ProgramApp):
                         await session.cancel()
                 tasks.cancel_scope.cancel()
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+    async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Prompt the agent after its current turn; its error becomes a failed result."""
         assert self._tasks is not None, "the app is open"
         while self._running is not None:
             await self._running.ended.wait()
         running = self._running = _Running(agent.TurnDecoder(call))
-        self._tasks.start_soon(self._run, running, agent.encode_prompt(capability, params))
+        self._tasks.start_soon(self._run_turn, running, agent.encode_prompt(capability, params))
         await running.ended.wait()
         return self._program.clean(running.result)
 
-    async def cancel(self, call: str, reason: str) -> None:
+    async def cancel_call(self, call: str, reason: str) -> None:
         """Cancel the turn if it belongs to `call`, and wait `END_LIMIT` for its end.
 
         If the turn does not end within `CANCEL_LIMIT`, end the agent.
@@ -130,7 +130,7 @@ class AcpApp(ProgramApp):
 
         return open_session(*self._tap(self._program.overhear(pipes.stdout), pipes.stdin), self)
 
-    async def _start(self, session: AgentSession) -> AppInfo:
+    async def _start_session(self, session: AgentSession) -> AppInfo:
         self._session = session
         about = await session.initialize()
         try:
@@ -145,7 +145,7 @@ class AcpApp(ProgramApp):
 
     # --- turns ---
 
-    async def _run(self, running: _Running, words: str) -> None:
+    async def _run_turn(self, running: _Running, words: str) -> None:
         assert self._session is not None
         turn = running.turn
         try:

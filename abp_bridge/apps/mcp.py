@@ -86,10 +86,10 @@ class McpApp(ProgramApp):
     # --- App ---
 
     @asynccontextmanager
-    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
+    async def open_app(self, listener: AppListener) -> AsyncIterator[AppInfo]:
         """Connect the server and list its offers; at the end, cancel its questions and end it."""
         async with (
-            self._program.open(listener),
+            self._program.report_to(listener),
             self._connect(self._sign_in) as pipes,
             self._begin(pipes) as session,
             anyio.create_task_group() as tasks,
@@ -98,7 +98,7 @@ class McpApp(ProgramApp):
             tasks.start_soon(self._program.watch, pipes)
             async with self._program.greeting(pipes, "MCP", START_LIMIT) as self._clock:
                 await self._negotiate(session)
-                opened = await self._describe(session)
+                opened = await self._describe_server(session)
             self._clock = None
             for member in self._lists:
                 self._stale[member] = anyio.Event()
@@ -111,7 +111,7 @@ class McpApp(ProgramApp):
                 self._program.withdraw()
                 tasks.cancel_scope.cancel()
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+    async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call a tool, prompt or resource; an error of the server becomes a failed result."""
         assert self._session is not None, "the app is open"
         known = next((each for each in self._offered if each.name == capability), None)
@@ -128,7 +128,7 @@ class McpApp(ProgramApp):
         finally:
             del self._calls[call]
 
-    async def cancel(self, call: str, reason: str) -> None:
+    async def cancel_call(self, call: str, reason: str) -> None:
         """Do nothing: the session notified the server when `call` was cancelled."""
 
     async def capabilities(self) -> CapabilityList:
@@ -156,7 +156,7 @@ class McpApp(ProgramApp):
                 f"{self.origin}: {self._program.quote(problem)}", absence=Absence.SERVER
             ) from None
 
-    async def _describe(self, session: ServerSession) -> AppInfo:
+    async def _describe_server(self, session: ServerSession) -> AppInfo:
         """Return what the server is and offers."""
         self._session, self._server = session, session.info.capabilities
         if not session.modern and "logging" in self._server:
@@ -238,7 +238,7 @@ class McpApp(ProgramApp):
 
         async def answer(key: str, request: JsonObject) -> None:
             method = as_text(request.get("method"))
-            given = await self._answer(method, as_object(request.get("params")), call)
+            given = await self._answer_server(method, as_object(request.get("params")), call)
             if given is None:
                 raise _refused(f"the server wants {label(method, 80)}, which is not known here")
             answers[key] = given
@@ -354,7 +354,7 @@ class McpApp(ProgramApp):
     async def on_request(self, method: str, params: JsonObject, beat: Beat) -> JsonObject | None:
         """Answer elicitation, sampling and roots; the session handles other requests."""
         if method != "elicitation/create":
-            return await self._answer(method, params)
+            return await self._answer_server(method, params)
         result = CANCEL
         async with anyio.create_task_group() as beating:
             beating.start_soon(_send_keepalive_progress, beat)
@@ -387,7 +387,7 @@ class McpApp(ProgramApp):
 
     # --- questions ---
 
-    async def _answer(
+    async def _answer_server(
         self, method: str, params: JsonObject, call: str | None = None
     ) -> JsonObject | None:
         """Return the result of a server's request, or None for an unknown method.

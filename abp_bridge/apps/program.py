@@ -104,7 +104,7 @@ class Program:
     # --- from the beginning to the end ---
 
     @asynccontextmanager
-    async def open(self, listener: AppListener) -> AsyncIterator[None]:
+    async def report_to(self, listener: AppListener) -> AsyncIterator[None]:
         """Connect `listener` while the block runs, which starts the program.
 
         Raises:

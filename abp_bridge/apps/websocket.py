@@ -32,11 +32,11 @@ class AppSocket:
 
     def __init__(self, socket: ClientConnection) -> None:
         self.stdin = MemoryPipe()
-        self.stdout = FrameReader(self._receive)
+        self.stdout = FrameReader(self._receive_frame)
         self.ending = "its WebSocket was closed"
         self._socket = socket
 
-    async def _receive(self) -> bytes | None:
+    async def _receive_frame(self) -> bytes | None:
         try:
             return await self._socket.recv(decode=False)
         except ConnectionClosed as problem:
@@ -58,7 +58,7 @@ class AppSocket:
 @asynccontextmanager
 async def connect(url: str) -> AsyncIterator[AppSocket]:
     """Connect to the app at `url`, or raise AppError."""
-    connection = await _open(url)
+    connection = await _open_socket(url)
     socket = AppSocket(connection)
     carrying = anyio.CancelScope(shield=True)  # what was written last leaves all the same
 
@@ -115,7 +115,7 @@ class _Connect(open_socket):
         return exc
 
 
-async def _open(url: str) -> ClientConnection:
+async def _open_socket(url: str) -> ClientConnection:
     shown = show_target(url)
     try:
         return await _Connect(

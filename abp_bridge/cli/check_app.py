@@ -263,7 +263,7 @@ async def gather_facts(
     try:
         async with (
             only_error(AbpBridgeError),
-            app.open(ScriptedListener(facts, script)) as opened,
+            app.open_app(ScriptedListener(facts, script)) as opened,
         ):
             facts.capabilities = opened.capabilities
             if facts.kind is Kind.PAGE and opened.version == WEBMCP:
@@ -301,7 +301,7 @@ async def _call_stage(
 ) -> None:
     collector.stage = stage
     with anyio.move_on_after(limit) as waiting:
-        result = await app.call(*call, f"check-{stage}")
+        result = await app.call_capability(*call, f"check-{stage}")
         if collector.facts.kind not in ABP:  # what the bridge makes of its answer
             collector.facts.called = encode_result(result)
         if result.failure is not None:

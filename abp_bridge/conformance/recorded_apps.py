@@ -75,11 +75,11 @@ class RecordedApp:
         self._pipe = _Pipe(recorder, party)
 
     @asynccontextmanager
-    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
+    async def open_app(self, listener: AppListener) -> AsyncIterator[AppInfo]:
         """Open the app and record a greeting."""
         id = self._pipe.request("initialize", abp.initialize_params(VERSION))
         try:
-            async with self._app.open(_RecordedListener(listener, self._pipe)) as opened:
+            async with self._app.open_app(_RecordedListener(listener, self._pipe)) as opened:
                 capabilities = _encode_capabilities(opened.capabilities)
                 result: JsonObject = {
                     "sessionId": opened.session,
@@ -94,15 +94,15 @@ class RecordedApp:
         finally:
             self._pipe.close()
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+    async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
         id = self._pipe.request("capabilities/call", abp.call_params(capability, params, call))
-        result = await self._app.call(capability, params, call)
+        result = await self._app.call_capability(capability, params, call)
         self._pipe.read(id=id, result=_encode_result(result))
         return result
 
-    async def cancel(self, call: str, reason: str) -> None:
+    async def cancel_call(self, call: str, reason: str) -> None:
         id = self._pipe.request("capabilities/cancel", {"callId": call, "reason": reason})
-        await self._app.cancel(call, reason)
+        await self._app.cancel_call(call, reason)
         self._pipe.read(id=id, result={})
 
     async def capabilities(self) -> CapabilityList:

@@ -89,7 +89,7 @@ class AppListener(QuestionListener, Protocol):
         ...
 
     def on_notice(self, notice: Notice) -> None:
-        """The app told something; also before `App.open` is through."""
+        """The app told something; also before `App.open_app` is through."""
         ...
 
     def on_progress(self, progress: Progress) -> None:
@@ -113,7 +113,7 @@ class App(Protocol):
     origin: str
     renders: bool
 
-    def open(self, listener: AppListener) -> AbstractAsyncContextManager[AppInfo]:
+    def open_app(self, listener: AppListener) -> AbstractAsyncContextManager[AppInfo]:
         """Connect and initialise; on the way out, shut down.
 
         Args:
@@ -127,7 +127,7 @@ class App(Protocol):
         """
         ...
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+    async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call a capability and wait for its result, for as long as it takes.
 
         Args:
@@ -141,7 +141,7 @@ class App(Protocol):
         """
         ...
 
-    async def cancel(self, call: str, reason: str) -> None:
+    async def cancel_call(self, call: str, reason: str) -> None:
         """Tell the app that a call is over. Bounded in time, and never raises."""
         ...
 

@@ -300,14 +300,14 @@ class Bridge:
             for field, value in app.state.items():
                 if state_uri(app.id, field) == uri:
                     return "application/json", json.dumps(value, ensure_ascii=False)
-        file = self._results.find(uri)
+        file = self._results.find_file(uri)
         if file is None:
             raise SessionError(
                 "UNKNOWN_RESOURCE",
                 f"There is no resource {label(uri)!r}; resources/list names those there are.",
             )
         try:
-            content = self._results.read(file)
+            content = self._results.read_file(file)
         except OSError as problem:
             raise SessionError("OPERATION_FAILED", f"{uri} cannot be read: {problem}") from None
         if file.mime_type.startswith(("text/", "application/json")):
@@ -379,7 +379,7 @@ class Bridge:
                 connection.on_disconnect(reason)
             for connection in leaving:
                 await connection.closed.wait()
-        self._results.close()
+        self._results.remove_temporary()
         self._workers.close()
 
     # --- ConnectionOwner ---

@@ -127,8 +127,10 @@ class CallClock:
 class Callee(Protocol):
     """What a call needs of who is called: an `App`, as a rule."""
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult: ...
-    async def cancel(self, call: str, reason: str) -> None: ...
+    async def call_capability(
+        self, capability: str, params: JsonObject, call: str
+    ) -> CallResult: ...
+    async def cancel_call(self, call: str, reason: str) -> None: ...
     async def wait_idle(self) -> None: ...
 
 
@@ -252,7 +254,7 @@ class Call:
     async def _make(self) -> CallResult:
         self._made = True
         logger.debug("call %s: %s", self.id, self.capability)
-        return await self._app.call(self.capability, self._params, self.id)
+        return await self._app.call_capability(self.capability, self._params, self.id)
 
     async def _give_up(self) -> CallResult:
         if self._disconnect_reason:
@@ -266,7 +268,7 @@ class Call:
         reason = self._cancelled or late
         self._withdraw(list(self._questions.values()), f"its call ended: {reason}")
         if self._made:
-            await self._app.cancel(self.id, reason)
+            await self._app.cancel_call(self.id, reason)
         if self._cancelled:
             return failed("CANCELLED", f"The call was cancelled: {reason}.", cancelled=True)
         return failed("TIMEOUT", f"Operation timed out: {late}", retryable=True)
@@ -359,8 +361,8 @@ class OwnQuestion:
         self._elicitor = elicitor
         self._calls = calls
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Ask (`App.call`); the person's time is nobody else's."""
+    async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        """Ask (`App.call_capability`); the person's time is nobody else's."""
         running, question = self._calls[call], self._question
         context = AskContext(calls=(call,), tools=(capability,))
         running.on_question(question, own=True)
@@ -372,8 +374,8 @@ class OwnQuestion:
         assert answer is not None, "each question has one"
         return _describe(question, answer)
 
-    async def cancel(self, call: str, reason: str) -> None:
-        """The question was taken down with its call (`App.cancel`)."""
+    async def cancel_call(self, call: str, reason: str) -> None:
+        """The question was taken down with its call (`App.cancel_call`)."""
 
     async def wait_idle(self) -> None:
         """Nothing else is on its way (`App.wait_idle`)."""

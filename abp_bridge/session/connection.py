@@ -113,7 +113,7 @@ class AppConnection:
         """
         try:
             async with AsyncExitStack() as stack:
-                self._opened = await stack.enter_async_context(self.app.open(self))
+                self._opened = await stack.enter_async_context(self.app.open_app(self))
                 self._warnings |= dict.fromkeys(self._opened.warnings)
                 self._set_capabilities(self._opened.capabilities)
                 self._session.admit(self, self._opened.id)

@@ -103,7 +103,7 @@ class ResultStore:
         download: Download,
     ) -> JsonValue:
         """Save what is in `data`, add it to `files`, and return the data with its paths."""
-        taken, found = await _run(_is_heavy(data), abp.extract, data)
+        taken, found = await _offload(_is_heavy(data), abp.extract, data)
         if len(found) > MAX_TAKEN:
             told.append(f"its data hold {len(found)} files, so they went whole to one")
             return await self._save_whole(app, files, data)
@@ -115,7 +115,7 @@ class ResultStore:
             else:
                 items.append(await self._keep_reference(app, files, item, download, until))
         data = abp.fill(taken, items) if items else data
-        text = await _run(_is_heavy(data), to_text, data)
+        text = await _offload(_is_heavy(data), to_text, data)
         is_binary = len(text) <= INLINE_LIMIT and abp.holds_base64(text)
         if len(text) <= INLINE_LIMIT and not is_binary:
             return data
@@ -128,11 +128,11 @@ class ResultStore:
     async def _save_whole(
         self, app: str, files: list[SavedFile], data: JsonValue
     ) -> dict[str, JsonValue]:
-        text = await _run(_is_heavy(data), to_text, data)
+        text = await _offload(_is_heavy(data), to_text, data)
         kind, name = (
             ("text/plain", "txt") if isinstance(data, str) else ("application/json", "json")
         )
-        content = await _run(len(text) > HEAVY, _encode, text)
+        content = await _offload(len(text) > HEAVY, _encode, text)
         # It is not to be shown: that is why it is a file.
         blob = abp.Blob(content, kind, f"result.{name}", readable=False)
         return await self._save_blob(app, files, blob)
@@ -188,8 +188,8 @@ class ResultStore:
             saved = await self.save(app, blob.content, blob.mime_type, blob.name)
             item["savedTo"] = saved.path
         except OSError as problem:
-            path = "".join(_name(blob.mime_type, blob.name))
-            saved = replace(_describe(app, path, blob.mime_type, size), path="")
+            path = "".join(_name_parts(blob.mime_type, blob.name))
+            saved = replace(_describe_file(app, path, blob.mime_type, size), path="")
             item["notSaved"] = str(problem)
         shown = sum(len(file.content or b"") for file in files) + size <= SHOWN_LIMIT
         files.append(replace(saved, content=blob.content) if shown and blob.readable else saved)
@@ -203,15 +203,15 @@ class ResultStore:
         """
         self._make_room(len(content))
         folder = os.path.join(await self._opened(), _safe(app))
-        path = await _run(
-            len(content) > HEAVY, self._write, folder, _name(mime_type, name), content
+        path = await _offload(
+            len(content) > HEAVY, self._write_file, folder, _name_parts(mime_type, name), content
         )
-        saved = _describe(app, path, mime_type, len(content))
+        saved = _describe_file(app, path, mime_type, len(content))
         self._files[saved.uri] = saved
         self._on_change()
         return saved
 
-    def _write(self, folder: str, name: tuple[str, str], content: bytes) -> str:
+    def _write_file(self, folder: str, name: tuple[str, str], content: bytes) -> str:
         """Write a new file, numbered if its name is taken; leave no part of it on OSError."""
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if os.path.islink(folder):
@@ -243,10 +243,10 @@ class ResultStore:
                 self._removed.append(file.path)
                 del self._files[file.uri]
 
-    def find(self, uri: str) -> SavedFile | None:
+    def find_file(self, uri: str) -> SavedFile | None:
         return self._files.get(uri)
 
-    def read(self, file: SavedFile) -> bytes:
+    def read_file(self, file: SavedFile) -> bytes:
         """Return the content of a saved file.
 
         Raises:
@@ -264,7 +264,7 @@ class ResultStore:
                 )
             return opened.read(READ_LIMIT)
 
-    def close(self) -> None:
+    def remove_temporary(self) -> None:
         """Remove the temporary folder; a folder from the settings stays."""
         if self._folder is not None and self._wanted is None:
             remove_folder(self._folder)
@@ -276,7 +276,7 @@ class ResultStore:
         return self._folder
 
 
-async def _run(heavy: bool, work: Callable[[Unpack[Given]], T], *given: *Given) -> T:
+async def _offload(heavy: bool, work: Callable[[Unpack[Given]], T], *given: *Given) -> T:
     """Run `work`, in a thread if `heavy`."""
     return await anyio.to_thread.run_sync(work, *given) if heavy else work(*given)
 
@@ -298,12 +298,12 @@ def _is_heavy(data: JsonValue) -> bool:
     return left <= 0
 
 
-def _describe(app: str, path: str, mime_type: str, size: int) -> SavedFile:
+def _describe_file(app: str, path: str, mime_type: str, size: int) -> SavedFile:
     name = os.path.basename(path)
     return SavedFile(f"abp://{app}/results/{name}", path, name, mime_type, size)
 
 
-def _name(mime_type: str, name: str) -> tuple[str, str]:
+def _name_parts(mime_type: str, name: str) -> tuple[str, str]:
     """Return the stem and the extension of a file's name."""
     stem, extension = os.path.splitext(_safe(name) or "result")
     return stem, extension or mimetypes.guess_extension(mime_type.partition(";")[0]) or ".bin"

@@ -90,7 +90,7 @@ class Running:
         self, work: str, *, capability: str = "run", call: str = "", **params: Json
     ) -> CallResult:
         self._calls += 1
-        return await self.app.call(
+        return await self.app.call_capability(
             capability, {"work": work, **params}, call or f"call-{self._calls}"
         )
 
@@ -108,7 +108,7 @@ async def opened(
     person = Person(answer=answer)
     app = BrowserApp(address, settings, named=True, browser=lend(browser))
     with anyio.fail_after(PATIENCE):
-        async with app.open(person) as about:
+        async with app.open_app(person) as about:
             yield Running(app, person, about)
 
 
@@ -189,7 +189,7 @@ async def test_an_app_that_takes_its_handlers_through_methods_is_heard_once_by_a
     browser: Browser, site: Web
 ) -> None:
     async with opened(browser, f"{site.here}/hooks.html", YES) as running:
-        result = await running.app.call("run", {}, "c")
+        result = await running.app.call_capability("run", {}, "c")
         assert result.data == [True, True, True]
         assert len(running.person.questions) == 1
         assert [notice.name for notice in running.person.notices] == [
@@ -221,7 +221,7 @@ async def test_a_request_that_its_app_takes_back_at_once_is_answered_as_withdraw
 
 async def test_what_an_app_asks_while_it_loads_is_asked(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/early.html", YES) as running:
-        assert (await running.app.call("run", {}, "c")).data == {"confirmed": True}
+        assert (await running.app.call_capability("run", {}, "c")).data == {"confirmed": True}
         assert running.person.questions[0].message == "At once?"
 
 
@@ -230,7 +230,7 @@ async def test_a_bootstrap_page_is_waited_for_and_hooked_when_it_is_real(
 ) -> None:
     async with opened(browser, f"{site.here}/late.html", YES) as running:
         assert running.opened.session == "late"
-        assert (await running.app.call("run", {}, "c")).data == {"confirmed": True}
+        assert (await running.app.call_capability("run", {}, "c")).data == {"confirmed": True}
 
 
 async def test_a_request_that_cannot_be_put_to_anybody_is_answered_and_not_asked(
@@ -357,7 +357,7 @@ async def test_a_notification_that_is_too_large_is_dropped_aloud(
 
 async def test_frames_of_any_origin_are_refused_and_it_is_told(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/frames.html", YES) as running:
-        found: Any = (await running.app.call("run", {}, "c")).data
+        found: Any = (await running.app.call_capability("run", {}, "c")).data
         for host in ("127.0.0.1", "localhost"):
             assert list(found[host]["answers"]) == ["__abpBridgePost"], (
                 "the names of ABP are not in frames"
@@ -447,7 +447,7 @@ async def test_what_a_cancelled_call_waits_for_is_not_fetched_on(
         async with anyio.create_task_group() as tasks:
             if by == "a download":
                 params: Json = {"work": "save", "url": site.here + path, "name": "r.csv"}
-                tasks.start_soon(running.app.call, "run", params, "c1")
+                tasks.start_soon(running.app.call_capability, "run", params, "c1")
             else:
                 tasks.start_soon(running.app.download, site.here + path, {})
             await begun(running, site, path)
@@ -464,7 +464,7 @@ async def test_all_that_a_cancelled_call_downloads_from_one_address_is_given_up(
     async with opened(browser, f"{site.here}/workshop.html") as running:
         async with anyio.create_task_group() as tasks:
             params: Json = {"work": "saveOften", "url": path, "name": "r.csv", "times": 2}
-            tasks.start_soon(running.app.call, "run", params, "c1")
+            tasks.start_soon(running.app.call_capability, "run", params, "c1")
             await seen(path, site.requests, 2)
             await begun(running, site, path)
             tasks.cancel_scope.cancel()
@@ -505,7 +505,7 @@ async def test_an_app_ends_while_a_download_of_its_goes_on(browser: Browser, sit
         opened(browser, f"{site.here}/workshop.html") as running,
     ):
         params: Json = {"work": "save", "url": site.here + path, "name": "r.csv"}
-        tasks.start_soon(running.app.call, "run", params, "c1")
+        tasks.start_soon(running.app.call_capability, "run", params, "c1")
         await begun(running, site, path)
 
 
@@ -760,7 +760,7 @@ async def test_a_call_is_cancelled_in_the_form_that_the_app_has_and_by_its_signa
             await anyio.wait_all_tasks_blocked()
             await running.run("done")  # the page has taken the call by now
             tasks.cancel_scope.cancel()
-        await running.app.cancel("held", "enough")
+        await running.app.cancel_call("held", "enough")
         assert await running.data("done") == {
             "initialized": 1,
             "cancelled": cancelled,
@@ -773,7 +773,7 @@ async def test_cancelling_a_page_that_is_stuck_is_bounded(browser: Browser, site
         with anyio.move_on_after(0.2):
             await running.run("spin", call="spinning")
         with anyio.fail_after(1.0):
-            await running.app.cancel("spinning", "enough")
+            await running.app.cancel_call("spinning", "enough")
 
 
 @pytest.mark.parametrize("code", ["SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"])
@@ -1116,7 +1116,7 @@ def browser_of(processes: dict[int, str]) -> int:
 async def test_closing_an_app_leaves_no_process(site: Web, mark: str) -> None:
     app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
     with anyio.fail_after(PATIENCE):
-        async with app.open(Person()):
+        async with app.open_app(Person()):
             started = marked(mark)
             assert any("run-driver" in command for command in started.values())
             assert browser_of(started)
@@ -1130,7 +1130,7 @@ async def test_giving_up_while_opening_leaves_no_process(
     app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
     with anyio.fail_after(PATIENCE):
         with anyio.move_on_after(delay):
-            async with app.open(Person()):
+            async with app.open_app(Person()):
                 await anyio.sleep_forever()
     assert await anyio.to_thread.run_sync(no_process_left, mark)
 
@@ -1142,13 +1142,13 @@ async def test_a_browser_that_is_killed_during_a_question_is_gone(site: Web, mar
 
     async def call() -> None:
         results.append(
-            await app.call(
+            await app.call_capability(
                 "run", {"work": "ask", "by": "__abp_elicitation", "request": CONFIRM}, "c"
             )
         )
 
     with anyio.fail_after(PATIENCE):
-        async with app.open(person), anyio.create_task_group() as tasks:
+        async with app.open_app(person), anyio.create_task_group() as tasks:
             tasks.start_soon(call)
             await person.until(lambda: person.questions)
             started = marked(mark)
@@ -1163,14 +1163,14 @@ async def test_a_driver_that_is_killed_is_noticed(site: Web, mark: str) -> None:
     person = Person()
     app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
     with anyio.fail_after(PATIENCE):
-        async with app.open(person):
+        async with app.open_app(person):
             started = marked(mark)
             os.kill(
                 next(id for id, command in started.items() if "run-driver" in command),
                 signal.SIGKILL,
             )
             await person.until(lambda: person.reasons)
-            result = await app.call("run", {"work": "title"}, "c")
+            result = await app.call_capability("run", {"work": "title"}, "c")
             assert str(result.failure) == f"DISCONNECTED: {GONE} (retryable)"
     assert no_process_left(mark)
 
@@ -1178,7 +1178,7 @@ async def test_a_driver_that_is_killed_is_noticed(site: Web, mark: str) -> None:
 async def test_a_browser_that_hangs_is_killed(site: Web, mark: str) -> None:
     app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
     with anyio.fail_after(PATIENCE):
-        async with app.open(Person()):
+        async with app.open_app(Person()):
             started = marked(mark)
             os.kill(browser_of(started), signal.SIGSTOP)
     assert no_process_left(mark)
@@ -1187,7 +1187,7 @@ async def test_a_browser_that_hangs_is_killed(site: Web, mark: str) -> None:
 async def test_a_browser_that_is_not_there_is_named(site: Web) -> None:
     app = BrowserApp(f"{site.here}/workshop.html", Settings(chrome="/no/such/browser"), named=True)
     with pytest.raises(AppError, match=r"'/no/such/browser'.*ABP_CHROME"):
-        async with app.open(Person()):
+        async with app.open_app(Person()):
             pass
 
 
@@ -1203,7 +1203,7 @@ async def test_a_browser_that_does_not_start_in_time_is_given_up(
         f"{site.here}/workshop.html", Settings(chrome=str(sleepy), browser_timeout=3.0), named=True
     )
     with anyio.fail_after(PATIENCE), pytest.raises(AppError, match=r"^Browser launch timeout"):
-        async with app.open(Person()):
+        async with app.open_app(Person()):
             pass
     # A driver that is slow to start is ended once it has: by this loop.
     assert await anyio.to_thread.run_sync(no_process_left, mark)
@@ -1213,7 +1213,7 @@ async def test_a_browser_that_does_not_start_in_time_is_given_up(
 async def test_a_sandbox_that_cannot_start_says_what_to_do(site: Web) -> None:
     app = BrowserApp(f"{site.here}/workshop.html", Settings(browser_timeout=PATIENCE), named=True)
     with anyio.fail_after(PATIENCE), pytest.raises(AppError, match="ABP_CHROME_SANDBOX=0"):
-        async with app.open(Person()):
+        async with app.open_app(Person()):
             pass
 
 
@@ -1276,43 +1276,47 @@ async def test_the_demo_page_plays_every_step_of_its_script() -> None:
     person = Person(answer=YES)
     app = DemoPage(SETTINGS)
     with anyio.fail_after(PATIENCE * 2):
-        async with app.open(person):
+        async with app.open_app(person):
             asked: Any = (
-                await app.call("demo.ask_all", {"requests": [CONFIRM, CONFIRM]}, "1")
+                await app.call_capability("demo.ask_all", {"requests": [CONFIRM, CONFIRM]}, "1")
             ).data
             assert asked[1]["data"] == {"confirmed": True}
-            assert (await app.call("demo.work", {}, "2")).data == {"sorted": 4}
+            assert (await app.call_capability("demo.work", {}, "2")).data == {"sorted": 4}
             assert [report.value for report in person.progress] == [1.0, 2.0, 2.0, 0.75, 4.0]
-            assert (await app.call("demo.echo", {"value": [1, {"a": None}]}, "3")).data == [
+            assert (
+                await app.call_capability("demo.echo", {"value": [1, {"a": None}]}, "3")
+            ).data == [
                 1,
                 {"a": None},
             ]
             assert (
-                str((await app.call("demo.fail", {}, "4")).failure)
+                str((await app.call_capability("demo.fail", {}, "4")).failure)
                 == "PRINTER_JAM: The printer is jammed (retryable)"
             )
-            made: Any = (await app.call("demo.file", {}, "5")).data
+            made: Any = (await app.call_capability("demo.file", {}, "5")).data
             assert made["mimeType"] == "image/png"
-            assert (await app.call("demo.tell", {"event": "x", "times": 3}, "6")).data == "told"
+            assert (
+                await app.call_capability("demo.tell", {"event": "x", "times": 3}, "6")
+            ).data == "told"
             assert [notice.name for notice in person.notices].count("notifications/x") == 3
-            trip: Any = (await app.call("demo.trip", {}, "7")).data
+            trip: Any = (await app.call_capability("demo.trip", {}, "7")).data
             assert len(trip) == 15
             assert "demo.grown" not in [each.name for each in await app.capabilities()]
-            await app.call("demo.grow", {}, "8")
+            await app.call_capability("demo.grow", {}, "8")
             assert "demo.grown" in [each.name for each in await app.capabilities()]
             results: list[CallResult] = []
 
             async def hold() -> None:
-                results.append(await app.call("demo.hold", {}, "9"))
+                results.append(await app.call_capability("demo.hold", {}, "9"))
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(hold)
                 await person.until(
                     lambda: any(notice.operation == "hold" for notice in person.notices)
                 )
-                await app.cancel("9", "enough")
+                await app.cancel_call("9", "enough")
             assert (await app.render_pdf()).startswith(b"%PDF-")
-            await app.call("demo.leave", {}, "10")
+            await app.call_capability("demo.leave", {}, "10")
             await person.until(lambda: person.reasons)
             assert person.reasons == ["its page went to about:blank"]
 

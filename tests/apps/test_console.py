@@ -26,11 +26,11 @@ def test_lines_that_there_is_no_room_for_are_counted_in_the_next() -> None:
     now = [0.0]
     console = Console(told.append, lambda: "", lambda: now[0])
     for number in range(int(BURST) + 3):
-        console.write("error", str(number))
+        console.write_line("error", str(number))
     assert len(told) == BURST + 1
     assert describe_notice(told[-1]) == f"its page's console has a warning: {FULL}"
     now[0] = 1 / RATE
-    console.add({"level": "warning", "message": "at last", "lost": 4})
+    console.add_report({"level": "warning", "message": "at last", "lost": 4})
     assert describe_notice(told[-1]) == (
         "its page's console has a warning: at last; 7 before it were not told"
     )
@@ -39,7 +39,7 @@ def test_lines_that_there_is_no_room_for_are_counted_in_the_next() -> None:
 def test_what_is_no_line_is_told_as_one_without_words() -> None:
     told: list[Notice] = []
     console = Console(told.append, lambda: "", lambda: 0.0)
-    console.add(["nonsense"])
+    console.add_report(["nonsense"])
     assert describe_notice(told[-1]) == "its page's console has an error:"
     assert console.said == " Its page's console has an error:."
 
@@ -52,7 +52,7 @@ def test_a_place_is_a_file_of_the_pages_own_or_an_address_without_its_query() ->
 
 
 def said_by(console: Console, told: list[Notice], words: str, **more: Json) -> str:
-    console.add({"message": words, **more})
+    console.add_report({"message": words, **more})
     return describe_notice(told[-1])
 
 

@@ -143,7 +143,7 @@ async def test_policys_yes_opens_no_address(private: Web) -> None:
     listener.says = lambda _: replace(accepted(confirmed=True), answered_by=AnsweredBy.HOST_POLICY)
     app = BrowserApp(f"{private.here}/workshop.html", Settings(), named=False)
     with pytest.raises(AppError, match="only a person can allow that") as caught:
-        async with app.open(listener):
+        async with app.open_app(listener):
             pass
     assert caught.value.code == "PERMISSION_REQUIRED"
     assert private.requests == []
@@ -162,7 +162,7 @@ async def test_name_that_turns_private_after_the_question_is_refused(
     listener.says = lambda _: accepted(confirmed=True)
     app = BrowserApp(f"http://rebound.example:{private.port}/", Settings(), named=False)
     with pytest.raises(AppError, match="is on a private network"):
-        async with app.open(listener):
+        async with app.open_app(listener):
             pass
     assert "private" not in listener.questions[0].message
     assert private.requests == []

@@ -185,7 +185,7 @@ async def opening(browser: Browser, address: str) -> tuple[bool, str]:
 
     app = BrowserApp(address, Settings(chrome_sandbox=False), named=True, browser=lent)
     try:
-        async with app.open(Nobody()) as about:
+        async with app.open_app(Nobody()) as about:
             names = [each.name for each in about.capabilities]
             return False, "\n".join([about.name, *about.warnings, *names])
     except AppError as problem:

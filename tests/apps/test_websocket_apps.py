@@ -357,7 +357,7 @@ async def test_nobody_there_is_told() -> None:
 
 
 async def opened(url: str) -> None:
-    async with make_app(url, True, Settings()).open(Nobody()):
+    async with make_app(url, True, Settings()).open_app(Nobody()):
         raise AssertionError("it was opened")
 
 

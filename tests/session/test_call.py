@@ -36,7 +36,7 @@ class Worker:
         self.cancelled = ""
         self.reported = 0
 
-    async def call(self, capability: str, params: Json, call: str) -> CallResult:
+    async def call_capability(self, capability: str, params: Json, call: str) -> CallResult:
         if self._asks:
             self.running.on_question(QUESTION, own=True)
             await self._work(self._asks)
@@ -52,7 +52,7 @@ class Worker:
             self.running.on_progress(Progress(None, 0.5))
         await anyio.sleep(end - now())
 
-    async def cancel(self, call: str, reason: str) -> None:
+    async def cancel_call(self, call: str, reason: str) -> None:
         self.cancelled = reason
 
     async def wait_idle(self) -> None: ...
@@ -123,9 +123,9 @@ def test_the_time_of_a_person_counts_for_neither(every: float) -> None:
 
 def test_a_report_while_a_person_is_asked_begins_the_limit_anew_for_later() -> None:
     class Late(Worker):
-        async def call(self, capability: str, params: Json, call: str) -> CallResult:
+        async def call_capability(self, capability: str, params: Json, call: str) -> CallResult:
             await anyio.sleep(50)
-            return await super().call(capability, params, call)
+            return await super().call_capability(capability, params, call)
 
     assert outcome(Late(55, asks=5_000))[1] == 50 + 5_000 + 10
     assert outcome(Late(55, every=54, asks=100)) == ("done", 50 + 100 + 55)

@@ -34,7 +34,7 @@ class Dying:
         self.end: Callable[[], None] = lambda: None
 
     @asynccontextmanager
-    async def open(self, listener: Json) -> AsyncIterator[AppInfo]:
+    async def open_app(self, listener: Json) -> AsyncIterator[AppInfo]:
         self.end = lambda: listener.on_disconnect(LAST_WORDS)
         yield AppInfo(id="x", name="x", session="", version="0.1", capabilities=(), warnings=())
 

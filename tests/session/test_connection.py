@@ -48,11 +48,11 @@ async def test_who_asks_for_a_call_that_is_being_cancelled_asks_nobody() -> None
     class Asking:
         origin = "python app.py"
 
-        async def call(self, capability: str, params: Json, call: str) -> CallResult:
+        async def call_capability(self, capability: str, params: Json, call: str) -> CallResult:
             await anyio.sleep_forever()
             raise AssertionError
 
-        async def cancel(self, call: str, reason: str) -> None:
+        async def cancel_call(self, call: str, reason: str) -> None:
             question = Question("q", Kind.CONFIRM, "Delete all?", (), self.origin)
             answers.append(await connection.elicit(question, AskContext(calls=(call,))))
 

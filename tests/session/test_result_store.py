@@ -52,7 +52,7 @@ async def test_a_large_result_is_decoded_and_written_while_others_go_on(
 
         return run
 
-    for owner, name in ((abp, "extract"), (ResultStore, "_write")):
+    for owner, name in ((abp, "extract"), (ResultStore, "_write_file")):
         monkeypatch.setattr(owner, name, beside(getattr(owner, name)))
     content = bytes(HEAVY + 1)
     kept = await store.keep("a", CallResult(blob(content)), refuse)
@@ -73,7 +73,7 @@ async def test_when_a_session_has_too_much_its_oldest_files_go_and_that_is_told(
     assert third.told == [f"older results were removed to make room: {', '.join(gone)}"]
     assert not any(map(os.path.exists, gone))
     assert [file.path for file in store.saved()] == [third.files[0].path]
-    assert store.find(first.files[0].uri) is None
+    assert store.find_file(first.files[0].uri) is None
 
 
 def refuse_writing(*_: object) -> str:
@@ -83,7 +83,7 @@ def refuse_writing(*_: object) -> str:
 async def test_a_file_that_cannot_be_written_is_named_in_its_result(
     store: ResultStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ResultStore, "_write", refuse_writing)
+    monkeypatch.setattr(ResultStore, "_write_file", refuse_writing)
     given = CallResult(blob(b"12345"), files=(AppFile(b"12345", "", "a.bin", "a download"),))
     kept = await store.keep("a", given, refuse)
     assert kept.result.data == {
@@ -157,11 +157,11 @@ async def test_base64_where_nobody_looks_for_it_is_before_no_model(
     store: ResultStore, data: Json, full: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if full:
-        monkeypatch.setattr(ResultStore, "_write", refuse_writing)
+        monkeypatch.setattr(ResultStore, "_write_file", refuse_writing)
     kept = await store.keep("a", CallResult(data), refuse)
     assert BASE64 not in str(kept.result.data)
     (file,) = kept.files
-    assert full or BASE64.encode() in store.read(file)
+    assert full or BASE64.encode() in store.read_file(file)
     assert ("savedTo" in as_object(kept.result.data)) != full
 
 
@@ -205,7 +205,7 @@ async def test_what_has_been_put_in_place_of_a_result_is_not_read(
         monkeypatch.setattr(result_store, "READ_LIMIT", 4)
         place.write_text("precious")
     with pytest.raises(OSError, match=re.escape(str(place))):
-        store.read(saved)
+        store.read_file(saved)
 
 
 async def test_folder_is_not_written_through_a_link(tmp_path: Path) -> None:
@@ -224,5 +224,5 @@ async def test_files_stay_in_a_named_folder_and_leave_a_temporary_one(tmp_path: 
     for folder, stays in ((str(tmp_path), True), (None, False)):
         store = ResultStore(folder, lambda: None)
         saved = await store.save("a", b"x", "text/plain")
-        store.close()
+        store.remove_temporary()
         assert os.path.exists(saved.path) is stays

@@ -111,7 +111,7 @@ class Running:
     async def call(self, tool: str, says: Said | None = None, /, **params: Json) -> CallResult:
         if says is not None:
             self.person.says = says
-        return await self.app.call(tool, params, "call-1")
+        return await self.app.call_capability(tool, params, "call-1")
 
     async def work(self, what: str, given: Json = None) -> None:
         assert (await self.call("work", what=what, given=given)).data == "done"
@@ -155,6 +155,6 @@ async def opened(
     person = Person()
     app = BrowserApp(address, settings, named=True, browser=lend(browser), tools=WebMcpTools())
     with anyio.fail_after(2 * PATIENCE):
-        async with app.open(person) as about:
+        async with app.open_app(person) as about:
             [page] = browser.contexts[-1].pages
             yield Running(app, person, about, page)

@@ -122,14 +122,14 @@ class BrowserApp:
         self._renewing = anyio.Lock()
 
     @asynccontextmanager
-    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """Find the app, open it in a browser and initialize the page (`App.open`)."""
+    async def open_app(self, listener: AppListener) -> AsyncIterator[AppInfo]:
+        """Find the app, open it in a browser and initialize the page (`App.open_app`)."""
         if not self._named:
             await self._ask_to_open(listener)
         found = await self._discover()
         async with (
             only_error(AppError),
-            self._tabs.open(self._address, listener) as tab,
+            self._tabs.open_tab(self._address, listener) as tab,
             anyio.create_task_group() as tasks,
         ):
             with browser_errors():
@@ -153,7 +153,7 @@ class BrowserApp:
                 yield opened
             finally:
                 with anyio.move_on_after(END_LIMIT, shield=True), suppress(PageGoneError):
-                    await page.run("shutdown", "shutdown", "the session ended")
+                    await page.run_script("shutdown", "shutdown", "the session ended")
                 page.leave()
                 self._page = None
                 tasks.cancel_scope.cancel()
@@ -217,24 +217,24 @@ class BrowserApp:
         if isinstance(found, Manifest):
             return await self._begin_abp(page, found, patience)
         assert self._tools is not None, "else a page without a manifest is not loaded"
-        if missing := await self._tools.find(min(PAGE_LIMIT, patience)):
+        if missing := await self._tools.find_tool(min(PAGE_LIMIT, patience)):
             raise found.with_message(f"{found} {missing}{page.console.said}")
         return await self._begin_tools(page, self._tools)
 
     async def _begin_abp(self, page: AppPage, found: Manifest, patience: float) -> AppInfo:
         unread = not found.content  # whether it speaks ABP, only the page can say
-        if unread and self._tools is not None and not await self._tools.find(0):
+        if unread and self._tools is not None and not await self._tools.find_tool(0):
             patience = min(patience, TURN_LIMIT)
         try:
             await page.find_app(patience)
         except AppError as problem:
             if self._tools is None or problem.code != "NOT_SUPPORTED":
                 raise
-            if missing := await self._tools.find(0):
+            if missing := await self._tools.find_tool(0):
                 raise problem.with_message(f"{problem} {missing}") from None
             return await self._begin_tools(page, self._tools, [] if unread else [str(problem)])
         self.origin = page.origin
-        opened = await self._describe(page, found)
+        opened = await self._describe_app(page, found)
         return opened if self._tools is None else await self._add_tools(opened, self._tools)
 
     async def _begin_tools(
@@ -256,27 +256,27 @@ class BrowserApp:
             warnings=(*opened.warnings, *more.problems),
         )
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+    async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call a capability; repeat the call once in a new session if the old one had ended."""
         if self._tools is not None and self._tools.has(capability):
-            return await self._tools.call(capability, params, call)
+            return await self._tools.call_tool(capability, params, call)
         if not self._speaks_abp:
             return failed("UNKNOWN_CAPABILITY", f"The page offers no tool {label(capability)!r}.")
         session = self._sessions
-        result = await self._call(capability, params, call)
+        result = await self._call_in_page(capability, params, call)
         if (
             result.failure is not None
             and result.failure.code in _EXPIRED
             and await self._renew(session)
         ):
-            return await self._call(capability, params, call)
+            return await self._call_in_page(capability, params, call)
         return result
 
-    async def cancel(self, call: str, reason: str) -> None:
+    async def cancel_call(self, call: str, reason: str) -> None:
         """Cancel a call if the page reacts soon."""
         if self._page is not None:
             with anyio.move_on_after(END_LIMIT):
-                await self._page.cancel(call, reason)
+                await self._page.cancel_call(call, reason)
 
     async def wait_idle(self) -> None:
         """Wait until the page has run another task, or a dialog stops it."""
@@ -296,7 +296,7 @@ class BrowserApp:
     async def _list(self) -> CapabilityList:
         if self._page is not None:
             with anyio.move_on_after(ABP_LIMIT), suppress(PageGoneError):
-                listed = await self._page.run("capabilities", "capabilities")
+                listed = await self._page.run_script("capabilities", "capabilities")
                 try:
                     if not listed.thrown:
                         return abp.decode_capabilities(listed.value)
@@ -327,7 +327,7 @@ class BrowserApp:
         key = f"download-{self._downloads}"
         try:
             with anyio.fail_after(DOWNLOAD_LIMIT + 1):  # the page's own limit comes first
-                returned = await page.run("download", key, json.dumps(given))
+                returned = await page.run_script("download", key, json.dumps(given))
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(END_LIMIT, shield=True):
                 await page.abandon(key)
@@ -354,7 +354,7 @@ class BrowserApp:
                 f"{self.origin}: its page was not printed within {limit:g} s", "TIMEOUT"
             ) from None
 
-    async def _call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+    async def _call_in_page(self, capability: str, params: JsonObject, call: str) -> CallResult:
         page = self._page
         if page is None:
             return failed("DISCONNECTED", GONE, retryable=True)
@@ -362,7 +362,7 @@ class BrowserApp:
             return failed("RATE_LIMITED", IN_HAND, retryable=True)
         with page.files.calling() as given:
             try:
-                returned = await page.run("call", call, capability, json.dumps(params))
+                returned = await page.run_script("call", call, capability, json.dumps(params))
                 await given.wait()
             except PageGoneError:
                 gone = failed("DISCONNECTED", GONE, retryable=True)
@@ -370,7 +370,7 @@ class BrowserApp:
         notes = (*returned.notes, *given.problems)
         return replace(_result(replace(returned, notes=notes)), files=tuple(given.files))
 
-    async def _describe(self, page: AppPage, found: Manifest) -> AppInfo:
+    async def _describe_app(self, page: AppPage, found: Manifest) -> AppInfo:
         opened = await self._initialize(page)
         listed = await self._list()
         capabilities = abp.merge_capabilities(found.capabilities, opened.capabilities, listed)
@@ -398,7 +398,7 @@ class BrowserApp:
         limit = self._settings.browser_timeout
         try:
             with anyio.fail_after(limit):
-                answer = await page.run(
+                answer = await page.run_script(
                     "initialize", "initialize", json.dumps(abp.initialize_params(VERSION))
                 )
             if answer.thrown:

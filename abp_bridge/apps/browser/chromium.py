@@ -167,7 +167,7 @@ async def _driver(
     ending = _Ending(grace, keeps=keeps)
     try:
         with anyio.fail_after(settings.browser_timeout):
-            driver = await ending.start()
+            driver = await ending.start_driver()
     except TimeoutError:
         raise BrowserError(
             "Browser launch timeout: Playwright did not start within"
@@ -179,7 +179,7 @@ async def _driver(
         yield driver, ending
     finally:
         with anyio.CancelScope(shield=True):
-            await ending.end()
+            await ending.end_browser()
 
 
 class _Ending:
@@ -193,9 +193,9 @@ class _Ending:
         self._manager = async_playwright()
         self._group: int | None = None
 
-    async def start(self) -> Playwright:
+    async def start_driver(self) -> Playwright:
         """Start Playwright's driver; if cancelled, end it as soon as it has started."""
-        starting = asyncio.ensure_future(self._start())
+        starting = asyncio.ensure_future(self._start_process())
         try:
             return await asyncio.shield(starting)
         except BaseException:  # a cancellation too: what has started is ended, then it goes on
@@ -206,7 +206,7 @@ class _Ending:
                 await asyncio.shield(ending)
             raise
 
-    async def _start(self) -> Playwright:
+    async def _start_process(self) -> Playwright:
         async with _starting:
             with _temporary_files_in(self._folder):
                 return await self._manager.start()
@@ -214,7 +214,7 @@ class _Ending:
     async def _end_late(self, starting: asyncio.Future[Playwright]) -> None:
         with suppress(Exception):  # nobody is left to tell
             await starting
-            await self.end()
+            await self.end_browser()
 
     async def learn_group(self) -> None:
         """Find the browser's processes while it still answers."""
@@ -228,17 +228,17 @@ class _Ending:
             # One that is in another namespace has a group of ours, or 0.
             self._group = group if group > 1 and group != os.getpgrp() else None
 
-    async def end(self) -> None:
+    async def end_browser(self) -> None:
         """Close browser and driver; kill them after their grace period."""
         with anyio.move_on_after(self._grace):
             if self.browser is not None:
                 with anyio.move_on_after(self._grace - GRACE / 2), suppress(PlaywrightError):
-                    await self._close(self.browser)
+                    await self._close_browser(self.browser)
             await self._manager.__aexit__()
         await self._kill()
         await self._sweep()
 
-    async def _close(self, browser: Browser) -> None:
+    async def _close_browser(self, browser: Browser) -> None:
         """Close the browser, and wait for a kept profile to be saved.
 
         Playwright kills a browser whose last window was closed before it has saved its profile.

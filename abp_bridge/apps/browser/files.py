@@ -61,7 +61,7 @@ class CallFiles:
             self._early.append(url)
         self._change()
 
-    def close(self) -> None:
+    def give_up(self) -> None:
         """Stop waiting: the page is lost."""
         self._awaited.clear()
         self._change()
@@ -77,7 +77,7 @@ class CallFiles:
         self._under_way += 1
         return True
 
-    def end(self, given: AppFile | None, problem: str = "") -> None:
+    def finish_file(self, given: AppFile | None, problem: str = "") -> None:
         """Add a received file, or the reason why there is none."""
         if given is not None:
             self.files.append(given)
@@ -96,7 +96,7 @@ class CallFiles:
         if missing:
             late = f"did not come within {DOWNLOAD_LIMIT:g} s"
             self.problems.append(f"what it went for ({', '.join(missing)}) {late}")
-            self.close()
+            self.give_up()
 
     def _change(self) -> None:
         self._changed.set()
@@ -145,7 +145,7 @@ class PageFiles:
             self._calls.remove(files)
             for running in self._downloads:
                 if running.files is files:
-                    self._page.tasks.start_soon(_cancel, running.download)
+                    self._page.tasks.start_soon(_cancel_download, running.download)
 
     async def print(self) -> bytes:
         """Print the page as PDF."""
@@ -157,7 +157,7 @@ class PageFiles:
         if not self._calls or not self._calls[-1].begin():
             self._page.note("print() was refused: only a call prints, and not without end")
             return
-        self._page.tasks.start_soon(self._print_for, self._calls[-1], self._name(title, 80))
+        self._page.tasks.start_soon(self._print_for, self._calls[-1], self._safe_name(title, 80))
 
     async def _print_for(self, files: CallFiles, title: str) -> None:
         given, problem = None, "its print() was not done: the page went"
@@ -168,9 +168,9 @@ class PageFiles:
         except PlaywrightError as failed:
             problem = f"its print() failed: {error_summary(failed)}"
         finally:
-            files.end(given, problem)
+            files.finish_file(given, problem)
 
-    def _name(self, words: JsonValue, longest: int) -> str:
+    def _safe_name(self, words: JsonValue, longest: int) -> str:
         """Return the name that the page gave a file, made safe."""
         return label(self._page.console.replace_secrets(as_text(words))[0], longest)
 
@@ -180,11 +180,11 @@ class PageFiles:
             self._calls[-1].expect(as_text(url))
 
     def on_download(self, download: Download) -> None:
-        name = self._name(download.suggested_filename, 120)
+        name = self._safe_name(download.suggested_filename, 120)
         is_awaited = self._page.listener is not None and bool(self._calls)
         if not is_awaited or not self._calls[-1].begin(download.url):
             self._page.note(f"a download was refused: {name}")
-            self._page.tasks.start_soon(_cancel, download)
+            self._page.tasks.start_soon(_cancel_download, download)
             return
         running = _Running(download, self._calls[-1])
         self._downloads.append(running)
@@ -197,7 +197,7 @@ class PageFiles:
         except PlaywrightError as failed:
             problem = f"its download {name} failed: {error_summary(failed)}"
         finally:
-            running.files.end(given, problem)
+            running.files.finish_file(given, problem)
             self._downloads.remove(running)
             with anyio.move_on_after(DOWNLOAD_END, shield=True), suppress(PlaywrightError):
                 await running.download.cancel()  # what still comes would be waited for
@@ -213,7 +213,7 @@ class PageFiles:
         if not self._is_own(download.url):
             self._page.note(f"a download of a frame was refused: {name}")
             return None, ""
-        content = await anyio.to_thread.run_sync(_read, await download.path())
+        content = await anyio.to_thread.run_sync(_load_file, await download.path())
         if content is None:
             return None, too_large
         kind = guess_type(name)
@@ -228,10 +228,10 @@ class PageFiles:
         if self._calls:
             self._page.tasks.start_soon(self._dismiss_later, url)
 
-    def close(self) -> None:
+    def give_up(self) -> None:
         """Stop waiting: the page is lost."""
         for files in self._calls:
-            files.close()
+            files.give_up()
 
     async def _dismiss_later(self, url: str) -> None:
         await anyio.sleep(DOWNLOAD_GRACE)
@@ -254,14 +254,14 @@ class PageFiles:
             for running in self._downloads:
                 if running.download.url == url:  # which of several, Playwright does not say
                     running.is_too_large = True
-                    self._page.tasks.start_soon(_cancel, running.download)
+                    self._page.tasks.start_soon(_cancel_download, running.download)
 
 
-def _read(file: Path) -> bytes | None:
+def _load_file(file: Path) -> bytes | None:
     """Return the file, or None if it is too large; the browser may not have reported it yet."""
     return file.read_bytes() if file.stat().st_size <= MAX_DOWNLOAD else None
 
 
-async def _cancel(download: Download) -> None:
+async def _cancel_download(download: Download) -> None:
     with suppress(PlaywrightError):
         await download.cancel()

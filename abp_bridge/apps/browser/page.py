@@ -101,7 +101,7 @@ class PageTools:
         """Start to listen, before the page is loaded."""
         raise NotImplementedError
 
-    async def find(self, limit: float) -> str:
+    async def find_tool(self, limit: float) -> str:
         """Wait for the first tool: return why there is none after `limit` seconds, or ""."""
         raise NotImplementedError
 
@@ -113,8 +113,8 @@ class PageTools:
         """Return whether a tool has that name."""
         raise NotImplementedError
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Call a tool (`App.call`)."""
+    async def call_tool(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        """Call a tool (`App.call_capability`)."""
         raise NotImplementedError
 
     def on_lost(self, reason: str) -> bool:
@@ -303,7 +303,7 @@ class AppPage(PageState):
             )
         why = await self._describe_missing() if missing == _NOT_FOUND else ""
         raise AppError(
-            f"{missing}: {await self._describe()}{why}{self.console.said}", "NOT_SUPPORTED"
+            f"{missing}: {await self._describe_shown()}{why}{self.console.said}", "NOT_SUPPORTED"
         )
 
     async def _describe_missing(self) -> str:
@@ -327,7 +327,7 @@ class AppPage(PageState):
             return label(await self.shown.title(), 80)
         return ""
 
-    async def _describe(self) -> str:
+    async def _describe_shown(self) -> str:
         """Return a sentence on what the page shows."""
         title = await self.title()
         titled = f"is titled {title!r}" if title else "has no title"
@@ -349,7 +349,7 @@ class AppPage(PageState):
 
     # --- calling ---
 
-    async def run(self, method: str, key: str, *arguments: str) -> ScriptResult:
+    async def run_script(self, method: str, key: str, *arguments: str) -> ScriptResult:
         """Run a method of inject.js.
 
         Args:
@@ -369,7 +369,7 @@ class AppPage(PageState):
             parts.append(evaluated[0])
             size += len(evaluated[0])
             if evaluated[1] is True or size > MAX_RESULT:
-                read = _read("".join(parts))
+                read = _decode_script_result("".join(parts))
                 self.overhear(method, read.value, read.thrown)
                 return replace(read, at=self.console.show_place(read.at)) if read.at else read
             evaluated = await self._evaluate("(script, key) => script.next(key)", key)
@@ -377,7 +377,7 @@ class AppPage(PageState):
             as_text(evaluated, "the page returned what no script of this bridge returns")
         )
 
-    async def cancel(self, call: str, reason: str) -> None:
+    async def cancel_call(self, call: str, reason: str) -> None:
         """Cancel a call in every way that ABP has (X6, X7)."""
         with suppress(PageGoneError):
             await self._evaluate("(script, given) => script.cancel(...given)", [call, reason])
@@ -461,7 +461,7 @@ class AppPage(PageState):
             return _failure("INVALID_PARAMS", f"The request cannot be read: {problem}")
         if kind == "ask":
             self.overhear("ask", said, False)
-            return await self._ask(said, str(id))
+            return await self._answer_page(said, str(id))
         if kind == "withdraw":
             if (scope := self._questions.get(str(said))) is not None:
                 scope.cancel()
@@ -494,7 +494,7 @@ class AppPage(PageState):
         """Handle a report of inject.js itself; return whether it was one."""
         match kind:
             case "console":
-                self.console.add(value)
+                self.console.add_report(value)
             case "print":
                 self.files.on_print(value)
             case "going":
@@ -503,7 +503,7 @@ class AppPage(PageState):
                 return False
         return True
 
-    async def _ask(self, request: JsonValue, id: str) -> JsonObject:
+    async def _answer_page(self, request: JsonValue, id: str) -> JsonObject:
         # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours,
         # and always ends.
         reply: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
@@ -538,7 +538,7 @@ class AppPage(PageState):
 
     def _on_problem(self, request: Request, words: str) -> None:
         asked = f"{request.method} {self.console.show_address(request.url)}"
-        self.console.write("error", f"{asked} {words}")
+        self.console.write_line("error", f"{asked} {words}")
 
     def _on_window(self, other: Page) -> None:
         if self.listener is None or other == self.shown:
@@ -551,7 +551,7 @@ class AppPage(PageState):
             self.tools.on_window()
         shown = self.console.show_address(other.url) or "empty"
         self.note(f"the app opened a window ({shown}), which was closed")
-        self.tasks.start_soon(_close, other)
+        self.tasks.start_soon(_close_page, other)
 
     # --- being gone ---
 
@@ -575,7 +575,7 @@ class AppPage(PageState):
             return
         self.lost = reason
         self._left.set()
-        self.files.close()
+        self.files.give_up()
         if self.tools is not None and self.tools.on_lost(reason) and self.listener is not None:
             self.tasks.start_soon(self._disconnect_after, self.tools, reason)
         else:
@@ -601,12 +601,12 @@ def _is_own_report(kind: JsonValue, text: JsonValue) -> bool:
     return bool(said) and all(isinstance(each, list) and each[:1] == ["console"] for each in said)
 
 
-async def _close(page: Page) -> None:
+async def _close_page(page: Page) -> None:
     with suppress(PlaywrightError):
         await page.close()
 
 
-def _read(text: str) -> ScriptResult:
+def _decode_script_result(text: str) -> ScriptResult:
     try:
         said = as_object(parse_json(text))
     except ValueError as problem:

@@ -134,15 +134,15 @@ class Console:
         self._secrets = KnownTexts()
         self._knows_secrets = False
 
-    def add(self, said: JsonValue) -> None:
+    def add_report(self, said: JsonValue) -> None:
         """Report a line from inject.js: `{level, message, cut, at, lost}`."""
         members = as_object(said)
         level = "warning" if members.get("level") == "warning" else "error"
         self._lost += as_count(members.get("lost")) or 0
         cut = as_count(members.get("cut")) or 0
-        self.write(level, as_text(members.get("message")), as_text(members.get("at")), cut)
+        self.write_line(level, as_text(members.get("message")), as_text(members.get("at")), cut)
 
-    def write(self, level: str, words: str, at: str = "", cut: int = 0) -> None:
+    def write_line(self, level: str, words: str, at: str = "", cut: int = 0) -> None:
         """Report a line, or count it if there is no room; the next line tells the count.
 
         Args:

@@ -60,7 +60,7 @@ class Tabs:
         self._run_browser = run_browser
 
     @asynccontextmanager
-    async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
+    async def open_tab(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
         """Open a tab for `address`, asking the user by `listener` if needed.
 
         Raises:
@@ -92,7 +92,7 @@ class ProfileTabs(Tabs):
         self._browser = _shared(str(Path(folder).expanduser().resolve()))
 
     @asynccontextmanager
-    async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
+    async def open_tab(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
         """Start the browser if this is its first tab."""
         async with self._browser.use(self._settings) as context:
             with browser_errors():
@@ -112,7 +112,7 @@ class ExtensionTabs(Tabs):
         self._folder = folder
 
     @asynccontextmanager
-    async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
+    async def open_tab(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
         args = [
             f"--disable-extensions-except={self._folder}",
             f"--load-extension={self._folder}",
@@ -139,7 +139,7 @@ class _SharedProfile:
     async def use(self, settings: Settings) -> AsyncIterator[BrowserContext]:
         async with self._changing:
             if not self._users:
-                self._context = await self._start(settings)
+                self._context = await self._start_browser(settings)
             self._users += 1
         assert self._context is not None
         try:
@@ -151,7 +151,7 @@ class _SharedProfile:
                     if not self._users:
                         await self._open.aclose()
 
-    async def _start(self, settings: Settings) -> BrowserContext:
+    async def _start_browser(self, settings: Settings) -> BrowserContext:
         async with AsyncExitStack() as stack:
             folder = str(stack.enter_context(use_profile(Path(self._folder))))
             seen = not settings.headless
@@ -210,7 +210,7 @@ class RunningTabs(Tabs):
         self._url = url
 
     @asynccontextmanager
-    async def open(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
+    async def open_tab(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
         """Ask the user, then attach."""
         listing = await _look(self._url)
         there = [each for each in listing.tabs if site(each.url) == site(address)]
@@ -221,7 +221,7 @@ class RunningTabs(Tabs):
                 # Those of its other tabs are the person's; Playwright would dismiss them.
                 context.on("dialog", lambda _: None)
             with browser_errors():
-                page = await _find(browser, wanted) if wanted else await _open(browser)
+                page = await _find_page(browser, wanted) if wanted else await _open_page(browser)
             try:
                 yield Tab(page.context, page, alone=False, shows=wanted is not None)
             finally:
@@ -249,13 +249,13 @@ class RunningTabs(Tabs):
 
 async def _look(url: str) -> _Listing:
     """Return the browser's list, or raise BrowserError."""
-    about = as_object(await _read(url, "/json/version"))
+    about = as_object(await _get_json(url, "/json/version"))
     path = urlsplit(as_text(about.get("webSocketDebuggerUrl"))).path
     if not _SOCKET_PATH.fullmatch(path):
         raise BrowserError(f"What answers at {url} is no Chromium that can be driven.")
     tabs = [
         _OpenTab(as_text(tab.get("id")), as_text(tab.get("title")), as_text(tab.get("url")))
-        for tab in map(as_object, as_list(await _read(url, "/json/list")))
+        for tab in map(as_object, as_list(await _get_json(url, "/json/list")))
         if tab.get("type") == "page"
     ]
     # at the address that the person named, whatever host it says
@@ -263,7 +263,7 @@ async def _look(url: str) -> _Listing:
     return _Listing(as_text(about.get("Browser"), "a browser"), socket, tabs)
 
 
-async def _read(url: str, path: str) -> JsonValue:
+async def _get_json(url: str, path: str) -> JsonValue:
     guard = Guard([urlsplit(url).netloc])
     content = b""
     try:
@@ -283,7 +283,7 @@ async def _read(url: str, path: str) -> JsonValue:
         ) from None
 
 
-async def _find(browser: Browser, wanted: _OpenTab) -> Page:
+async def _find_page(browser: Browser, wanted: _OpenTab) -> Page:
     """Return the page of the tab that the user was asked about."""
     for context in browser.contexts:
         for page in context.pages:
@@ -297,7 +297,7 @@ async def _find(browser: Browser, wanted: _OpenTab) -> Page:
     raise BrowserError("The tab that was asked about has gone, or shows something else by now.")
 
 
-async def _open(browser: Browser) -> Page:
+async def _open_page(browser: Browser) -> Page:
     if not browser.contexts:
         raise BrowserError("The running browser has no window.")
     return await browser.contexts[0].new_page()

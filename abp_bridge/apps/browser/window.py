@@ -52,7 +52,7 @@ class Window:
             return _UNSEEN not in about["userAgent"]
         return False
 
-    async def show(self) -> None:
+    async def bring_to_front(self) -> None:
         """Bring the tab to the front if possible."""
         with anyio.move_on_after(PAGE_LIMIT), suppress(PlaywrightError):
             window = await self._cdp.send("Browser.getWindowForTarget")
@@ -131,9 +131,9 @@ class Dialogs:
             default = event.get("defaultPrompt", "")
             default = default if page.console.replace_secrets(default) == (default, 0) else ""
             self._asking = anyio.CancelScope()
-            page.tasks.start_soon(self._ask, kind, words, default, self._asking)
+            page.tasks.start_soon(self._ask_dialog, kind, words, default, self._asking)
             return
-        page.tasks.start_soon(self._close, False)
+        page.tasks.start_soon(self._close_dialog, False)
         frame = {} if own else {"frame": site(event.get("url", ""))}
         page.notify(
             NoticeKind.OTHER,
@@ -141,7 +141,9 @@ class Dialogs:
             {"message": words, **frame, "outcome": "dismissed"},
         )
 
-    async def _ask(self, kind: str, words: str, default: str, scope: anyio.CancelScope) -> None:
+    async def _ask_dialog(
+        self, kind: str, words: str, default: str, scope: anyio.CancelScope
+    ) -> None:
         """Ask the user a `confirm()` or `prompt()` (X21), and close it with the answer.
 
         What a confirm() does is unknown, so it counts as destructive and only the user can accept
@@ -166,9 +168,9 @@ class Dialogs:
         finally:
             with anyio.CancelScope(shield=True):
                 if not scope.cancel_called:
-                    await self._close(accept, typed)
+                    await self._close_dialog(accept, typed)
 
-    async def _close(self, accept: bool, typed: str = "") -> None:
+    async def _close_dialog(self, accept: bool, typed: str = "") -> None:
         given = {"accept": accept, "promptText": typed}
         with anyio.move_on_after(END_LIMIT), suppress(PlaywrightError):
             await self._cdp.send("Page.handleJavaScriptDialog", given)

@@ -35,7 +35,7 @@ class App:
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._serial = 0
 
-    async def run(self) -> None:
+    async def serve(self) -> None:
         """Handle messages until `shutdown` or the end of the pipe."""
         while line := await self._reader.readline():
             message = json.loads(line)
@@ -48,11 +48,11 @@ class App:
                 call = params["options"]["callId"]
                 self._calls[call] = asyncio.create_task(self._call(message["id"], call, params))
             else:
-                self._send(id=message["id"], result=self._answer(method, params))
+                self._send_line(id=message["id"], result=self._handle(method, params))
                 if method == "shutdown":
                     return
 
-    def _answer(self, method: str, params: Json) -> Json:
+    def _handle(self, method: str, params: Json) -> Json:
         if method == "initialize":
             return {
                 "sessionId": "demo",
@@ -90,7 +90,7 @@ class App:
         except asyncio.CancelledError:
             response |= {"cancelled": True, "error": _error("CANCELLED", "The call was cancelled")}
         del self._calls[call]
-        self._send(id=id, result=response)
+        self._send_line(id=id, result=response)
 
     async def _play(self, steps: list[Json], params: Json, call: str) -> Json:
         """Run `steps`, and return the data of `return` or all answers.
@@ -103,9 +103,9 @@ class App:
             given = _fill(step[verb], known)
             match verb:
                 case "ask":
-                    known[step["as"]] = await self._ask(given)
+                    known[step["as"]] = await self._elicit(given)
                 case "askAll":
-                    known[step["as"]] = await asyncio.gather(*map(self._ask, given))
+                    known[step["as"]] = await asyncio.gather(*map(self._elicit, given))
                 case "askEach":
                     known[step["as"]] = await self._ask_each(given, call)
                 case "tell":
@@ -130,28 +130,28 @@ class App:
     async def _ask_each(self, requests: list[Json], call: str) -> Json:
         responses = []
         for request in requests:
-            responses.append(await self._ask(request))
+            responses.append(await self._elicit(request))
             self._report(call, progress=len(responses), total=len(requests))
         return responses
 
     def _notify(self, notice: Json, times: int) -> None:
         for _ in range(times):
-            self._send(method=notice["event"], params=notice["data"] or {})
+            self._send_line(method=notice["event"], params=notice["data"] or {})
 
     def _report(self, call: str, **progress: Json) -> None:
-        self._send(method="notifications/progress", params={**progress, "progressToken": call})
+        self._send_line(method="notifications/progress", params={**progress, "progressToken": call})
 
-    async def _ask(self, request: Json) -> Json:
+    async def _elicit(self, request: Json) -> Json:
         self._serial += 1
         id = f"demo-{self._serial}"
         self._waiting[id] = asyncio.get_running_loop().create_future()
         params = dict(request.get("params") or {})
         if "timeout" in request:
             params["timeout"] = request["timeout"]
-        self._send(id=id, method=request["method"], params=params)
+        self._send_line(id=id, method=request["method"], params=params)
         return await self._waiting[id]
 
-    def _send(self, **message: Json) -> None:
+    def _send_line(self, **message: Json) -> None:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")) + "\n")
         sys.stdout.flush()
 
@@ -176,7 +176,7 @@ async def main() -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=64 * 2**20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    await App(reader).run()
+    await App(reader).serve()
 
 
 if __name__ == "__main__":

@@ -32,8 +32,12 @@ class DemoPage(BrowserApp):
         super().__init__("http://127.0.0.1/", settings, named=True, origin="demo page")
 
     @asynccontextmanager
-    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        async with only_error(AppError), serve() as self._address, super().open(listener) as opened:
+    async def open_app(self, listener: AppListener) -> AsyncIterator[AppInfo]:
+        async with (
+            only_error(AppError),
+            serve() as self._address,
+            super().open_app(listener) as opened,
+        ):
             yield opened
 
 
@@ -44,13 +48,13 @@ async def serve() -> AsyncIterator[str]:
         await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(listener.serve, _answer)
+        tasks.start_soon(listener.serve, _serve_file)
         port = listener.extra(SocketAttribute.local_port)  # noqa: S610 (anyio's, not Django's)
         yield f"http://127.0.0.1:{port}/"
         tasks.cancel_scope.cancel()
 
 
-async def _answer(stream: SocketStream) -> None:
+async def _serve_file(stream: SocketStream) -> None:
     async with stream:
         with suppress(
             anyio.IncompleteRead,

@@ -93,7 +93,7 @@ class ToolCall:
         self._was_in_hand = False
         self._unseen = ""  # what a window would be needed for, and the way to one
 
-    async def run(self, params: JsonObject) -> CallResult:
+    async def run_call(self, params: JsonObject) -> CallResult:
         """Make the call; raises nothing."""
         try:
             result = await self._make(params)
@@ -123,7 +123,7 @@ class ToolCall:
 
     async def _leave(self) -> None:
         if self._invocation is not None:
-            await self._session.cancel(self._invocation, END_LIMIT)
+            await self._session.cancel_invocation(self._invocation, END_LIMIT)
             self._session.release(self._invocation)
 
     def _refused(self, words: str) -> CallResult:
@@ -224,12 +224,12 @@ class ToolCall:
         self._was_in_hand = not reached_nobody(answer)
         if self._invocation.is_over or says_done(answer) or not self._was_in_hand:
             return None
-        await self._session.cancel(self._invocation)
+        await self._session.cancel_invocation(self._invocation)
         return end_hand(answer)
 
     async def _ask_hand(self, why: str, wanted: str) -> Answer:
         """While the user works in the page, ask whether they are done."""
-        await self._page.window.show()
+        await self._page.window.bring_to_front()
         return await self._elicit(
             make_hand_question(
                 id=self._listener.new_question_id(),

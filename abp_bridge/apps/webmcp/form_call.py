@@ -112,7 +112,7 @@ class FormByHand(ToolCall):
                     raise CallEndedError(unknown_after_hand(watched.gone or watched.hint))
                 if not says_done(answer):
                     raise CallEndedError(end_hand(answer))
-                if (await self._form.read()).ready:
+                if (await self._form.read_form()).ready:
                     return True
         return False
 
@@ -173,7 +173,7 @@ class FormCall(FormByHand):
 
     async def _make(self, params: JsonObject) -> CallResult:
         self._form = form = PageForm(self._session, self.tool)
-        before = await form.read()
+        before = await form.read_form()
         if taken := sorted(withheld_controls(before).keys() & params.keys()):
             names = ", ".join(map(label, taken))
             why = f"{names} cannot be given in a call: the person gives it, where the form wants it"
@@ -224,7 +224,7 @@ class FormCall(FormByHand):
         assert self._form is not None
         why = ""
         for _ in range(MAX_ASKED):
-            before = await self._form.read(is_called=True)
+            before = await self._form.read_form(is_called=True)
             places = find_missing(before)
             if places or why or describe_unasked(before):
                 note = f"Nothing was sent yet: {why}." if why else ""
@@ -269,14 +269,14 @@ class FormCall(FormByHand):
             content = await self._accepted(await self._make_question(before, note, places))
         except HandNeededError as need:  # the call is what sends it: there is nothing to do by hand
             raise CallEndedError(unsent_result(str(need), "NOT_SUPPORTED")) from None
-        now = await form.read(is_called=True)
+        now = await form.read_form(is_called=True)
         fixed = {at: each.state for at, each in enumerate(before.controls) if each.fixed}
         is_same = now.shape == before.shape and not changed_places(now, fixed)
         if not is_same or find_changes(before, now, ()):  # a place may be another's by now
             raise CallEndedError(unsent_result(OTHER_FORM))
         if places:
             await form.set(answered_states(before, content, places), places)
-            await form.read(is_called=True)
+            await form.read_form(is_called=True)
 
     async def _until_waiting(self) -> Form:
         """Wait until the browser has filled in the form and it waits for the user.
@@ -289,7 +289,7 @@ class FormCall(FormByHand):
         with anyio.move_on_after(PAGE_LIMIT):
             while not (self._invocation.is_lost or self._invocation.has_lost_form):
                 try:
-                    form = await self._unless_over(self._form.read())
+                    form = await self._unless_over(self._form.read_form())
                 except CallRefusedError:  # perhaps as its page goes on, of which is told later
                     with anyio.move_on_after(END_LIMIT):
                         await self._invocation.wait_lost()
@@ -342,7 +342,7 @@ class FormCall(FormByHand):
                 filled = await self._fill(form, states, files)
                 given = {each.first.name for each in wanted}
                 note = self._find_reason(form, filled, states, given)
-                if not note and (result := await self._send(filled)) is not None:
+                if not note and (result := await self._submit(filled)) is not None:
                     return result
                 note = note or CHANGED
             form = await self._read_again()
@@ -423,7 +423,7 @@ class FormCall(FormByHand):
 
     async def _read_again(self) -> Form:
         assert self._form is not None
-        form = await self._unless_over(self._form.read())
+        form = await self._unless_over(self._form.read_form())
         if form is None:
             raise CallEndedError(self._describe_end("the page ended the call"))
         return form
@@ -450,7 +450,7 @@ class FormCall(FormByHand):
     async def _invoke_again(self, form: Form, states: dict[int, JsonValue]) -> Form:
         """Invoke one call at a time: cancelling a replaced call crashes the page."""
         assert self._invocation is not None
-        if not await self._session.cancel(self._invocation):
+        if not await self._session.cancel_invocation(self._invocation):
             raise CallEndedError(unsent_result("the page does not let go of the call before"))
         if self._invocation.gone:
             raise CallEndedError(self._describe_end(GONE))
@@ -486,7 +486,7 @@ class FormCall(FormByHand):
 
     # --- sending ---
 
-    async def _send(self, form: Form) -> CallResult | None:
+    async def _submit(self, form: Form) -> CallResult | None:
         """Return the page's response, or None if the form changed since the last reading."""
         await self._obstacles.begin()
         self._sent, self._stopped = True, False

@@ -39,38 +39,38 @@ class PageForm:
         self._tool = tool
         self._object = ""
 
-    async def read(self, *, is_called: bool = False) -> Form:
+    async def read_form(self, *, is_called: bool = False) -> Form:
         """Read the form as it is now; before a call (`is_called`), with all that it submits."""
-        return self._decode(await self._run("read", is_called))
+        return self._decode(await self._run_script("read", is_called))
 
     async def set(self, states: Mapping[int, JsonValue], places: Sequence[int]) -> Form:
         """Set the controls at `places` to `states`, and read the form again."""
-        return self._decode(await self._run("set", [[at, states[at]] for at in places]))
+        return self._decode(await self._run_script("set", [[at, states[at]] for at in places]))
 
     async def give_file(self, place: int, path: str) -> None:
         """Give a control a file of this machine."""
-        control = await self._call("control", place, by_value=False)
-        await self._session.send(
+        control = await self._call_function("control", place, by_value=False)
+        await self._session.send_command(
             "DOM.setFileInputFiles",
             {"files": [path], "objectId": str(control)},
         )
 
     async def submit(self) -> bool:
         """Submit the form if it is unchanged since the last reading; return whether it was."""
-        return await self._run("send", self.text) == "sent"
+        return await self._run_script("send", self.text) == "sent"
 
     async def guard(self) -> bool:
         """Stop the form if it would submit more than was read; return whether it is unchanged."""
-        return await self._run("guard", self.text) is True
+        return await self._run_script("guard", self.text) is True
 
     async def read_stopped(self) -> Form | None:
         """Return the form as it would have been submitted when its guard stopped it."""
-        text = await self._run("stopped")
+        text = await self._run_script("stopped")
         return None if text is None else self._decode(text)
 
     async def reset(self) -> None:
         """Reset the form to its state after loading."""
-        await self._run("reset")
+        await self._run_script("reset")
 
     def _decode(self, text: JsonValue) -> Form:
         if not isinstance(text, str) or len(text) > MAX_MESSAGE:
@@ -82,15 +82,15 @@ class PageForm:
         self.text = text
         return form
 
-    async def _run(self, work: str, given: JsonValue = None) -> JsonValue:
-        return await self._call(work, given, by_value=True)
+    async def _run_script(self, work: str, given: JsonValue = None) -> JsonValue:
+        return await self._call_function(work, given, by_value=True)
 
-    async def _call(self, work: str, given: JsonValue, *, by_value: bool) -> JsonValue:
-        answer = await self._session.send(
+    async def _call_function(self, work: str, given: JsonValue, *, by_value: bool) -> JsonValue:
+        answer = await self._session.send_command(
             "Runtime.callFunctionOn",
             {
                 "functionDeclaration": SCRIPT.read_text(encoding="utf-8"),
-                "objectId": await self._find(),
+                "objectId": await self._find_form(),
                 "arguments": [{"value": work}, {"value": given}],
                 "returnByValue": by_value,
             },
@@ -101,12 +101,12 @@ class PageForm:
         value: JsonValue = answer["result"].get("value" if by_value else "objectId")
         return value
 
-    async def _find(self) -> str:
+    async def _find_form(self) -> str:
         """Find the form in the isolated world."""
         if not self._object:
             given = {"frameId": self._tool.frame, "worldName": WORLD}
-            world = await self._session.send("Page.createIsolatedWorld", given)
-            found = await self._session.send(
+            world = await self._session.send_command("Page.createIsolatedWorld", given)
+            found = await self._session.send_command(
                 "DOM.resolveNode",
                 {
                     "backendNodeId": self._tool.node,
@@ -132,9 +132,9 @@ class Obstacles:
         """Record what is there before the call, which is no obstacle."""
         with suppress(CallRefusedError):
             given = {"frameId": self._frame, "worldName": WORLD}
-            world = await self._session.send("Page.createIsolatedWorld", given)
+            world = await self._session.send_command("Page.createIsolatedWorld", given)
             script = OBSTACLES.read_text(encoding="utf-8")
-            found = await self._session.send(
+            found = await self._session.send_command(
                 "Runtime.evaluate",
                 {"expression": f"({script})()", "contextId": world["executionContextId"]},
             )
@@ -150,7 +150,7 @@ class Obstacles:
                 "objectId": self._before,
                 "returnByValue": True,
             }
-            answer = await self._session.send("Runtime.callFunctionOn", given)
+            answer = await self._session.send_command("Runtime.callFunctionOn", given)
             said = parse_json(as_text(answer["result"].get("value")))
         except (CallRefusedError, ValueError):
             return ""

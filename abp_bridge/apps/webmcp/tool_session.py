@@ -120,7 +120,7 @@ class ToolSession:
         self._sending: set[str] = set()  # frames whose form the browser is about to send
         self._asking_to_stay: set[str] = set()  # frames whose dialog asks whether they may be left
 
-    async def start(self) -> None:
+    async def start_listening(self) -> None:
         """Start to receive the tools that exist and are added."""
         self._cdp = cdp = await self._page.new_session()
         cdp.on("Page.frameNavigated", lambda event: self._on_navigated(event["frame"]))
@@ -271,10 +271,10 @@ class ToolSession:
             PageSilentError: It is unknown whether the call started.
         """
         same = [each for each in self._open.values() if each.key == tool.key]
-        if tool.node is not None and any([not await self.cancel(each) for each in same]):
+        if tool.node is not None and any([not await self.cancel_invocation(each) for each in same]):
             raise CallRefusedError("An earlier call of this form still runs in the page.")
         given: JsonObject = {"frameId": tool.frame, "toolName": tool.name, "input": dict(params)}
-        answer = await self.send("WebMCP.invokeTool", given, limit)
+        answer = await self.send_command("WebMCP.invokeTool", given, limit)
         begun = Invocation(str(answer["invocationId"]), tool.key)
         self._open[begun.id] = begun
         for each in self._early:
@@ -293,7 +293,7 @@ class ToolSession:
         finally:
             self._watched.remove(watched)
 
-    async def cancel(self, invocation: Invocation, limit: float = PAGE_LIMIT) -> bool:
+    async def cancel_invocation(self, invocation: Invocation, limit: float = PAGE_LIMIT) -> bool:
         """Cancel a call and wait for the page; return whether it surely runs no more.
 
         A call without its form is only dropped: cancelling it can crash the page.
@@ -304,7 +304,7 @@ class ToolSession:
             try:
                 if not invocation.is_over and invocation.id:
                     named: JsonObject = {"invocationId": invocation.id}
-                    await self.send("WebMCP.cancelInvocation", named)
+                    await self.send_command("WebMCP.cancelInvocation", named)
                     await invocation.wait_over()
             except CallRefusedError as problem:  # the browser knows it no more
                 invocation.gone = invocation.gone or str(problem)
@@ -315,7 +315,7 @@ class ToolSession:
         if invocation.is_over:
             self._open.pop(invocation.id, None)
 
-    async def send(
+    async def send_command(
         self, method: str, given: JsonObject, limit: float = PAGE_LIMIT
     ) -> Mapping[str, Any]:
         """Send one CDP command to the page.

@@ -94,21 +94,21 @@ class WebMcpTools(PageTools):
         self._limit = settings.call_timeout * SHARE
         self._unanswered = min(settings.question_timeout, settings.park_timeout)
         self._session = ToolSession(page, self._on_change)
-        await self._session.start()
+        await self._session.start_listening()
         if page.overhear is not ignore:
             self._written = WrittenTools(page)
             await self._written.attach()
         page.tasks.start_soon(self._tell_changes)
 
-    async def find(self, limit: float) -> str:
+    async def find_tool(self, limit: float) -> str:
         assert self._session is not None
         assert self._page is not None
-        missing = await self._find(limit, self._session, self._page)
+        missing = await self._wait_for_tool(limit, self._session, self._page)
         if self._written is not None:
             await self._written.tell()
         return missing
 
-    async def _find(self, limit: float, session: ToolSession, page: AppPage) -> str:
+    async def _wait_for_tool(self, limit: float, session: ToolSession, page: AppPage) -> str:
         if not await session.is_known_to_page():
             if page.lost:
                 return f"The page is gone: {page.lost}."
@@ -168,7 +168,7 @@ class WebMcpTools(PageTools):
             return dict.fromkeys(withheld_names(tool.schema), True), ""
         try:
             with anyio.fail_after(until - anyio.current_time()):
-                form = await PageForm(self._session, tool).read()
+                form = await PageForm(self._session, tool).read_form()
                 return withheld_controls(form, at_once=tool.autosubmit), ""
         except TimeoutError:
             return {}, f"its page's forms could not be read within {PAGE_LIMIT:g} s"
@@ -178,7 +178,7 @@ class WebMcpTools(PageTools):
     def has(self, capability: str) -> bool:
         return capability in self._names.values()
 
-    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+    async def call_tool(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call a tool, unless it or its page is busy."""
         assert self._session is not None
         assert self._page is not None
@@ -236,7 +236,7 @@ class WebMcpTools(PageTools):
             call=call,
             limit=self._limit,
         )
-        return await made.run(params)
+        return await made.run_call(params)
 
     # --- what happens to it ---
 

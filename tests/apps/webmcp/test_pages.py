@@ -133,7 +133,7 @@ async def test_a_page_that_takes_its_form_away_takes_the_question_back(
         ended: list[CallResult] = []
 
         async def call() -> None:
-            ended.append(await running.app.call("book_table", {"name": "Ann"}, "call-1"))
+            ended.append(await running.app.call_capability("book_table", {"name": "Ann"}, "call-1"))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
@@ -287,9 +287,9 @@ async def test_a_call_that_is_cancelled_leaves_the_form_to_the_next(
 ) -> None:
     async with opened(browser, f"{site.here}/tools.html") as running:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(running.app.call, "book_table", {"name": "Ann"}, "call-1")
+            tasks.start_soon(running.app.call_capability, "book_table", {"name": "Ann"}, "call-1")
             await running.person.until(lambda: running.person.questions)
-            second = await running.app.call("book_table", {"name": "Bob"}, "call-2")
+            second = await running.app.call_capability("book_table", {"name": "Bob"}, "call-2")
             assert second.failure is not None
             assert second.failure.code == "RATE_LIMITED"
             tasks.cancel_scope.cancel()

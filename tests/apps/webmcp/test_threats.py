@@ -150,7 +150,7 @@ async def test_a_frame_of_another_origin_asks_nobody(page: Running, site: Web) -
     assert any(site.elsewhere in each for each in listed.problems)
     [other] = [each for each in page.page.frames if each.url.startswith(site.elsewhere)]
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(page.app.call, "wait", {}, "call-2")
+        tasks.start_soon(page.app.call_capability, "wait", {}, "call-2")
         said = await other.evaluate("confirm('Give me your password?')")
         tasks.cancel_scope.cancel()
     assert said is False
@@ -324,7 +324,7 @@ async def test_a_page_that_crashes_in_a_call_ends_it(page: Running, when: str) -
     page.person.says = says
 
     async def call() -> None:
-        ended.append(await page.app.call(name, {}, "call-1"))
+        ended.append(await page.app.call_capability(name, {}, "call-1"))
 
     session = await page.page.context.new_cdp_session(page.page)
     async with anyio.create_task_group() as crashing:
