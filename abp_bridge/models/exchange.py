@@ -17,15 +17,15 @@ import httpx2
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
-from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
 from abp_bridge.jsonrpc.tap import MAX_HEARD_LINE, Tap, unobserved_stream
 from abp_bridge.models.agent import AgentError, AgentErrorCode
-from abp_bridge.models.streams import EventStream
 
 CONNECT_LIMIT = 15.0  # seconds; the bound of the whole turn is its user's
 MAX_BODY = 64 * 2**20  # bytes: each token of an answer comes in an object of its own
 HIDDEN = "[key]"
+_RETRY_AFTER = "retry-after"
+_DATA = b"data:"
 
 # All that an address is sent: the libraries add what machine this is, and what their variables say
 # (an organization, a project, headers) is meant for the provider that they are named after.
@@ -78,16 +78,15 @@ class Exchange:
         self._plain = plain
         self._transport = transport
         self._root = root
-        is_heard = tap is not unobserved_stream
         self._secrets = sorted(filter(None, (key, *secrets)), key=len, reverse=True)
-        self._transcript = Transcript(tap, self._secrets, HIDDEN) if is_heard else None
+        self._transcript = Transcript(tap, self._secrets, HIDDEN)
         self._is_stream = False
-        self._events = EventStream()
+        self._tail = b""  # the answer's last bytes: an empty line ends an event
 
     @property
     def is_cut(self) -> bool:
         """Whether the stream ended within an event."""
-        return self._is_stream and not self._events.is_whole
+        return self._is_stream and not self._tail.endswith((b"\n\n", b"\n\r\n"))
 
     def client(self) -> httpx2.AsyncClient:
         """Return an HTTP client that follows no redirects, as they would get the key, and uses no
@@ -104,8 +103,7 @@ class Exchange:
 
     def close(self) -> None:
         """End the exchange. Idempotent."""
-        if self._transcript is not None:
-            self._transcript.close()
+        self._transcript.close()
 
     def quote(self, words: str, limit: int) -> str:
         """Return a server's words as one line without secrets: some repeat a wrong key."""
@@ -117,10 +115,9 @@ class Exchange:
             if name.lower() not in _PLAIN or (name.lower() == "authorization" and not self.key):
                 del request.headers[name]
         request.headers["Accept-Encoding"] = "identity"  # what comes is as large as it looks
-        if self._transcript is not None:
-            root = urlsplit(self.url).path.rstrip("/") if self.url else self._root
-            path = request.url.raw_path.decode().removeprefix(root)
-            self._transcript.on_request(f"{request.method} {path}", self.sent)
+        root = urlsplit(self.url).path.rstrip("/") if self.url else self._root
+        path = request.url.raw_path.decode().removeprefix(root)
+        self._transcript.on_request(f"{request.method} {path}", self.sent)
 
     async def _on_response(self, response: httpx2.Response) -> None:
         kind, location = (response.headers.get(name, "") for name in ("content-type", "location"))
@@ -133,34 +130,21 @@ class Exchange:
             self.failure = AgentError(AgentErrorCode.PROTOCOL, words)
             raise self.failure
         response.stream = _Bounded(response.stream, self)
-        if self._transcript is not None:
-            status, headers = response.status_code, response.headers
-            await self._transcript.on_response(status, headers, events=self._is_stream)
+        status, headers = response.status_code, response.headers
+        await self._transcript.on_response(status, headers, events=self._is_stream)
 
-    async def hear(self, data: bytes, size: int) -> None:
+    async def add_data(self, data: bytes, size: int) -> None:
         """Take a piece of the answer, which has `size` bytes by now. Raises AgentError."""
         if size > MAX_BODY:
             words = f"its answer has more than {MAX_BODY:,} bytes"
             self.failure = AgentError(AgentErrorCode.TRUNCATED, words)
             raise self.failure
-        if self._is_stream:
-            self._follow(data)
-        if self._transcript is not None:
-            await self._transcript.hear(data)
+        self._tail = (self._tail + data)[-3:]
+        await self._transcript.add_data(data)
 
-    def _follow(self, data: bytes) -> None:
-        """Find the ends of events: the library reads what they say."""
-        try:
-            for _ in self._events.feed(data):
-                pass
-        except RemoteProtocolError as problem:
-            self.failure = AgentError(AgentErrorCode.PROTOCOL, f"its answer has {problem}")
-            raise self.failure from None
-
-    async def end(self) -> None:
+    async def end_data(self) -> None:
         """End the answer."""
-        if self._transcript is not None:
-            await self._transcript.end()
+        await self._transcript.end_data()
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -175,9 +159,9 @@ class _Bounded(httpx2.AsyncByteStream):
         size = 0
         async for data in self._stream:
             size += len(data)
-            await self._exchange.hear(data, size)
+            await self._exchange.add_data(data, size)
             yield data
-        await self._exchange.end()
+        await self._exchange.end_data()
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -191,19 +175,12 @@ def _is_here(url: str) -> bool:
         return False
 
 
-# bytes of an event, and of an answer that has none: more than a tap keeps of a line, which so knows
-# that it has not all of it
-MAX_LINE = MAX_HEARD_LINE + 64
-RETRY_AFTER = "retry-after"
-_DATA = b"data:"
-
-
 class Transcript:
     """The lines of one exchange, without `secrets`, which `hidden` replaces."""
 
     def __init__(self, tap: Tap, secrets: Sequence[str], hidden: str) -> None:
-        self._pieces = _Pieces()
-        self._source, self._sink = tap(self._pieces, _Nowhere())
+        self._passage = _Passage()
+        self._source, self._sink = tap(self._passage, self._passage)
         self._secrets = [each.encode() for each in secrets]
         self._hidden = hidden.encode()
         self._about: dict[str, JsonValue] = {}
@@ -217,22 +194,23 @@ class Transcript:
     async def on_response(self, status: int, headers: Mapping[str, str], *, events: bool) -> None:
         """Begin the answer, which is a stream of `events` or one text."""
         self._about = {"status": status}
-        if RETRY_AFTER in headers:
-            self._about[RETRY_AFTER] = headers[RETRY_AFTER]
+        if _RETRY_AFTER in headers:
+            self._about[_RETRY_AFTER] = headers[_RETRY_AFTER]
         self._has_events = events
         if events:
             await self._tell(self._line(self._about))
 
-    async def hear(self, data: bytes) -> None:
+    async def add_data(self, data: bytes) -> None:
         """Take a piece of the answer."""
         *lines, rest = (
             (self._rest + data).split(b"\n") if self._has_events else (self._rest + data,)
         )
-        self._rest = rest[:MAX_LINE]
+        # more than a tap keeps of a line, which then knows that the line is not whole
+        self._rest = rest[: MAX_HEARD_LINE + 64]
         for line in lines:
             await self._on_line(line)
 
-    async def end(self) -> None:
+    async def end_data(self) -> None:
         """End the answer."""
         if self._has_events:
             await self._on_line(self._rest)
@@ -259,7 +237,7 @@ class Transcript:
         return line
 
     async def _tell(self, data: bytes) -> None:
-        self._pieces.next = data
+        self._passage.next = data
         await self._source.receive()
 
 
@@ -272,20 +250,14 @@ def _read(body: bytes) -> JsonValue:
     return value
 
 
-class _Pieces(ByteReader):
-    """Returns the bytes put there."""
+class _Passage(ByteReader, ByteWriter):
+    """The streams for a tap: returns the bytes put there, and discards what is written."""
 
     def __init__(self) -> None:
         self.next = b""
 
     async def receive(self) -> bytes:
         return self.next
-
-    def close(self) -> None: ...
-
-
-class _Nowhere(ByteWriter):
-    """Discards what is written."""
 
     def write_nowait(self, data: bytes | memoryview) -> int:
         return len(data)

@@ -506,7 +506,7 @@ async def test_an_event_that_a_tap_cannot_keep_is_not_taken_for_whole() -> None:
     transcript = Transcript(partial(observe_stream, read=read, written=read), (), "")
     await transcript.on_response(200, {}, events=True)
     for piece in (b"data: ", bytes(MAX_HEARD_LINE), b"more", b"\n"):
-        await transcript.hear(piece)
+        await transcript.add_data(piece)
     kept, size = sizes[-1]
     assert kept == MAX_HEARD_LINE < size
 
