@@ -286,7 +286,7 @@ def make_router(
         )
     if settings.sampling is not None:
         own[Surface.SAMPLING] = agent = _make_agent_surface(settings, tap_model)
-        tasks.start_soon(agent.look)  # a start waits for nothing of it
+        tasks.start_soon(agent.warn_if_unavailable)  # in the background
     return Router(
         host, own, order_of(settings.ask_on), min_human_latency=settings.min_human_latency
     )
@@ -294,13 +294,12 @@ def make_router(
 
 def _make_agent_surface(settings: Settings, tap: Tap) -> AgentSurface:
     from abp_bridge.models.surface import AgentSurface
-    from abp_bridge.models.targets import find_obstacle, make_agent
+    from abp_bridge.models.targets import make_agent
 
     return AgentSurface(
         str(settings.sampling),
         partial(make_agent, tap=tap),
         limit=settings.question_timeout,
-        find_obstacle=find_obstacle,
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from abp_bridge.core.json_value import (
     as_text,
     to_text,
 )
-from abp_bridge.core.redact.command import show_command
+from abp_bridge.core.redact.command import clean_target, show_command
 from abp_bridge.core.sanitize import SCRIPTS, label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.connection import ConnectionClosedError, RemoteError
@@ -333,6 +334,7 @@ class AcpAgent(LocalAgent):
     def __init__(self, command: Sequence[str], folder: str, tap: Tap = unobserved_stream) -> None:
         super().__init__(show_command(command), folder)
         program, *arguments = command
+        self._program = program
         # It works in another folder than the one that a path was written for.
         program = os.path.abspath(program) if os.sep in program else program
         self._command = [program, *map(_find_file, arguments)]
@@ -349,6 +351,12 @@ class AcpAgent(LocalAgent):
         name = acp_agent.decode_info(exchange.about).name
         version = label(as_object(exchange.about.get("agentInfo")).get("version") or "", 40)
         return Availability(version=f"{name} {version}".rstrip())
+
+    def find_obstacle(self, *, images: bool = False) -> str:
+        """Look for its program; whether it takes images is known once it runs."""
+        if shutil.which(self._program):
+            return ""
+        return f"there is no program {label(clean_target(self._program))} here"
 
     # --- one turn ---
 

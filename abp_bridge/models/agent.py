@@ -274,6 +274,14 @@ class AgentProtocol(Protocol):
         """Whether it can be used here; begins no session and never contains a key."""
         return Availability()
 
+    def find_obstacle(self, *, images: bool = False) -> str:
+        """Return why it cannot be used, as far as can be seen without starting it; empty if it can.
+
+        Args:
+            images: Whether it would be sent images.
+        """
+        return ""
+
     async def start(self, options: StartOptions) -> str:
         """Begin a session and return its id. Raises AgentError."""
         ...

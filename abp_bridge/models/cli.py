@@ -379,6 +379,13 @@ class CliAgent(LocalAgent):
             return Availability(f"{program} --version ended with the exit code {ran.returncode}")
         return Availability(version=version)
 
+    def find_obstacle(self, *, images: bool = False) -> str:
+        """Look for its program; it takes no images."""
+        if images:
+            return "a command line takes no images"
+        program = self._dialect.program
+        return "" if shutil.which(program) else f"there is no program {program} here"
+
     async def start(self, options: StartOptions) -> str:
         """Begin a session; no process runs yet."""
         self._dialect.command(options.session_id, resumes=False, tools=options.cli_config.tools)

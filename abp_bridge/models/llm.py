@@ -114,18 +114,17 @@ class LlmAgent(Agent):
         self._transport = transport
         self._tap = tap
 
-    @property
-    def obstacle(self) -> str:
-        """Why it cannot be used with this process's variables; empty if it can."""
-        return self._obstacle(os.environ)
+    def find_obstacle(self, *, images: bool = False) -> str:
+        """Check its packages and its key in this process's variables."""
+        return self._check(os.environ)
 
     async def available(self) -> Availability:
         """Check its packages and its key; no request is sent."""
-        return Availability(self.obstacle)
+        return Availability(self.find_obstacle())
 
     async def start(self, options: StartOptions) -> str:
         """Begin a session; no request is sent."""
-        if why_not := self._obstacle({**os.environ, **options.cli_config.environment}):
+        if why_not := self._check({**os.environ, **options.cli_config.environment}):
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, why_not)
         return await super().start(options)
 
@@ -171,7 +170,7 @@ class LlmAgent(Agent):
             secrets=[*find_address_secrets(base_url), *find_keys(self._name)],
         )
 
-    def _obstacle(self, environment: Mapping[str, str]) -> str:
+    def _check(self, environment: Mapping[str, str]) -> str:
         if not (_is_here("pydantic_ai") and _is_here(self._provider.library)):
             return f"the extra 'models' is not installed: {install_command('models')}"
         key, names = _key(self._provider, environment), " or ".join(self._provider.keys)

@@ -40,7 +40,6 @@ from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.models.agent import (
     AgentMessage,
     AgentResponse,
-    Cost,
     Image,
     ModelSettings,
     Role,
@@ -230,10 +229,12 @@ def encode_response(
 
 
 def describe_response(
-    response: AgentResponse, cost: Cost | None, model: str, ignored: tuple[str, ...]
+    response: AgentResponse, model: str, ignored: tuple[str, ...]
 ) -> dict[str, JsonValue]:
     """Return an answer's metadata: its model, usage, cost and ignored settings."""
     usage = response.usage
+    cost = None if usage is None else usage.cost
+    ignored += response.ignored
     tokens: dict[str, JsonValue] = {}
     if usage is not None:
         tokens = {"input": usage.input, "output": usage.output}

@@ -7,8 +7,9 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import anyio
@@ -30,7 +31,6 @@ from abp_bridge.models.agent import (
     AgentResponse,
     Chunk,
     ChunkKind,
-    OnChunk,
     StartOptions,
     images_of,
 )
@@ -84,7 +84,23 @@ _KEPT_BACK = "The user kept the model's answer back."
 LEEWAY = 0.5  # seconds of the question's time in which a model that is late is still said to be
 
 MakeAgent = Callable[[str, str], AgentProtocol]
-FindObstacle = Callable[[str, bool], str]
+
+
+@dataclass(slots=True)
+class _App:
+    """What the user decided about one app in one session.
+
+    Attributes:
+        is_allowed: All of its requests are approved.
+        refusals: In a row, by the user.
+        slots: For its open approvals.
+        approvals: The open ones.
+    """
+
+    is_allowed: bool = False
+    refusals: int = 0
+    slots: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_OPEN))
+    approvals: set[anyio.CancelScope] = field(default_factory=set)
 
 
 class AgentSurface(OwnSurface):
@@ -94,20 +110,11 @@ class AgentSurface(OwnSurface):
         model: As the user named it; shown without secrets.
         make_agent: (that name, a folder for its sessions) -> the agent; nothing runs yet.
         limit: Seconds for a turn if the requester sets none.
-        find_obstacle: (that name, whether images are sent) -> why it cannot be used, as far as can
-            be
-            seen at once; empty if it can.
         interval: Seconds between progress reports.
     """
 
     def __init__(
-        self,
-        model: str,
-        make_agent: MakeAgent,
-        *,
-        limit: float,
-        find_obstacle: FindObstacle = lambda model, images: "",
-        interval: float = INTERVAL,
+        self, model: str, make_agent: MakeAgent, *, limit: float, interval: float = INTERVAL
     ) -> None:
         self._model = show_model(model)
         self._word = model
@@ -115,15 +122,11 @@ class AgentSurface(OwnSurface):
         self._resolve: Resolve
         self._limit = limit
         self._on_progress: OnModelProgress
-        self._find_obstacle = find_obstacle
         self._interval = interval
         self._turns = anyio.Semaphore(AT_ONCE)
-        self._allowed: set[tuple[str, str]] = set()  # the apps all of whose requests are approved
-        self._approvals: dict[tuple[str, str], set[anyio.CancelScope]] = {}  # open ones, by app
-        self._rooms: dict[tuple[str, str], anyio.Semaphore] = {}  # for open ones, by app
-        self._noes: dict[tuple[str, str], int] = {}  # of the person's since their last yes, by app
+        self._apps: defaultdict[tuple[str, str], _App] = defaultdict(_App)  # (name, connection)
         self._serial = count(1)
-        self._obstacle = ""  # why it could not be had, when that was last looked for
+        self._obstacle = ""  # found by the last check
 
     def attach(self, resolve: Resolve, on_progress: OnModelProgress) -> None:
         self._resolve, self._on_progress = resolve, on_progress
@@ -133,9 +136,9 @@ class AgentSurface(OwnSurface):
         """The model, and why it cannot be used if it cannot."""
         return f"{self._model}: {self._obstacle}" if self._obstacle else self._model
 
-    async def look(self) -> None:
+    async def warn_if_unavailable(self) -> None:
         """Log a warning if the model cannot be used."""
-        if why := await anyio.to_thread.run_sync(self._look, False):
+        if why := await anyio.to_thread.run_sync(self._find_obstacle, False):
             logger.warning(
                 "%s cannot be asked: %s. Apps that ask for a model are refused; abp-bridge agents"
                 " lists which models there are for --sampling",
@@ -155,21 +158,24 @@ class AgentSurface(OwnSurface):
     ) -> SurfaceResponse:
         """Have the user approve the request, the model answer, and the user review the answer."""
         request = decode_request(question)
-        if why := self._look(bool(images_of(request.messages))):  # before anybody is asked
+        if why := self._find_obstacle(bool(images_of(request.messages))):
             raise SurfaceUnsupportedError(f"{self._model} cannot be asked: {why}", lasting=False)
-        app = question.origin, context.connection
+        app = self._apps[question.origin, context.connection]
         context.wait_for(f"nobody said whether {self._model} may be sent it")
-        async with self._rooms.setdefault(app, anyio.Semaphore(MAX_OPEN)):
-            if self._noes.get(app, 0) >= MAX_NOES:
+        async with app.slots:
+            if app.refusals >= MAX_NOES:
                 raise SurfaceUnsupportedError(_LEFT_ALONE, lasting=False)
-            decision, verdict = await self._approve(question, context, request)
-            self._noes[app] = self._count_noes(app, decision, verdict.answered_by)
+            decision, verdict = await self._approve(app, question, context, request)
+            if decision is not Decision.REFUSE:
+                app.refusals = 0
+            elif verdict.answered_by is AnsweredBy.PERSON:
+                app.refusals += 1
         if decision is Decision.REFUSE:
             return SurfaceResponse(Outcome.DECLINED, verdict=verdict, reason=_NOT_SENT)
         context.wait_for(f"{self._model} was busy with other questions, and did not answer")
         async with self._turns:
             context.wait_for(f"{self._model} did not answer")
-            response, hidden = await self._run(question, context, request)
+            response, hidden = await self._ask_model(question, context, request)
         text, edited = as_text(response.content), False
         if decision is Decision.REVIEW:
             context.wait_for(f"{self._model} has answered, and nobody said whether that may leave")
@@ -177,58 +183,47 @@ class AgentSurface(OwnSurface):
             if reviewed is None:
                 return SurfaceResponse(Outcome.DECLINED, verdict=verdict, reason=_KEPT_BACK)
             text, edited = reviewed, reviewed != text
-        cost = response.usage.cost if response.usage else None
-        ignored = (*request.ignored, *response.ignored)
         return SurfaceResponse(
             Outcome.ACCEPTED,
             encode_response(question, response, text, self._model),
-            metadata=describe_response(response, cost, self._model, ignored)
+            metadata=describe_response(response, self._model, request.ignored)
             | ({"edited": True} if edited else {})
             | ({"hiddenCharacters": hidden} if hidden else {}),
         )
 
-    def _look(self, has_images: bool) -> str:
-        """Return why the model cannot be used now, and keep it for `place` unless images may be the
-        reason.
-        """
-        why = self._find_obstacle(self._word, has_images)
+    def _find_obstacle(self, has_images: bool) -> str:
+        """Return why the model cannot be used; keep it for `place`, unless images may be why."""
+        why = self._make_agent(self._word, "").find_obstacle(images=has_images)
         if not has_images:
             self._obstacle = why
         return why
 
-    # --- the person ---
+    # --- the user ---
 
     async def _approve(
-        self, question: Question, context: AskContext, request: ModelRequest
+        self, app: _App, question: Question, context: AskContext, request: ModelRequest
     ) -> tuple[Decision, Verdict]:
         """Return the decision and its evidence."""
-        app = question.origin, context.connection
-        inside = replace(context, timeout=None)
-        if app in self._allowed:
+        if app.is_allowed:
             return Decision.SEND, _BEFORE
         asked = make_approval(
-            self._name(question, "approval"), question, self._model, request.words
+            self._name_question(question, "approval"), question, self._model, request.words
         )
         scope, answer = anyio.CancelScope(), None
-        (others := self._approvals.setdefault(app, set())).add(scope)
+        app.approvals.add(scope)
         try:
             with scope:
-                answer = self._proven(await self._resolve(asked, inside))
+                answer = self._proven(await self._resolve(asked, replace(context, timeout=None)))
         finally:
-            others.discard(scope)
+            app.approvals.discard(scope)
         if answer is None:  # cancelled by the answer to another: all of this app's is approved
             return Decision.SEND, _BEFORE
         decision = read_decision(answer)
         if decision is Decision.SEND_ALL:
-            self._allowed.add(app)
-            for other in others:
+            app.is_allowed = True
+            for other in app.approvals:
                 other.cancel()
         return decision, _verdict(answer)
-
-    def _count_noes(self, app: tuple[str, str], decision: Decision, by: AnsweredBy) -> int:
-        """Return the refusals in a row; only the user's own count."""
-        is_no = decision is Decision.REFUSE
-        return self._noes.get(app, 0) + (by is AnsweredBy.PERSON) if is_no else 0
 
     async def _review(
         self, question: Question, context: AskContext, text: str
@@ -237,13 +232,17 @@ class AgentSurface(OwnSurface):
         editable, inside = True, replace(context, timeout=None)
         while True:
             asked = make_review(
-                self._name(question, "review"), question, self._model, text, editable=editable
+                self._name_question(question, "review"),
+                question,
+                self._model,
+                text,
+                editable=editable,
             )
             answer = self._proven(await self._resolve(asked, inside))
             review = read_review(answer)
             if review is not Review.EDIT:
                 return (text if review is Review.PASS else None), _verdict(answer)
-            edit = make_edit(self._name(question, "edit"), question, text)
+            edit = make_edit(self._name_question(question, "edit"), question, text)
             answer = await self._resolve(edit, inside)
             if answer.outcome is Outcome.ACCEPTED and answer.answered_by in APPROVERS:
                 return str(answer.content[ANSWER]), _verdict(answer)
@@ -258,24 +257,30 @@ class AgentSurface(OwnSurface):
             raise SurfaceUnsupportedError(f"{_NO_PERSON} ({why})", lasting=False)
         return answer
 
-    def _name(self, question: Question, what: str) -> str:
+    def _name_question(self, question: Question, what: str) -> str:
         return f"{question.id}-{what}-{next(self._serial)}"
 
     # --- the model ---
 
-    async def _run(
+    async def _ask_model(
         self, question: Question, context: AskContext, request: ModelRequest
     ) -> tuple[AgentResponse, int]:
         """Run a turn of a new session and return its answer, safe to show, and how many invisible
         characters were removed.
+
+        An answer cut at its limit of tokens goes to servers only: MCP can say so.
         """
         try:
             with tempfile.TemporaryDirectory(
                 prefix="abp-model-", ignore_cleanup_errors=True
             ) as folder:
-                response = await self._turn(folder, question, context, request)
+                agent = self._make_agent(self._word, folder)
+                response = await self._run_turn(agent, folder, context, request)
         except AgentError as problem:
-            raise self._explain(problem) from None
+            half = problem.partial
+            if half is None or not half.content or not is_servers_own(question.request):
+                raise self._explain(problem) from None
+            response = half
         except OSError as problem:
             words = f"{self._model} cannot be asked: {problem.strerror or problem}"
             raise SurfaceUnsupportedError(words, lasting=False) from None
@@ -283,49 +288,54 @@ class AgentSurface(OwnSurface):
         if not text.strip() or len(text) > MAX_SHOWN:
             what = f"more than {MAX_SHOWN:,} characters" if text.strip() else "without text"
             raise SurfaceFailedError(f"{self._model} answered {what}")
+        if response.usage is not None:
+            usage = replace(response.usage, cost=agent.estimate_cost(response))
+            response = replace(response, usage=usage)
         return replace(response, content=text), hidden
 
-    async def _turn(
-        self, folder: str, question: Question, context: AskContext, request: ModelRequest
-    ) -> AgentResponse:
-        """Return the answer; for a server also one cut at its limit, as MCP can say so."""
-        agent = self._make_agent(self._word, folder)
-        try:
-            response = await self._send(agent, folder, context, request)
-        except AgentError as problem:
-            half = problem.partial
-            if half is None or not half.content or not is_servers_own(question.request):
-                raise
-            response = half
-        if response.usage is None:
-            return response
-        return replace(response, usage=replace(response.usage, cost=agent.estimate_cost(response)))
-
-    async def _send(
+    async def _run_turn(
         self, agent: AgentProtocol, folder: str, context: AskContext, request: ModelRequest
     ) -> AgentResponse:
+        """Return the answer and report its progress to the host meanwhile."""
         session = await agent.start(StartOptions(workspace=folder))
         left = anyio.current_effective_deadline() - anyio.current_time() - LEEWAY
         limit = context.timeout or self._limit
+        written = 0
+
+        def on_chunk(chunk: Chunk) -> None:
+            nonlocal written
+            written += len(chunk.text) if chunk.kind == ChunkKind.TEXT else 0
+
+        async def report() -> None:
+            while True:
+                await anyio.sleep(self._interval)
+                far = f"has written {written:,} characters" if written else "is at work"
+                self._on_progress(context.calls, f"{self._model} {far}")
+
+        problem: AgentError | None = None
         try:
-            return await self._watch(
-                context,
-                lambda on_chunk: agent.send(
-                    session,
-                    request.messages,
-                    on_chunk=on_chunk,
-                    settings=request.settings,
-                    timeout_ms=round(1_000 * max(0.0, min(limit, left))),
-                ),
-            )
-        except AgentError as problem:
-            if problem.code is AgentErrorCode.TIMEOUT and (gone := limit - left) > 1:
-                words = f"{problem}: {gone:.0f} of {limit:g} s were over when it was asked"
-                raise AgentError(problem.code, words) from None
-            raise
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(report)
+                try:
+                    return await agent.send(
+                        session,
+                        request.messages,
+                        on_chunk=on_chunk,
+                        settings=request.settings,
+                        timeout_ms=round(1_000 * max(0.0, min(limit, left))),
+                    )
+                except AgentError as failure:  # the group would raise it as an exception group
+                    problem = failure
+                finally:
+                    tasks.cancel_scope.cancel()
         finally:
             with anyio.move_on_after(STOP_LIMIT, shield=True):
                 await agent.stop(session)
+        assert problem is not None, "a turn that is cancelled does not come here"
+        if problem.code is AgentErrorCode.TIMEOUT and (gone := limit - left) > 1:
+            words = f"{problem}: {gone:.0f} of {limit:g} s were over when it was asked"
+            raise AgentError(problem.code, words)
+        raise problem
 
     def _explain(
         self, problem: AgentError
@@ -345,35 +355,6 @@ class AgentSurface(OwnSurface):
         if problem.code in _FINAL:
             return SurfaceUnsupportedError(words, lasting=problem.code in _LASTING)
         return SurfaceFailedError(words)
-
-    async def _watch(
-        self, context: AskContext, turn: Callable[[OnChunk], Awaitable[AgentResponse]]
-    ) -> AgentResponse:
-        """Return the answer of `turn` and report its progress to the host meanwhile."""
-        written = 0
-        ended: AgentResponse | AgentError | None = None
-
-        def on_chunk(chunk: Chunk) -> None:
-            nonlocal written
-            written += len(chunk.text) if chunk.kind == ChunkKind.TEXT else 0
-
-        async def report() -> None:
-            while True:
-                await anyio.sleep(self._interval)
-                far = f"has written {written:,} characters" if written else "is at work"
-                self._on_progress(context.calls, f"{self._model} {far}")
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(report)
-            try:
-                ended = await turn(on_chunk)
-            except AgentError as problem:  # apart from what ends the group
-                ended = problem
-            tasks.cancel_scope.cancel()
-        if isinstance(ended, AgentResponse):
-            return ended
-        assert ended is not None, "a turn that is cancelled does not come here"
-        raise ended
 
 
 def _verdict(answer: Answer) -> Verdict:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -51,29 +50,6 @@ def check_model(model: str) -> None:
         if DIALECTS[name].toolless is None:
             words = f"{model} always has its tools, and so is no model for sampling"
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words)
-
-
-def find_obstacle(model: str, images: bool) -> str:
-    """Return why `model` cannot be used, as far as can be seen without starting it; empty if it
-    can.
-    """
-    scheme, _, rest = model.partition(":")
-    if images and scheme == "cli":
-        return "a command line takes no images"
-    if scheme in ("cli", "acp"):
-        from abp_bridge.models.cli import DIALECTS
-
-        program = DIALECTS[rest].program if scheme == "cli" else shlex.split(rest)[0]
-        return (
-            ""
-            if shutil.which(program)
-            else f"there is no program {label(clean_target(program))} here"
-        )
-    from abp_bridge.models.llm import LlmAgent
-
-    agent = make_agent(model, "")
-    assert isinstance(agent, LlmAgent), "every other kind is a program"
-    return agent.obstacle
 
 
 def _cli(name: str, folder: str, tap: Tap) -> AgentProtocol:

@@ -201,14 +201,15 @@ def test_an_app_gets_the_words() -> None:
 
 
 def test_what_is_told_of_an_answer() -> None:
-    plain = describe_response(AgentResponse("x"), None, "cli:claude", ())
+    plain = describe_response(AgentResponse("x"), "cli:claude", ())
     assert plain == {"model": "cli:claude"}
-    full = AgentResponse("x", usage=Usage("turn", 3, 4), model="m-1")
-    assert describe_response(full, Cost(0.1, "USD"), "cli:claude", ("maxTokens",)) == {
+    usage = Usage("turn", 3, 4, Cost(0.1, "USD"))
+    full = AgentResponse("x", usage=usage, model="m-1", ignored=("temperature",))
+    assert describe_response(full, "cli:claude", ("maxTokens",)) == {
         "model": "m-1",
         "usage": {"input": 3, "output": 4},
         "cost": {"amount": 0.1, "unit": "USD"},
-        "ignored": ["maxTokens"],
+        "ignored": ["maxTokens", "temperature"],
     }
 
 

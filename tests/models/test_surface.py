@@ -36,7 +36,7 @@ from abp_bridge.models.agent import (
     Usage,
 )
 from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
-from abp_bridge.models.targets import find_obstacle
+from abp_bridge.models.targets import make_agent
 from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import (
@@ -64,6 +64,7 @@ class Model:
 
     def __init__(self, answer: AgentResponse | AgentError = BLUE) -> None:
         self.answer = answer
+        self.obstacle = ""
         self.sent: list[Sequence[AgentMessage]] = []
         self.settings: list[ModelSettings] = []
         self.timeouts: list[float] = []
@@ -71,6 +72,9 @@ class Model:
         self.most = 0
         self.done = anyio.Event()
         self.done.set()
+
+    def find_obstacle(self, *, images: bool = False) -> str:
+        return self.obstacle
 
     async def start(self, options: StartOptions) -> str:
         assert not options.cli_config.tools
@@ -468,8 +472,10 @@ async def test_what_cannot_be_sent_is_refused_before_anybody_is_asked() -> None:
 async def test_a_model_that_cannot_be_had_is_said_before_anybody_asks_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    asking = surface(Model(), Person("send"), find_obstacle=lambda model, images: "it is not here")
-    await asking.look()
+    model = Model()
+    model.obstacle = "it is not here"
+    asking = surface(model, Person("send"))
+    await asking.warn_if_unavailable()
     assert asking.place == "cli:claude: it is not here"
     assert "cli:claude cannot be asked: it is not here" in caplog.text
 
@@ -531,7 +537,7 @@ async def test_an_image_is_named_to_the_person_and_sent() -> None:
     await ask(model, person, asked)
     assert "> [PNG image, 17 bytes]" in person.asked[0].message
     assert model.sent == [(AgentMessage("user", "", (Image(PNG, "image/png", 17),)),)]
-    asking = surface(model, person, find_obstacle=find_obstacle)
+    asking = AgentSurface("cli:claude", make_agent, limit=PATIENCE)
     with pytest.raises(SurfaceUnsupportedError, match="a command line takes no images"):
         await asking.prompt(asked, CALLED, AGENT)
     assert len(person.asked) == 1
@@ -539,8 +545,10 @@ async def test_an_image_is_named_to_the_person_and_sent() -> None:
 
 async def test_what_is_missing_is_said_before_anybody_is_asked() -> None:
     person = Person("send")
-    asking = surface(Model(), person, find_obstacle=lambda model, images: f"no {model}")
-    with pytest.raises(SurfaceUnsupportedError, match="cannot be asked: no cli:claude"):
+    model = Model()
+    model.obstacle = "it is not here"
+    asking = surface(model, person)
+    with pytest.raises(SurfaceUnsupportedError, match="cli:claude cannot be asked: it is not here"):
         await asking.prompt(task(), CALLED, AGENT)
     assert not person.asked
 
@@ -559,6 +567,6 @@ def test_what_is_missing_is_seen_at_once(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    found = find_obstacle(model, False)
+    found = make_agent(model, "").find_obstacle()
     assert missing in found
     assert bool(found) == bool(missing)

@@ -60,6 +60,9 @@ class Model:
         self.sent: list[Json] = []
         self.open = 0
 
+    def find_obstacle(self, *, images: bool) -> str:
+        return ""
+
     async def start(self, options: Json) -> str:
         self.open += 1
         return "s"
@@ -96,7 +99,6 @@ def test_who_asks_a_model_has_one_answer_that_nobody_made_up(
             side = Side(HOSTS[host], SurfaceVariant(Surface.SAMPLING), settings)
             with (
                 patch.object(targets, "make_agent", lambda *how, model=model, **more: model),
-                patch.object(targets, "find_obstacle", lambda *how, **more: ""),
                 patch.object(anyio.to_thread, "run_sync", run_here),
             ):
                 meant = {"decision": LABELS[decision] if host == "ACP" else decision}
