@@ -1,17 +1,41 @@
-"""What ARCHITECTURE.md names is there."""
+"""ARCHITECTURE.md is true: what it names exists, and its paths are the ones that the bridge takes."""
 
 from __future__ import annotations
 
 import ast
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
+from support.harness import run
+from support.mcp_proxy import FORM, proxied
 from support.paths import ROOT
 
 PAPER = (ROOT / "ARCHITECTURE.md").read_text()
 PRODUCT = ROOT / "abp_bridge"
-CITED = sorted(set(re.findall(r"`([\w/]+\.(?:py|js))`(?:\s+`([\w.]+)`)?", PAPER)))
+CITED = sorted(set(re.findall(r"`([\w/]+\.(?:py|js|json))`(?:\s+`([\w.]+)`)?", PAPER)))
+TRACED = (sys.executable, str(Path(__file__).parent / "traced_bridge.py"))
+
+
+def path_named(title: str) -> list[str]:
+    """Return the steps of a path, `FILE QUALIFIED.NAME` each: the numbered list below its title."""
+    text = PAPER.partition(f"\n**{title}**")[2]
+    steps = re.search(r"\n\n((?:\d+\. .*\n(?:   .*\n)*)+)", text)
+    assert steps is not None, title
+    return [" ".join(step) for step in re.findall(r"`([\w/]+\.py)`\s+`([\w.]+)`", steps[1])]
+
+
+QUESTIONS = {
+    "A question to a host form": "fixtures/mcp-form/2025-11-25/select-many.jsonl",
+    "A question to the page": "fixtures/page/typed.jsonl",
+    "A question to an ACP permission": "fixtures/acp-permission/select-many.jsonl",
+}
+PATHS = QUESTIONS | {
+    "A tool call": "fixtures/mcp/2025-11-25/tools-and-resources.jsonl",
+    "A notification": "fixtures/mcp/2025-11-25/capabilities-changed.jsonl",
+}
 
 
 def defined(file: Path) -> set[str]:
@@ -25,17 +49,70 @@ def defined(file: Path) -> set[str]:
             names |= {f"{each.name}.{getattr(part, 'name', '')}" for part in methods}
         if isinstance(each, (ast.Assign, ast.AnnAssign)):
             targets = each.targets if isinstance(each, ast.Assign) else [each.target]
-            names |= {part.id for part in targets if isinstance(part, ast.Name)}
+            parts = [part for target in targets for part in ast.walk(target)]
+            names |= {part.id for part in parts if isinstance(part, ast.Name)}
     return names
 
 
 @pytest.mark.parametrize(("file", "name"), CITED)
-def test_what_is_cited_is_there(file: str, name: str) -> None:
+def test_architecture_names_what_exists(file: str, name: str) -> None:
     assert (PRODUCT / file).is_file(), file
     assert not name or name in defined(PRODUCT / file), f"{file} has no {name}"
 
 
-def test_every_room_is_drawn() -> None:
+def test_architecture_draws_every_room() -> None:
     rooms = [each.parent.name for each in PRODUCT.glob("*/__init__.py")]
     drawn = PAPER.partition("```text")[2].partition("```")[0]
     assert [room for room in rooms if f"{room}/" not in drawn] == []
+
+
+def test_architecture_has_at_most_1500_words() -> None:
+    assert len(PAPER.split()) <= 1500
+
+
+@pytest.mark.parametrize("title", QUESTIONS)
+def test_path_of_a_question_is_short(title: str) -> None:
+    names = [step.rpartition(".")[2].lstrip("_") for step in path_named(title)]
+    assert len(names) <= 8
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("title", QUESTIONS)
+def test_path_of_a_question_leaves_no_function_out(title: str, tmp_path: Path) -> None:
+    log = play(PATHS[title], tmp_path)
+    steps = path_named(title)
+    calls = {tuple(line.split("\t")) for line in log}
+    missing = [pair for pair in zip(steps[1:], steps, strict=False) if pair not in calls]
+    assert missing == []
+
+
+@pytest.mark.parametrize("title", PATHS)
+def test_path_is_taken_in_its_order(title: str, tmp_path: Path) -> None:
+    check_order(path_named(title), play(PATHS[title], tmp_path))
+
+
+def test_path_of_a_proxied_message_is_taken_in_its_order(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    traced = (*TRACED, str(log), "mcp")
+    with proxied(
+        tmp_path, "--page", "off", command=traced, capabilities={"elicitation": FORM}
+    ) as host:
+        call = host.begin_call("okta")
+        host.reply(host.asked()["id"], {"action": "decline"})
+        assert host.text(call) == "cancelled"
+        host.end()
+    check_order(path_named("A proxied message"), log.read_text().splitlines())
+
+
+def play(fixture: str, folder: Path) -> list[str]:
+    log = folder / "log"
+    bridge = shlex.join((*TRACED, str(log)))
+    played = run("replay", str(ROOT / fixture), "--bridge", bridge)
+    assert played.returncode == 0, played.stdout
+    return log.read_text().splitlines()
+
+
+def check_order(steps: list[str], log: list[str]) -> None:
+    entered = iter(line.partition("\t")[0] for line in log)
+    for step in steps:
+        assert step in entered, f"{step} is not entered, or not after the step before it"

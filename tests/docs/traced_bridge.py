@@ -1,5 +1,7 @@
-"""The bridge, writing down each function of the product that it enters: `FILE QUALIFIED.NAME` a
-line, into the file that is its first argument.
+"""Run the bridge and log each function of the product that it enters.
+
+The first argument is the log. A line has the function and its nearest caller in the product, each
+as `FILE QUALIFIED.NAME`, separated by a tab.
 """
 
 from __future__ import annotations
@@ -14,13 +16,20 @@ from abp_bridge.cli.main import main
 ROOT = str(Path(abp_bridge.__file__).parent) + "/"
 
 
+def name(frame: FrameType | None) -> str:
+    while frame is not None and not frame.f_code.co_filename.startswith(ROOT):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_filename.removeprefix(ROOT)} {frame.f_code.co_qualname}"
+
+
 def run() -> None:
-    with open(sys.argv.pop(1), "w") as written:
+    with open(sys.argv.pop(1), "w") as log:
 
         def on_event(frame: FrameType, event: str, _: object) -> None:
-            code = frame.f_code
-            if event == "call" and code.co_filename.startswith(ROOT):
-                written.write(f"{code.co_filename.removeprefix(ROOT)} {code.co_qualname}\n")
+            if event == "call" and frame.f_code.co_filename.startswith(ROOT):
+                log.write(f"{name(frame)}\t{name(frame.f_back)}\n")
 
         sys.setprofile(on_event)
         try:
