@@ -20,11 +20,13 @@ TRACED = (sys.executable, str(Path(__file__).parent / "traced_bridge.py"))
 
 
 def path_named(title: str) -> list[str]:
-    """Return the steps of a path, `FILE QUALIFIED.NAME` each: the numbered list below its title."""
-    text = PAPER.partition(f"\n**{title}**")[2]
+    """Return the steps of a path: the first `FILE` `QUALIFIED.NAME` of each numbered item."""
+    text = PAPER.partition(f"\n**{title}.**")[2]
     steps = re.search(r"\n\n((?:\d+\. .*\n(?:   .*\n)*)+)", text)
     assert steps is not None, title
-    return [" ".join(step) for step in re.findall(r"`([\w/]+\.py)`\s+`([\w.]+)`", steps[1])]
+    items = re.split(r"^\d+\. ", steps[1], flags=re.MULTILINE)[1:]
+    found = [re.search(r"`([\w/]+\.py)`\s+`([\w.]+)`", item) for item in items]
+    return [f"{step[1]} {step[2]}" for step in found if step is not None]
 
 
 QUESTIONS = {
