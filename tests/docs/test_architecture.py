@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is true: what it names exists, and its paths are the ones that the bridge takes."""
+"""ARCHITECTURE.md names what exists, and its paths are the ones that the bridge takes."""
 
 from __future__ import annotations
 
