@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -31,7 +32,7 @@ from abp_bridge.protocols.abp.agent import decode_response, encode_request
 from abp_bridge.protocols.host_words import MAX_HOST_WORDS
 from abp_bridge.protocols.mcp.elicitation import encode_address
 from abp_bridge.session.context import AskContext
-from abp_bridge.session.host import AppCapability, Call, Host, SessionApi, SessionError
+from abp_bridge.session.host import AppCapability, Host, SessionError
 from abp_bridge.session.profiles import profile
 from abp_bridge.session.surface import (
     HostDisconnectedError,
@@ -40,6 +41,10 @@ from abp_bridge.session.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
+
+if TYPE_CHECKING:
+    from abp_bridge.session.bridge import Bridge
+    from abp_bridge.session.call import Call
 
 _CHANGED = PREFIX + NoticeKind.CAPABILITIES_CHANGED.value
 
@@ -57,7 +62,7 @@ class AbpSession:
         self,
         connection: JsonRpcConnection,
         info: agent.AgentInfo,
-        make_api: Callable[[Host], SessionApi],
+        make_api: Callable[[Host], Bridge],
     ) -> None:
         self._connection = connection
         self._info = info

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -22,17 +23,14 @@ from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.results import encode_result
 from abp_bridge.protocols.mcp.tools import tool_name
 from abp_bridge.session.context import AskContext
-from abp_bridge.session.host import (
-    AppCapability,
-    Call,
-    CallOutcome,
-    Host,
-    SessionApi,
-    SessionError,
-)
+from abp_bridge.session.host import AppCapability, CallOutcome, Host, SessionError
 from abp_bridge.session.surface import (
     Page,
 )
+
+if TYPE_CHECKING:
+    from abp_bridge.session.bridge import Bridge
+    from abp_bridge.session.call import Call
 
 MAX_OPERATIONS = 1_000  # running ones with a card: more no chat shows
 TURN = "turn"  # a session has one at a time
@@ -99,7 +97,7 @@ class AcpSession(ClientSurfaces):
         id: str,
         client: JsonObject,
         page: Page,
-        make_api: Callable[[Host], SessionApi],
+        make_api: Callable[[Host], Bridge],
         *,
         chat: bool = True,
     ) -> None:

@@ -17,7 +17,7 @@ from abp_bridge.protocols.abp import (
     encode_problem,
     encode_withdrawn,
 )
-from abp_bridge.session.app import AppError, QuestionListener
+from abp_bridge.session.app import AppError, AppListener
 from abp_bridge.session.context import AskContext
 
 CONFIRMED = "confirmed"
@@ -27,7 +27,7 @@ TAKEN_BACK = "the app no longer waits for the answer"
 
 async def handle_elicitation(
     raw: JsonValue,
-    listener: QuestionListener,
+    listener: AppListener,
     origin: str,
     scope: CancelScope | None = None,
     *,
@@ -59,7 +59,7 @@ async def handle_elicitation(
 
 
 async def ask_permission(
-    listener: QuestionListener, *, words: str, origin: str, refused: str, otherwise: str = ""
+    listener: AppListener, *, words: str, origin: str, refused: str, otherwise: str = ""
 ) -> None:
     """Ask the user for permission to open a page.
 

@@ -353,7 +353,7 @@ def choose_surfaces(settings: Settings, on: str | None) -> Settings:
 
 
 class User:
-    """The user of `abp-bridge ask`. Implements `QuestionListener`; shows notices and progress.
+    """The user of `abp-bridge ask`. Implements `AppListener`; shows notices and progress.
 
     `mask` returns dots in place of secrets.
     """
@@ -413,12 +413,19 @@ class User:
         if self._page.is_used:
             await anyio.sleep(THANKS)
 
+    def can_sample(self) -> bool:
+        """Offer no model."""
+        return False
+
+    def on_disconnect(self, reason: str) -> None:
+        """Ignore it: the caller notices."""
+
     def new_question_id(self) -> str:
         self._serial += 1
         return f"question-{self._serial}"
 
     async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
-        """Resolve a question on the first surface that can show it (`QuestionListener.elicit`)."""
+        """Resolve a question on the first surface that can show it (`AppListener.elicit`)."""
         answer = await self._elicitor.resolve(question, context)
         if answer.unasked:
             for way in answer.ways:

@@ -382,7 +382,7 @@ class ScriptedListener:
         return f"question-{next(self._numbers)}"
 
     async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
-        """Answer as it is written, or decline where nothing is (`QuestionListener.ask`)."""
+        """Answer as it is written, or decline where nothing is (`AppListener.ask`)."""
         answer = await self._script_answer(question)
         self._facts.questions.append(
             Asked(question.kind.value, label(question.message), answer.outcome)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from abp_bridge.session.bridge import Bridge
     from abp_bridge.session.context import AskContext, Observer, SessionEvent
     from abp_bridge.session.elicitor import Elicitor
-    from abp_bridge.session.host import ExpectedApps, Host, HostSurfaces, SessionApi
+    from abp_bridge.session.host import ExpectedApps, Host, HostSurfaces
     from abp_bridge.session.router import Router
     from abp_bridge.session.surface import (
         InputProvider,
@@ -144,7 +144,7 @@ class Composition:
         return ToolList(expect, asks_via_model=self.settings.ask_via_model)
 
     def make_mcp_session(
-        self, connection: McpConnection, begin: Callable[[Host], SessionApi]
+        self, connection: McpConnection, begin: Callable[[Host], Bridge]
     ) -> McpSession:
         from abp_bridge.mcp.session import McpSession
 

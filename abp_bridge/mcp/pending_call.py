@@ -26,7 +26,7 @@ from abp_bridge.session.surface import RouteChangedError
 if TYPE_CHECKING:
     from abp_bridge.core.ledger import Progress
     from abp_bridge.mcp.connection import ToolRequest
-    from abp_bridge.session.host import Call
+    from abp_bridge.session.call import Call
 
 # How a call ended, as the result of this request; raises RpcError for an error.
 EncodeResult = Callable[["ToolRequest"], JsonObject]

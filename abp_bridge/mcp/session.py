@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.ledger import Notice, NoticeKind, Progress, next_progress
@@ -26,8 +27,11 @@ from abp_bridge.protocols.mcp.client import V2025_03_26
 from abp_bridge.protocols.mcp.modern import RESOURCE_NOT_FOUND, decode_retry
 from abp_bridge.protocols.mcp.results import encode_log, encode_progress, separate_texts
 from abp_bridge.session.context import AskContext
-from abp_bridge.session.host import Host, SessionApi, SessionError, state_uri
+from abp_bridge.session.host import Host, SessionError, state_uri
 from abp_bridge.session.surface import Page
+
+if TYPE_CHECKING:
+    from abp_bridge.session.bridge import Bridge
 
 MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 
@@ -47,7 +51,7 @@ class McpSession(McpSurfaces):
     def __init__(
         self,
         connection: McpConnection,
-        begin: Callable[[Host], SessionApi],
+        begin: Callable[[Host], Bridge],
         page: Page,
         *,
         pending_timeout: float,

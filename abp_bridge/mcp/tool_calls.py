@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-    from abp_bridge.session.host import Call
+    from abp_bridge.session.call import Call
 
 MAX_CALLS = 2_000  # calls that run, or that somebody was promised to find again
 _COME_BACK = "come back to them with abp_wait, or wait a while."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_text, as_texts
@@ -19,8 +20,12 @@ from abp_bridge.mcp.tool_list import ANSWER, KINDS, OWN, ToolList
 from abp_bridge.protocols.mcp.elicitation import decode_answered
 from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.protocols.mcp.tools import ROOM, describe_capabilities, describe_capability
-from abp_bridge.session.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
+from abp_bridge.session.host import AppCapability, CallOutcome, SessionError
 from abp_bridge.session.profiles import Profile, profile
+
+if TYPE_CHECKING:
+    from abp_bridge.session.bridge import Bridge
+    from abp_bridge.session.call import Call
 
 _EACH_A_TOOL = "Its capabilities, each also a tool of its own:"
 _BY_CALL = "Its capabilities, to be called by abp_call (this host does not list tools again):"
@@ -40,7 +45,7 @@ class McpTools:
         tools: What the host is shown of them.
     """
 
-    def __init__(self, api: SessionApi, calls: ToolCalls, tools: ToolList) -> None:
+    def __init__(self, api: Bridge, calls: ToolCalls, tools: ToolList) -> None:
         self._api = api
         self._calls = calls
         self._tools = tools

@@ -1,7 +1,4 @@
-"""The asking side: connections to apps.
-
-What every kind of app offers the bridge, and what the bridge offers every app.
-"""
+"""What an app offers the bridge (`App`), and what the bridge offers an app (`AppListener`)."""
 
 from __future__ import annotations
 
@@ -44,11 +41,11 @@ def find_absence(status: int) -> Absence:
 
 
 class AppError(AbpBridgeError):
-    """An app that cannot be connected or spoken to; the message says what to do.
+    """An app that cannot be connected or used; the message says what to do.
 
     Attributes:
         code: An ABP error code.
-        absence: What is not there, where it is that.
+        absence: What is missing, if that is the reason.
     """
 
     def __init__(
@@ -63,26 +60,19 @@ class AppError(AbpBridgeError):
         return AppError(message, self.code, self.absence)
 
 
-class QuestionListener(Protocol):
-    """Where what an app asks is brought. Nothing here raises."""
+class AppListener(Protocol):
+    """Where an app's connection brings questions and reports. Nothing here raises."""
 
     def new_question_id(self) -> str:
-        """An id for the next question, used once in the session."""
+        """Return an id that no other question of the session has."""
         ...
 
     async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
-        """Put a question to the user.
+        """Put a question to the user and return its one answer; a failure is an answer too.
 
-        `context` has what the app knows of it: its call, and the user's time.
-
-        Returns:
-            Its one answer, however it ends; a failure is an answer too.
+        `context` has the app's part: its call, and the user's time.
         """
         ...
-
-
-class AppListener(QuestionListener, Protocol):
-    """Where an app's connection brings what the app asks and tells. Nothing here raises."""
 
     def can_sample(self) -> bool:
         """Whether there is a model now that can be asked."""
@@ -105,8 +95,7 @@ class App(Protocol):
     """One app.
 
     Attributes:
-        origin: Who it is, as the bridge knows it: an address or a command, never the app's own
-            words.
+        origin: Its address or command, never the app's own words.
         renders: Whether `render_pdf` can work.
     """
 
@@ -114,13 +103,7 @@ class App(Protocol):
     renders: bool
 
     def open_app(self, listener: AppListener) -> AbstractAsyncContextManager[AppInfo]:
-        """Connect and initialise; on the way out, shut down.
-
-        Args:
-            listener: Is brought what the app asks and tells, as long as it is open.
-
-        Returns:
-            A context with what the app answered to `initialize`.
+        """Connect and initialize the app; shut it down at the end of the block.
 
         Raises:
             AppError: It cannot be connected.
@@ -128,27 +111,21 @@ class App(Protocol):
         ...
 
     async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Call a capability and wait for its result, for as long as it takes.
+        """Call a capability and wait for its result, without a time limit.
 
-        Args:
-            capability: Its name.
-            params: As its input schema has them; they were checked.
-            call: The id of the call, which the app may name in what it asks and tells.
-
-        Returns:
-            What became of it. Nothing is raised but cancellation: an app that is gone is a
-            `DISCONNECTED` failure.
+        `params` are checked; `call` is the id that the app may name. Raises nothing but
+        cancellation: a lost app is a `DISCONNECTED` failure.
         """
         ...
 
     async def cancel_call(self, call: str, reason: str) -> None:
-        """Tell the app that a call is over. Bounded in time, and never raises."""
+        """Notify the app that a call is over. Bounded in time; never raises."""
         ...
 
     async def wait_idle(self) -> None:
         """Wait until the app's own turn is over: what it asks at the same time is on its way.
 
-        Bounded in time, and never raises but for cancellation.
+        Bounded in time; raises only cancellation.
         """
         ...
 
@@ -157,20 +134,17 @@ class App(Protocol):
         ...
 
     async def download(self, url: str, auth: JsonObject) -> AppFile:
-        """Fetch what a result of the app refers to, as the app itself could, within
-        `DOWNLOAD_LIMIT`.
+        """Fetch what a result refers to, within `DOWNLOAD_LIMIT`.
 
-        Args:
-            url: Its address, as the app wrote it.
-            auth: What the app gave for it: `{"type": "bearer" | "query", ...}`, or nothing.
+        `auth` is the app's `{"type": "bearer" | "query", ...}`, or empty.
 
         Raises:
-            AppError: It cannot be had, or may not be.
+            AppError: It cannot be fetched.
         """
         ...
 
     async def render_pdf(self) -> bytes:
-        """The app's page as a PDF.
+        """Return the app's page as a PDF.
 
         Raises:
             AppError: There is no page, or it cannot be printed.
@@ -180,9 +154,7 @@ class App(Protocol):
 
 @asynccontextmanager
 async def only_error(*kinds: type[Exception]) -> AsyncIterator[None]:
-    """A task group wraps what happens in it; the one error inside, if it is one of `kinds`, is what
-    happened.
-    """
+    """Raise the one error inside a task group's, if it is one of `kinds`."""
     try:
         yield
     except BaseExceptionGroup as group:

@@ -1,7 +1,6 @@
-"""A person's approval of a call, which is asked before the app hears of it: for which capabilities,
-in which words, and how a call ends that nobody allowed.
-
-Pure; who asks is the session.
+"""The user's approval of a call, before the app receives it: when it is needed, the question, and
+the
+result of a call that was not allowed.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ _PLAIN = re.compile(r"[\w.:/-]{1,80}")  # a name that cannot pass for a sentence
 
 
 def needs_approval(capability: Capability, chosen: Collection[str]) -> bool:
-    """Whether a person comes before `capability`, where they chose this (`Settings.confirm`).
-
-    It may be chosen by the name of its tool too: apps whose tools would be named alike share it.
-    """
+    """Return whether `--confirm` chose this capability, by its name or by its tool's."""
     return (
         ALL in chosen
         or (capability.destructive and DESTRUCTIVE in chosen)
@@ -59,17 +55,10 @@ def make_question(
     *,
     name: str = "",
 ) -> Question:
-    """The question for approval to make a call.
+    """Return the approval question for a call.
 
-    What the bridge says comes before what the app says, so that nobody takes one for the other: the
-    app's words stand in quotes.
-
-    Args:
-        id: The question's own.
-        origin: Whose capability it is, as the bridge knows it.
-        capability: What would be called.
-        params: With what.
-        name: What the app calls itself.
+    The bridge's words come first, and the app's are quoted, so that neither is mistaken for the
+    other.
     """
     wanted = capability.name if _PLAIN.fullmatch(capability.name) else _quote(capability.name)
     app = f"{_quote(name)} ({label(origin)})" if name else label(origin)
@@ -93,8 +82,8 @@ def make_question(
 
 
 def refusal(capability: str, answer: Answer, asked_by: str = "--confirm") -> CallResult | None:
-    """How a call ends whose question ended so; None where a person allowed it. `asked_by` is what
-    has them asked.
+    """Return None if the user allowed the call, else its result; `asked_by` names who requires
+    approval.
     """
     if answer.outcome is Outcome.ACCEPTED and answer.content.get(CONFIRMED) is True:
         return None

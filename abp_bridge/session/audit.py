@@ -1,7 +1,7 @@
-"""Record who answered what: one JSON line for each question.
+"""The audit log: one line of JSON for each question.
 
-It holds a keyed digest of each answer, not the answer, so that only holders of the key can check
-it; a yes or no could be guessed from a digest without a key. A secret gets no digest.
+It has a keyed digest of each answer, which the key's holder can check; a digest without a key could
+be guessed for yes or no. Secrets have none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class AuditLog:
     """An append-only file that several processes may share; its key is beside it, in `.key`.
 
     Raises:
-        AuditError: The log cannot be written, or its key not read.
+        AuditError: It cannot be written, or its key not be read.
     """
 
     def __init__(self, path: str) -> None:
@@ -50,9 +50,7 @@ class AuditLog:
             raise AuditError(f"--audit {path!r} cannot be used: {why}") from None
 
     def observer(self) -> Observer:
-        """Return an observer that writes each question of one session when it ends; failures are
-        logged.
-        """
+        """Return the observer of one session; a line that cannot be written is logged."""
         asked: dict[str, float] = {}  # when, by question: another session has the same names
 
         def observe(event: SessionEvent) -> None:

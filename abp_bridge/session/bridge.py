@@ -1,7 +1,4 @@
-"""The session as a host sees it: connect, call, read, status.
-
-Joins the host, the apps and the asking.
-"""
+"""The session: `Bridge` joins the host, its apps and the questions."""
 
 from __future__ import annotations
 
@@ -62,7 +59,7 @@ CLOSE_LIMIT = 1.5  # seconds for the apps to hear of the end: hosts kill us afte
 
 
 class Bridge:
-    """One session: `SessionApi` for its host, and what its connections need of it."""
+    """One session. What cannot be met raises SessionError with an ABP error code."""
 
     def __init__(
         self,
@@ -76,18 +73,19 @@ class Bridge:
         inbox_problem: Callable[[], str] = str,
         known: KnownOffers | None = None,
     ) -> None:
-        """Begin a session that nothing is connected to.
+        """Begin a session without apps.
 
         Args:
             settings: Times, folders and the apps named at the start.
-            host: Who asked for the session, and hears what apps tell.
-            tasks: Where calls and connections live; must outlive the session.
-            make_app: Makes the app for a target, or raises AppError; its flag says that the person
-                named the target, and no model.
-            router: The surfaces; the host's own alone if nothing is said.
-            observe: Is told what happens.
-            inbox_problem: Why the inbox does not find this process; empty where it does.
-            known: Keeps what the apps named at the start offer; nothing is kept without it.
+            host: Requested the session, and hears what apps report.
+            tasks: Runs calls and connections; must outlive the session.
+            make_app: Makes the app for a target, or raises AppError; its flag says that the user
+                named
+                the target, not a model.
+            router: The surfaces; without it, only the host's own.
+            observe: Receives the events.
+            inbox_problem: Why the inbox does not list this process, or nothing.
+            known: Keeps what the apps named at the start offer.
         """
         self.host = host
         self._inbox_problem = inbox_problem
@@ -116,10 +114,17 @@ class Bridge:
         )
         self._results = ResultStore(settings.output_dir, host.on_resources_changed)
 
-    # --- SessionApi ---
-
     async def connect(self, target: str | None) -> Sequence[str]:
-        """Connect what is not connected yet, one after the other (`SessionApi.connect`)."""
+        """Connect the app at `target`, or all apps named at the start.
+
+        An app named at the start may also be given as it is shown.
+
+        Returns:
+            The ids of the apps at `target`, or of all that are connected.
+
+        Raises:
+            SessionError: None can be connected, none was named, or `target` is ambiguous.
+        """
         if target is None and not self._settings.apps and not self._apps:
             raise SessionError(
                 "MISSING_PARAM",
@@ -147,7 +152,11 @@ class Bridge:
         return connected
 
     async def disconnect(self, app: str | None) -> Sequence[str]:
-        """Close the connections, and wait until they are (`SessionApi.disconnect`)."""
+        """Close the connection of `app`, or of all, and return their ids; open calls fail.
+
+        Raises:
+            SessionError: `DISCONNECTED` if there is no such app.
+        """
         leaving = [self._connection(app)] if app is not None else list(self._apps.values())
         for connection in leaving:
             connection.close_requested.set()
@@ -156,15 +165,17 @@ class Bridge:
         return [connection.id for connection in leaving]
 
     def capabilities(self) -> Sequence[AppCapability]:
-        """The capabilities of all connections (`SessionApi.capabilities`)."""
+        """Return the capabilities of the connected apps."""
         return [offer for app in self._apps.values() for offer in _offers(app)]
 
     def find_app(self, target: str) -> str | None:
-        """The app that is connected from there (`SessionApi.find_app`)."""
+        """Return the id of the app connected from `target`."""
         return next((each.id for each in self._apps.values() if each.target == target), None)
 
     def expected(self) -> ExpectedApps:
-        """What is known of the apps that have not been connected (`SessionApi.expected`)."""
+        """Return what the apps that are not connected yet will offer, as known from earlier
+        sessions.
+        """
         if self._known is None:
             return ExpectedApps()
         coming = [each for each in self._settings.apps if each not in self._seen]
@@ -181,7 +192,20 @@ class Bridge:
         on_end: Callable[[CallOutcome], None] | None = None,
         inline: bool = False,
     ) -> Call:
-        """Check the parameters, and run the call in the session's tasks (`SessionApi.start`)."""
+        """Start a call; connect the apps named at the start first.
+
+        Args:
+            capability: Its name.
+            params: Checked against its input schema.
+            app: The app's id, if several have the capability.
+            timeout: The app's time in seconds, without the user's; None for the session's own.
+            on_progress: Receives the app's reports.
+            on_end: Receives the outcome once.
+            inline: Keep the data as the app gave them; save nothing to files.
+
+        Raises:
+            SessionError: No app or several apps have the capability, or `params` do not fit.
+        """
         if not self._having(capability, app) and (self._not_connected() or not self._apps):
             await self.connect(None)
         connection, known = self._find(capability, app)
@@ -219,7 +243,17 @@ class Bridge:
         on_progress: Callable[[Progress], None] | None = None,
         on_end: Callable[[CallOutcome], None] | None = None,
     ) -> Call:
-        """Ask as an app would, in a call of its own (`SessionApi.start_question`)."""
+        """Ask the user what the host's own model wants to know; the call's outcome is the answer.
+
+        Args:
+            kind: The kind of question.
+            params: As an ABP app would give them.
+            on_progress: Receives reports while a model answers.
+            on_end: As for `start`.
+
+        Raises:
+            SessionError: `INVALID_PARAMS`: it cannot be asked, or asks for a secret.
+        """
         try:
             question = abp.decode_question(
                 {"method": kind.value, "params": params},
@@ -249,7 +283,11 @@ class Bridge:
         return call
 
     async def render_pdf(self, app: str | None) -> SavedFile:
-        """Have the app print its page, and file that as a result (`SessionApi.render_pdf`)."""
+        """Save the page of `app`, or of the first app that has one, as a PDF.
+
+        Raises:
+            SessionError: `NOT_SUPPORTED` if there is no page, else the app's error.
+        """
         able = (
             [each for each in self._apps.values() if each.app.renders]
             if app is None
@@ -277,7 +315,7 @@ class Bridge:
         return any(each.app.renders for each in self._apps.values())
 
     def resources(self) -> Sequence[Resource]:
-        """State fields first, then saved files (`SessionApi.resources`)."""
+        """Return the state fields and the saved files."""
         states = [
             Resource(
                 state_uri(app.id, field),
@@ -295,7 +333,11 @@ class Bridge:
         return states + files
 
     def read(self, uri: str) -> tuple[str, str | bytes]:
-        """Look the uri up among state fields, then among saved files (`SessionApi.read`)."""
+        """Return the MIME type and content of a resource: str for text, else bytes.
+
+        Raises:
+            SessionError: `UNKNOWN_RESOURCE`, or `OPERATION_FAILED` for an unreadable file.
+        """
         for app in self._apps.values():
             for field, value in app.state.items():
                 if state_uri(app.id, field) == uri:
@@ -316,7 +358,15 @@ class Bridge:
         return file.mime_type, content
 
     def status(self) -> dict[str, JsonValue]:
-        """Put together what the rooms say of themselves (`SessionApi.status`)."""
+        """Return the session's state as JSON, without any answer.
+
+        Returns:
+            `{host, surfaces, apps, notConnected, questions, lostNotifications?, notInInbox?,
+                confirm?,
+            warnings?}`. `apps` has an `AppConnection.status` by id; `notConnected` lists `{app,
+            problem, toolsKnown?}`; `confirm` has the capabilities by what the user chose to
+                confirm.
+        """
         lost = dict(self.host.lost_notifications())
         unlisted = self._inbox_problem()
         return {
@@ -342,9 +392,7 @@ class Bridge:
         return {} if known is None else {"toolsKnown": known.recall(target) is not None}
 
     def _confirmed(self) -> dict[str, JsonValue]:
-        """For each that the person chose to confirm, what it stands for: a misspelt name, for
-        nothing.
-        """
+        """Return the capabilities that each `--confirm` word selects."""
         offered = [each.capability for each in self.capabilities()]
         chosen: dict[str, JsonValue] = {
             word: [each.name for each in offered if approval.needs_approval(each, [word])]
@@ -367,10 +415,7 @@ class Bridge:
         ]
 
     async def close(self, reason: str) -> None:
-        """The session is over: what is open ends, the apps are told, temporary files go.
-
-        Bounded by `CLOSE_LIMIT`.
-        """
+        """End the session within `CLOSE_LIMIT`: calls, apps and temporary files."""
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
             for call in list(self._own_calls.values()):
                 call.cancel(reason)
@@ -390,9 +435,7 @@ class Bridge:
         return f"{kind}-{self._serial}"
 
     def admit(self, connection: AppConnection, wanted: str) -> None:
-        """Give a connection that has opened its id, made of the app's own, and tell the host what
-        it can do.
-        """
+        """Give an open connection its id, made from `wanted`, and notify the host."""
         stem = (
             "-".join(
                 "".join(
@@ -411,8 +454,9 @@ class Bridge:
         self.on_capabilities_changed(connection)
 
     def on_capabilities_changed(self, connection: AppConnection) -> None:
-        """What an app offers is new, or has changed: the host is told, and it is remembered where
-        the person named the app. An empty list wipes nothing (X12).
+        """Notify the host, and remember what an app that the user named offers.
+
+        An empty list erases nothing (X12).
         """
         if self._known is not None and connection.target in self._settings.apps:
             offers, app = _offers(connection), connection.app
@@ -427,7 +471,7 @@ class Bridge:
             await to_thread.run_sync(self._known.remember, target, offer)
 
     def dismiss(self, connection: AppConnection) -> None:
-        """The connection is no longer to be used. Idempotent: another may have its id by now."""
+        """Drop a connection. Idempotent: another may have its id by now."""
         if self._apps.get(connection.id) is connection:
             del self._apps[connection.id]
             self.host.on_capabilities_changed()
@@ -452,9 +496,7 @@ class Bridge:
         return [target for target in self._settings.apps if target not in connected]
 
     def _resolve(self, target: str) -> str:
-        """The app of the person's that is meant: they are shown without their secrets, and named by
-        that.
-        """
+        """Return the target that the user named; apps are shown without their secrets."""
         apps = self._settings.apps
         shown_so = [each for each in dict.fromkeys(apps) if show_target(each) == target]
         if target in apps or (not shown_so and HIDDEN not in target):
@@ -531,7 +573,7 @@ class Bridge:
     async def _ask_approval(
         self, connection: AppConnection, capability: Capability, params: JsonObject, call: str
     ) -> CallResult | None:
-        """Ask a person whether `call` may be made: None if so, else how it ends."""
+        """Return None if the user allows `call`, else its result."""
         question = approval.make_question(
             self.new_id("question"),
             connection.app.origin,

@@ -1,6 +1,4 @@
-"""One call of a capability: it runs in the session, keeps the app's time, and ends with a result
-whatever happens.
-"""
+"""One call of a capability, its clock, and the question of the host's own model as a call."""
 
 from __future__ import annotations
 
@@ -45,15 +43,9 @@ MAX_LIMITS = 10
 
 
 class CallClock:
-    """The time of one call; when it is over, `scope` is cancelled.
+    """Cancel `scope` when the app reports nothing for `limit` seconds, or takes too long in all.
 
-    Its end is only ever put off, so one timer does: where it comes too early, it begins anew.
-
-    Args:
-        limit: Seconds that the app may tell nothing.
-
-    Attributes:
-        scope: What the call runs in, while it is `running`.
+    The end only moves later, so one timer does: if it fires too early, it restarts.
     """
 
     def __init__(self, limit: float) -> None:
@@ -125,7 +117,7 @@ class CallClock:
 
 
 class Callee(Protocol):
-    """What a call needs of who is called: an `App`, as a rule."""
+    """What a call needs: an `App`, or `OwnQuestion`."""
 
     async def call_capability(
         self, capability: str, params: JsonObject, call: str
@@ -135,22 +127,20 @@ class Callee(Protocol):
 
 
 class Call:
-    """One call, from its start to its one outcome (implements `interfaces.host.Call`).
+    """One call, from its start to its one outcome; a host only waits for it.
 
     Args:
         id: Names it to the app and to hosts.
         app: Has the capability.
-        capability: What is called.
-        params: What it is called with.
-        timeout: Seconds that the app may tell nothing (`CallClock`); they stand still while a
-            person is being asked.
-        on_progress: Gets the app's reports, each that differs from the one before.
-        on_end: Gets the outcome, as soon as there is one.
-        withdraw: Takes questions down, for a reason.
-        keep: Puts what is too large for a host into files, and fetches what the app only refers to.
-        ask_approval: Asks a person whether the call may be made, by its id: None if so, else how it
-            ends. Without it nobody is asked.
-        count_lost: How many notifications have not reached the host, so far.
+        capability: The capability's name.
+        params: Its parameters.
+        timeout: Seconds without a report (`CallClock`), not counting the user's time.
+        on_progress: Receives the app's reports, each that differs from the one before.
+        on_end: Receives the outcome.
+        withdraw: Withdraws questions, for a reason.
+        keep: Saves what is too large for a host, and fetches what the app refers to.
+        ask_approval: Returns None if the user allows the call of that id, else its result.
+        count_lost: How many notifications have not reached the host so far.
     """
 
     def __init__(
@@ -196,7 +186,7 @@ class Call:
         self._ended = _SESSION_ENDED
 
     async def wait(self) -> CallOutcome:
-        """The outcome, once there is one."""
+        """Wait for the outcome. Cancelling this leaves the call running."""
         await self._done.wait()
         return self._ended
 
@@ -210,8 +200,9 @@ class Call:
         await self._app.wait_idle()
 
     def cancel(self, reason: str) -> None:
-        """The host no longer wants it: the app is told, its questions are taken down at once,
-        before a late answer can be read.
+        """Cancel the call for the host: withdraw its questions now, and notify the app.
+
+        `reason` is for the app's developer.
         """
         self._cancelled = self._cancelled or reason
         self._withdraw(list(self._questions.values()), f"its call ended: {self._cancelled}")
@@ -274,17 +265,14 @@ class Call:
         return failed("TIMEOUT", f"Operation timed out: {late}", retryable=True)
 
     def on_question(self, question: Question, *, own: bool) -> None:
-        """A person is being asked, and their time is not the app's.
-
-        What is surely this call's `own` question ends with it.
-        """
+        """Stop the app's clock while the user is asked; an `own` question ends with the call."""
         self._clock.pause()
         self._asked.add(question.id)
         if own:
             self._questions[question.id] = question
 
     def on_answer(self, question: Question, answer: Answer | None) -> None:
-        """The question has ended, and the app's clock goes on when it was the last."""
+        """Record how the question ended, and restart the clock after the last one."""
         if answer is not None and answer.outcome is Outcome.UNSUPPORTED and not question.secret:
             self._refused.add(question.kind)
         if answer is not None and answer.unasked and len(self._unasked) < MAX_UNASKED:
@@ -298,18 +286,17 @@ class Call:
             self._clock.resume()
 
     def on_progress(self, report: Progress) -> None:
-        """Pass a report on, unless it repeats the last or the call is over. Whatever it says, the
-        app is at work: the limit of the call is one of silence.
-        """
+        """Pass a report on, unless it repeats the last; any report restarts the silence limit."""
         self._clock.restart()
         if report != self._progress and self._on_progress is not None and not self._done.is_set():
             self._progress = report
             self._on_progress(report)
 
     def on_notice(self, notice: Notice) -> None:
-        """Keep a notice for the result: the newest `MAX_SUMMARY_LINES` different ones.
+        """Keep the newest `MAX_SUMMARY_LINES` different notices for the result, and count the
+        others.
 
-        The others are counted: those that came first, of the same run or else of the longest.
+        Drop the oldest of the same subject, else of the most frequent subject.
         """
         if notice.kind is NoticeKind.CONSOLE:  # nothing that a call which succeeds is bothered with
             self._console.append(describe_notice(notice))
@@ -323,9 +310,7 @@ class Call:
         self._notices[line] = subject, count + 1
 
     def summary(self) -> list[str]:
-        """What the app told while it ran, a line each, repeated ones counted; and how much of it
-        is not there, or did not reach the host.
-        """
+        """Return what the app reported, a line each, and how much is missing."""
         lines = [
             f"{line} ({count} times)" if count > 1 else line
             for line, (_, count) in self._notices.items()
@@ -343,12 +328,12 @@ class Call:
 
 
 class OwnQuestion:
-    """Implements `Callee`: the answer is the result of its call.
+    """A question of the host's own model, as a `Callee`: the answer is the result.
 
     Args:
         question: What is asked.
         elicitor: Puts it to the user.
-        calls: The session's own calls by their ids: one hears of the question that it asks.
+        calls: The session's own calls by id: one is notified of its question.
     """
 
     def __init__(
@@ -383,10 +368,10 @@ class OwnQuestion:
 
 
 def _describe(question: Question, answer: Answer) -> CallResult:
-    """A result that says who gave it, and why: a model reads no metadata.
+    """Return a result that says who answered and why: a model reads no metadata.
 
-    A default stands in where nobody could be asked, and nowhere else: it is the model's own, and
-    would have a person's no come back as its yes.
+    A default is used only if no user could be asked. It is the model's own, and would turn a
+    user's no into its yes.
     """
     unasked = answer.outcome is Outcome.UNSUPPORTED
     if not unasked:

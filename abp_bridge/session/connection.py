@@ -1,6 +1,4 @@
-"""One connected app as the session knows it: what it offers, what it told last, which of its calls
-and questions are open.
-"""
+"""One connected app: what it offers, what it reported last, and its open calls and questions."""
 
 from __future__ import annotations
 
@@ -64,19 +62,20 @@ class ConnectionOwner(Protocol):
 class AppConnection:
     """One app's connection (implements `AppListener`).
 
-    `live` holds it open until `close_requested` is set or the app is gone; then `closed` is set.
+    `live` keeps it open until `close_requested` is set or the app disconnects; then `closed` is
+    set.
 
     Args:
-        session: What it belongs to, and what tells the host.
-        target: How the app was named when it was connected: an address or a command.
-        app: What is connected.
+        session: Its session.
+        target: How the app was named: an address or a command.
+        app: The app.
 
     Attributes:
         id: The app's name in this session; empty until it is open.
         capabilities: What the app offers now, by name.
-        state: The newest value of each state field, or words in place of one that is too large.
+        state: The newest value of each state field.
         calls: The running calls, by id.
-        reason: Why it has ended, once it has.
+        reason: Why it ended.
     """
 
     def __init__(self, session: ConnectionOwner, target: str, app: App) -> None:
@@ -106,10 +105,9 @@ class AppConnection:
         self.reason = "the app was disconnected"
 
     async def live(self, *, task_status: TaskStatus[None]) -> None:
-        """Hold the connection open.
+        """Keep the connection open.
 
-        Raises AppError when it cannot be opened; afterwards nothing, so that no app can end the
-        session.
+        Raises AppError if it cannot be opened, later nothing: no app can end the session.
         """
         try:
             async with AsyncExitStack() as stack:
@@ -158,12 +156,13 @@ class AppConnection:
         return self._opened.name if self._opened else ""
 
     def status(self) -> dict[str, JsonValue]:
-        """What `abp_status` says of the app: everything but what a person answered.
+        """Return what `abp_status` shows of the app.
 
         Returns:
             `{name, origin, abpVersion, capabilities, running, told, progress, state, warnings,
-            console?}`, where `told` is the count and the last notice of each kind, `state` the
-            resource URI of each field, and `console` what a page's said last.
+            console?}`. `told` has the count and last notice of each kind, `state` the resource URI
+                of
+            each field.
         """
         opened, progress = self._opened, self._progress
         return {
@@ -225,8 +224,8 @@ class AppConnection:
     async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
         """Put the app's question to the user (`AppListener.elicit`).
 
-        The question is the call's that it names, or the only one's; else nobody can say whose, and
-        the newest carries it.
+        The question belongs to the call that it names, or to the only one; else to any of them,
+        the newest first.
         """
         call = self._find_call(context.call) or self._only_call()
         is_given_up = call is not None and call.is_given_up
@@ -312,11 +311,11 @@ class AppConnection:
     def _calls_of(
         self, token: str | None, operation: str | None, *, capability: JsonValue = None
     ) -> list[Call]:
-        """The running calls that the app speaks of (X4).
+        """Return the running calls that the app refers to (X4).
 
-        By the call's own id, or by a name of the app's that came with one before. A new name is
-        that of the only call it can mean: one of `capability`, or one that no name is known of.
-        Where nobody can say whose it is, it is told to each; what is an ended call's, to none.
+        A name is a call's own id, or one that the app used for it before. A new name is that of
+        the only call it can mean: one of `capability`, or one without a known name. If that is
+        ambiguous, return all running calls; for an ended call, none.
         """
         names = [name for name in (token, operation) if name]
         call = next(filter(None, map(self._find_call, names)), None)
@@ -361,9 +360,9 @@ class AppConnection:
         self.capabilities = {capability.name: capability for capability in capabilities}
 
     async def _refresh_capabilities(self) -> None:
-        """On `capabilities/list_changed`: ask the app what it offers now, and tell the host (B4).
+        """Ask the app for its capabilities after `list_changed`, and notify the host (B4).
 
-        An empty answer wipes nothing (X12).
+        An empty answer erases nothing (X12).
         """
         while True:
             await self._list_changed.wait()

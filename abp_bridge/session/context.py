@@ -1,8 +1,8 @@
-"""What goes along with a question from the app to the surface (`AskContext`), and what an observer
-of a session is told.
+"""What accompanies a question from the app to the surface (`AskContext`), and the events of a
+session.
 
-An observer only reads. Times are in seconds of the event loop's clock.
-What a user answered is in `InputResolvedEvent` only, and not at all for a secret.
+An observer only reads. Times are in seconds of the event loop's clock. Answers appear only in
+`InputResolvedEvent`, secrets not at all.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ NO_ANSWER = "nobody answered"
 
 
 class Asking:
-    """One open question: its row in the ledger, its time, and what it waits for.
+    """One open question: its ledger entry, its time, and what it waits for.
 
     Args:
         question: What is asked.
         ledger: Where it is opened.
-        limit: Seconds that the user has at first, and again after each `extend`.
-        is_fixed: The app set that time itself: it cannot be extended.
+        limit: Seconds that the user has, and gets again with each `extend`.
+        is_fixed: The app set that time: it cannot be extended.
         around: The open question that this one is part of, which ends it too.
 
     Attributes:
-        entry: Its row.
-        scope: What the question is asked in; it is cancelled at its deadline.
-        waits_for: Who has not done what, should its time be over now; `within 30 s` follows.
-        over: It has ended: an answer comes too late now.
-        renew_url: Makes a link to the question on the page, for a browser that the user's inbox,
-            which it names, sends there; the link before is no longer valid. None while the
-            question is not on the page.
+        entry: Its ledger entry.
+        scope: Is cancelled at its deadline.
+        waits_for: What has not happened if the time ends now; `within 30 s` follows.
+        over: It has ended: an answer comes too late.
+        renew_url: Makes a new link to the question on the page, for the inbox that it is given;
+            the link before becomes invalid. None while the question is not on the page.
     """
 
     def __init__(
@@ -102,17 +101,15 @@ class AskContext:
     `Elicitor.resolve`).
 
     Attributes:
-        calls: The calls that it may belong to, the likeliest first: one where that is sure, none
-            where no call is running.
-        tools: What those calls call, in their order, by the app's own names.
+        calls: The calls that it may belong to, the likeliest first; one if that is certain.
+        tools: What those calls call, by the app's own names.
         timeout: The user's time in seconds as the app sets it; None for the session's usual one.
-        connection: Which of the session's connections it came by: two apps may have one name.
-        app: What the app calls itself, safe to show; empty where it does not say.
-        icon: The app's own picture, as a `data:` address of a small PNG, or empty.
+        connection: Which of the session's connections it came by: two apps may share a name.
+        app: What the app calls itself, safe to show.
+        icon: The app's picture, as a `data:` address of a small PNG, or empty.
         host: What the host calls itself, safe to show.
-        asking: Its time; of a question that a surface asks for another one, the other one's until
-            it is opened itself.
-        observe: Is told what happens to it.
+        asking: Its time; before it is opened, that of the question it is part of.
+        observe: Receives the events.
     """
 
     calls: tuple[str, ...] = ()
@@ -154,9 +151,9 @@ class InputRequestEvent:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEvent:
-    """The question goes to a surface: `route` is its name, and how it is downgraded there.
+    """The question goes to a surface; it may go to several, one after another.
 
-    It may go to several, one after another.
+    `route` has the surface's name and how it is downgraded there.
     """
 
     time: float
@@ -166,9 +163,7 @@ class AttemptEvent:
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """A step of a walk is shown: the `number`th, from one, with its title and the labels of its
-    buttons.
-    """
+    """A step of a walk is shown: its `number` from one, its title and its buttons."""
 
     time: float
     question: str
@@ -179,9 +174,7 @@ class StepEvent:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceEvent:
-    """A button of a step was pressed, `seconds` after it was shown; without a label, the step was
-    dismissed.
-    """
+    """A button was pressed `seconds` after it was shown; without a label: dismissed."""
 
     time: float
     question: str
@@ -192,9 +185,7 @@ class ChoiceEvent:
 
 @dataclass(frozen=True, slots=True)
 class InputResolvedEvent:
-    """The question has ended, with its one answer: how, by whom, by which route, and in how many
-    seconds.
-    """
+    """The question has ended with its one answer."""
 
     time: float
     question: Question

@@ -1,6 +1,4 @@
-"""What an `elicitation/create` to an MCP host and to an ACP client have in common: the id of a page
-of the bridge's own; the result, and who gave it, or the outcome of a permission, by their own word.
-"""
+"""What elicitations in MCP hosts and ACP clients share: a page's id, and the decoded result."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ from abp_bridge.session.surface import HostUnattendedError, SurfaceResponse
 
 
 def make_page_id(question: Question) -> str:
-    """An `elicitationId` for the bridge's own page with `question`, new each time. It begins with
-    `page_id_prefix`, and no app can guess it: an address of an app's with that id would be taken
-    for the page, and the page for the app's.
+    """Return a new `elicitationId` for the bridge's page with `question`.
+
+    It is random, so that no app can present an address of its own as the page.
     """
     return f"{page_id_prefix(question.id)}{secrets.token_hex(8)}"
 
@@ -28,11 +26,11 @@ def page_id_prefix(question_id: str) -> str:
 
 
 def decode_elicited(reply: Reply, question: Question) -> SurfaceResponse:
-    """What the host answered `question` with, and who did, where it says so.
+    """Decode the host's result, and who answered if it says so.
 
     Raises:
-        HostUnattendedError: It says itself that nobody answered.
-        RemoteProtocolError: It is no such result.
+        HostUnattendedError: It says that no one answered.
+        RemoteProtocolError: It is not such a result.
     """
     action, content = decode_reply(reply.result, question)
     answered_by = find_machine(reply)
@@ -48,10 +46,10 @@ def decode_elicited(reply: Reply, question: Question) -> SurfaceResponse:
 
 
 def find_machine(reply: Reply) -> AnsweredBy | None:
-    """Who answered, as the host says itself, where that was no person.
+    """Return who answered, if the host says that it was not a user.
 
     Raises:
-        HostUnattendedError: It says itself that nobody did.
+        HostUnattendedError: It says that no one answered.
     """
     answered_by = read_answered_by(reply.result)
     if answered_by is AnsweredBy.NOBODY:

@@ -1,7 +1,6 @@
-"""`Elicitor.resolve`: a question is opened, routed to the user, and ends exactly once.
+"""`Elicitor.resolve` opens a question, routes it to the user, and ends it exactly once.
 
-The ledger decides what ends a question: its answer, its deadline or its withdrawal. Whatever comes
-first stops the asking here.
+The first of three ends a question in the ledger: its answer, its deadline or its withdrawal.
 """
 
 from __future__ import annotations
@@ -67,10 +66,10 @@ class Elicitor:
         Args:
             router: Puts each to the surfaces.
             limit: Seconds that a user has if the app sets no time.
-            observe: Is told what happens to each question.
+            observe: Receives the events.
             files: Looks at the files that apps name; without it none is read.
-            host_name: What the host calls itself; it may say more later.
-            on_model_progress: Is told how far a model's answer is.
+            host_name: What the host calls itself; it may change later.
+            on_model_progress: Receives how far a model's answer is.
         """
         self.ledger = Ledger()
         self._router = router
@@ -82,10 +81,9 @@ class Elicitor:
         router.attach(self.resolve, on_model_progress)
 
     async def resolve(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
-        """Put `question` to the user.
+        """Put `question` to the user and return its one answer, whatever happens.
 
-        Returns:
-            Its one answer, whatever happens. Only cancelling the session itself raises.
+        Only cancelling the session itself raises.
         """
         if len(self._open) >= MAX_OPEN:
             reason = f"{MAX_OPEN} questions are open already"
@@ -159,9 +157,9 @@ class Elicitor:
 
 
 def describe_questions(ledger: Ledger, left: Callable[[str], float]) -> dict[str, JsonValue]:
-    """`{open, ended, endedCount, lateCount}`: the open questions with the seconds that they have
-    `left`, by their id, and what the host knows an address by; the last that ended, how many ended,
-    and how many answers came after their question had.
+    """Return `{open, ended, endedCount, lateCount}` for `abp_status`.
+
+    `left` gives the seconds that an open question has, by its id.
     """
     return {
         "open": [

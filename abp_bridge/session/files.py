@@ -1,9 +1,7 @@
-"""Files of the person's that an app asks for: one that it names is read when it lies in a granted
-folder and the person allows it; any other, the person picks. Reads files, and only those that were
-consented to.
+"""Files of the user that an app asks for.
 
-A path is resolved before it is judged, so that a link cannot lead out of a granted folder, and what
-is opened is what was consented to.
+A file that the app names is read if it is in a granted folder and the user allows it; any other the
+user picks. A path is resolved before it is checked, so that no link leads out of a granted folder.
 """
 
 from __future__ import annotations
@@ -32,10 +30,9 @@ FILE, CONFIRMED = "file", "confirmed"
 
 
 class FileRefusedError(AbpBridgeError):
-    """A named file that cannot be given; the message says why.
+    """A named file that cannot be given.
 
-    `private` reasons are for the person: an app that may not look learns nothing of what is
-    there.
+    `private` reasons are for the user: the app learns nothing of what is there.
     """
 
     def __init__(self, why: str, *, private: bool = False) -> None:
@@ -45,10 +42,7 @@ class FileRefusedError(AbpBridgeError):
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A file as it was when the person was asked: where it really is, and which it was.
-
-    The time of its last change is part of that: a file that replaces it may have its number.
-    """
+    """A file as it was when the user was asked; a file that replaces it may reuse its number."""
 
     path: Path
     identity: tuple[int, int, int]
@@ -58,9 +52,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class FileRequest:
-    """A question for a file as it is really asked: for consent to read the `named` one, or for any,
-    with a `note` why it is not that.
-    """
+    """A question for a file: for consent to read the `named` one, or for any."""
 
     question: Question
     named: _Named | None = None
@@ -100,9 +92,7 @@ class FileRequest:
 
 
 class FileAccess:
-    """Looks at the files that apps name. `roots` are the folders that were granted, for a
-    question.
-    """
+    """Look at the files that apps name; `roots` returns the granted folders."""
 
     def __init__(self, roots: Callable[[AskContext], Awaitable[Sequence[str]]]) -> None:
         self._roots = roots
@@ -139,10 +129,7 @@ class FileAccess:
 
 
 def _ask_consent(question: Question, named: _Named) -> Question:
-    """The question for consent to read it.
-
-    What the bridge says comes before what the app says, so that nobody takes one for the other.
-    """
+    """Return the question for consent; the bridge's words come before the app's."""
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
     asked = f"May it read {safe_path(named.path)}? ({named.size} bytes, {named.mime_type})"
     return replace(

@@ -1,5 +1,4 @@
-"""What real hosts do that the capability exchange does not say: a table keyed by the name a host
-gives itself, and for those that give none by what they declare.
+"""What real hosts do that their capabilities do not say, by the host's name or its declarations.
 
 Only the columns of the matrix are built from it. Measured with Codex 0.169, Goose 1.52, Claude
 Code 2.1, Copilot CLI 1.0, Gemini CLI 0.61, Qwen Code 0.24 and acpx 0.19; unknown hosts get the
@@ -19,9 +18,7 @@ from abp_bridge.core.surface import BESIDE, WAYS, Advice, Options, Surface, Way
 
 @dataclass(frozen=True, slots=True)
 class HostWay(Way):
-    """What a host's person can do in it to be asked, and which of the host's surfaces, or the
-    bridge's own, that opens.
-    """
+    """What a user can do in a host to be asked, and which surfaces that enables."""
 
     surfaces: tuple[Surface, ...]
 
@@ -31,30 +28,25 @@ class Profile:
     """What one host really does.
 
     Attributes:
-        name: What people call it.
+        name: Its common name.
         plain: Its forms show only text, yes or no, and one of several choices.
-        buttons: How many options of an ACP permission it shows with their labels; 2 means allow
-            or deny, without any.
+        buttons: How many options of an ACP permission it shows with labels; 2 means allow or deny.
         loopback: It opens addresses on this machine.
-        tool_timeout: After how many seconds it gives a tool up.
-        paused_while_asking: That clock stands still while its person is asked.
-        titles: Its forms show the titles of properties; else only their names and descriptions.
-        interactive: It shows its person what it is asked (True), answers by itself (False), or
-            nobody knows.
-        may_dismiss_unattended: Where nobody sits at it, it dismisses a question by itself, and may
-            take as long as a person: its `cancel` is no proof of one.
-        lists_once: It lists tools once: one that comes later is no tool in it.
-        joins_texts: Its model reads the texts of a result with nothing between them.
-        reads_structured: Its model reads the structured content of a result that has some, and
-            none of its texts.
-        may_leave: It may send one prompt and leave: the next is sure only once it has come back.
-        waits_for_page: It shows the link to a page until that has its answer; nobody says there
-            that they are done.
-        has_model: A model works in it, which can tell its person something.
-        ways: What its person can do in it to be asked.
-        options: What its person gives to be asked beside it.
-        shows: Its surfaces as it declares them, for people who look it up; a session goes by what
-            is declared in it.
+        tool_timeout: Seconds after which it gives a tool up.
+        paused_while_asking: That clock stops while the user is asked.
+        titles: Its forms show the titles of properties.
+        interactive: It shows questions to a user (True), answers by itself (False), or unknown.
+        may_dismiss_unattended: Without a user it may dismiss a question after any time: its
+            `cancel` proves nothing.
+        lists_once: It lists tools only once.
+        joins_texts: Its model reads the texts of a result without separators.
+        reads_structured: Its model reads structured content instead of texts.
+        may_leave: It may send one prompt and leave.
+        waits_for_page: It shows the link to a page until the page has its answer.
+        has_model: It has a model, which can talk to the user.
+        ways: What its user can do in it to be asked.
+        options: What its user can set up beside it.
+        shows: Its declared surfaces, for documentation only.
     """
 
     name: str
@@ -255,14 +247,11 @@ UNNAMED: tuple[tuple[JsonObject, Profile], ...] = (
 
 
 def profile(name: JsonValue, declared: JsonValue = None) -> Profile:
-    """The row for a host.
+    """Return the row for a host, else the careful row.
 
     Args:
-        name: Its `clientInfo.name`, as it came.
-        declared: Its capabilities, as they came: they tell which host it is that gives no name.
-
-    Returns:
-        The careful row for a host that neither tells.
+        name: Its `clientInfo.name`.
+        declared: Its capabilities, which identify a host without a name.
     """
     if known := as_text(name).strip().lower():
         begun = (row for start, row in _BEGINNINGS.items() if known.startswith(start))

@@ -1,6 +1,4 @@
-"""Who puts questions to a host, as the proxies know them; `bridge` has one, which is loaded with
-the first question.
-"""
+"""What puts a proxy's questions to a host; `bridge` loads it with the first question."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ class ElicitorApi(Protocol):
     """Who puts questions to a host, and answers each exactly once."""
 
     async def resolve(self, question: Question, context: AskContext) -> Answer:
-        """Ask, and return how it was answered; what is no answer is one that says so."""
+        """Ask, and return the one answer."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""`Router.route`: which surface shows a question, what is asked again, and whose answer it is.
+"""`Router.route`: which surface shows a question, what is asked again, and who answered.
 
 The order of surfaces is the user's (`--ask-on`), else prepared answers, the host, the user's own
 surfaces, and a model last. The matrix says which of them can ask the question. An answer that does
@@ -71,7 +71,7 @@ _NEEDED = "what cannot be asked there is needed with what was answered"
 
 
 class Router:
-    """The surfaces of one session: its host's, and those that the user set up beside it.
+    """The surfaces of one session: its host's, and the user's own.
 
     Args:
         host: The host; it alone can ask through its model.
@@ -138,12 +138,12 @@ class Router:
         return found
 
     async def route(self, question: Question, context: AskContext) -> Answer:
-        """Put `question` to the surfaces until an answer counts, and return that.
+        """Put `question` to the surfaces until an answer counts.
 
-        If no surface brings one: what the host answered by itself, or why none could ask.
+        Else return what the host answered by itself, or why none could ask.
 
         Raises:
-            RouteChangedError: One has to be asked another way: call this again.
+            RouteChangedError: Call this again.
             HostDisconnectedError: The question ends, as it says.
             HostTimeoutError: It ends, as timed out.
             SurfaceFailedError: It ends, without an answer that counts.
@@ -183,9 +183,7 @@ class Router:
         route: str,
         started: float,
     ) -> Answer:
-        """Return `response` as an answer that says who gave it; unsupported where it needs proof of
-        a user and has none.
-        """
+        """Return the answer with who gave it; unsupported if it lacks needed proof of a user."""
         variant = response.variant or attempt.variant
         verdict = self._attribution.attribute(question, variant, response, started)
         answer = Answer(
@@ -209,10 +207,9 @@ class Router:
     async def _ask_until_valid(
         self, question: Question, context: AskContext, attempt: Attempt
     ) -> tuple[SurfaceResponse, str]:
-        """Return the response with validated content, and the route it took.
+        """Return the response with validated content, and its route.
 
-        What does not fit is asked for again, at most `MAX_REPEATS` times, in plainer form and with
-        what was wrong; of a form only the fields that are wrong, one at a time.
+        Ask again at most `MAX_REPEATS` times, in plainer form, and only for the wrong fields.
         """
         if asks_by_entries(question, attempt.variant):
             return await self._ask_entries(question, context, attempt), attempt.name
@@ -232,9 +229,7 @@ class Router:
     async def _ask_entries(
         self, question: Question, context: AskContext, attempt: Attempt
     ) -> SurfaceResponse:
-        """Ask list by list and entry by entry; ask again, as it was given, what does not fit as a
-        whole.
-        """
+        """Ask list by list and entry by entry; prefill what must be asked again."""
         content, steps, todo = dict[str, JsonValue](), list[SurfaceResponse](), question
         response = SurfaceResponse(Outcome.INVALID)
         for _ in range(1 + MAX_REPEATS):
@@ -265,8 +260,10 @@ class Router:
         plain: SurfaceVariant,
         response: SurfaceResponse,
     ) -> SurfaceResponse:
-        """Ask for each field that is wrong, and keep the rest. If only all of it together does not
-        fit, ask for all of it, as it was given. An empty response left nothing empty on purpose.
+        """Ask for each wrong field and keep the rest; for all, prefilled, if only the whole is
+        wrong.
+
+        An empty response left nothing empty on purpose.
         """
         content, steps = dict(response.content), [response]
         for _ in range(MAX_REPEATS):
@@ -359,11 +356,10 @@ class Routing:
         self._problems.append(f"{attempt.variant.surface.value}: {problem}")
 
     def conclude(self, answer: Answer) -> bool:
-        """Whether `answer` ends the question.
+        """Return whether `answer` ends the question.
 
-        It does not, and the next surface is tried, where the host answered by itself, where nobody
-        knows who declined or dismissed it, and where what was accepted needs proof of a person and
-        has none. The first such answer is the `fallback`.
+        It does not if the host answered by itself, if it is unknown who declined or dismissed it,
+        or if it lacks the needed proof of a user. The first such answer is the `fallback`.
         """
         accepted = answer.outcome is Outcome.ACCEPTED
         nobody = (AnsweredBy.HOST_POLICY, *([] if accepted else [AnsweredBy.UNKNOWN]))
@@ -373,9 +369,7 @@ class Routing:
         return True
 
     def fallback(self, advice: Advice) -> Answer | None:
-        """What the host answered by itself, without a person: the question's answer if no other
-        surface finds one. Where it was asked for approval, with what gets a person asked.
-        """
+        """Return what the host answered by itself; for an approval, with how to be asked."""
         options = self._missing(advice).items()
         ways = [way.give for surface, way in options if TRAITS[surface].is_by_hand]
         if self._fallback is None or not self._question.permits or not ways:
@@ -384,17 +378,13 @@ class Routing:
         return replace(self._fallback, reason=reason)
 
     def tried(self) -> list[str]:
-        """Each of the surfaces with the reason why nobody was asked there; one line where there is
-        none.
-        """
+        """Return why each surface did not ask; at least one line."""
         by_itself = self._fallback
         said = [] if by_itself is None else [f"{by_itself.route}: {by_itself.reason}"]
         return [*said, *self._problems, *self._refusals()] or [NOBODY]
 
     def _refusals(self) -> list[str]:
-        """The surfaces that cannot ask it, but for those of which nobody expects that: people,
-        where a model has said why it does not answer, and the model that people are asked about.
-        """
+        """Return the surfaces that cannot ask it, except where that is expected."""
         if self._question.kind is Kind.SAMPLING and self._problems:
             return []
         approves = self._question.permits is Permission.SAMPLING
@@ -402,9 +392,7 @@ class Routing:
         return refusals(self._question, who)
 
     def reason(self, advice: Advice) -> str:
-        """Why nobody could be asked, for the app's developer: each surface with its reason, and the
-        one that the person could set up.
-        """
+        """Return why no one could be asked, for the app's developer."""
         reasons = self.tried()
         for surface, way in self._missing(advice).items():
             if surface in (Surface.PAGE, Surface.SAMPLING):
@@ -422,11 +410,10 @@ class Routing:
 
 
 class AnswerAttribution:
-    """Says who gave each answer of one host, and remembers them for the next.
+    """Decide who gave each answer of one host, in view of the answers before.
 
     Args:
-        shortest_reading: Seconds that a person needs to read anything; 0 to take whatever comes for
-            a person's.
+        shortest_reading: Seconds that a user needs to read anything; 0 to believe each answer.
     """
 
     def __init__(self, shortest_reading: float) -> None:
@@ -437,9 +424,7 @@ class AnswerAttribution:
     def attribute(
         self, question: Question, variant: SurfaceVariant, response: SurfaceResponse, asked: float
     ) -> Verdict:
-        """Who gave `response` to `question` on `variant`, which was `asked` then (seconds of the
-        loop's clock).
-        """
+        """Return who gave `response`; `asked` is the loop's clock in seconds."""
         if response.verdict is not None:
             return response.verdict
         traits = TRAITS[variant.surface]
@@ -477,9 +462,7 @@ class AnswerAttribution:
         )
 
     def are_own_words(self, variant: SurfaceVariant, verdict: Verdict) -> bool:
-        """Whether a script's answer is the person's, written down before: in a file of theirs, or
-        of a host which they believe whatever it says.
-        """
+        """Return whether a script's answer is the user's own: in a file, or by a trusted host."""
         believed = variant.surface is Surface.MOCK or not self._shortest_reading
         return believed and verdict.answered_by is AnsweredBy.SCRIPT
 
@@ -495,10 +478,9 @@ def _reason(response: SurfaceResponse, verdict: Verdict) -> str:
 
 
 def _checked(question: Question, attempt: Attempt, answer: Answer) -> Answer:
-    """The answer to a question that may not have been asked whole: null where that stands for what
-    is left empty, and it names what was not asked.
+    """Return the answer with its empty values, and with what was not asked.
 
-    Raises SurfaceUnsupportedError where all of it together does not fit so.
+    Raises SurfaceUnsupportedError if it does not fit as a whole.
     """
     if answer.outcome is Outcome.ACCEPTED:
         empty = {each.name: each.empty for each in question.fields if each.empty is not MISSING}
@@ -514,9 +496,7 @@ def _checked(question: Question, attempt: Attempt, answer: Answer) -> Answer:
 
 
 def _join(steps: Sequence[SurfaceResponse], content: JsonObject) -> SurfaceResponse:
-    """The response that accepted steps come to, each as long as most of them; a machine's, where
-    one of them is.
-    """
+    """Return the response of accepted steps: their median time, and a machine's if one step is."""
     times = [each.seconds for each in steps if each.seconds is not None]
     return replace(
         steps[-1],

@@ -1,6 +1,4 @@
-"""Where a person is asked: what each surface offers the bridge, what comes back, and how it can
-fail.
-"""
+"""Where a user is asked: what each surface offers the bridge, what it returns, and how it fails."""
 
 from __future__ import annotations
 
@@ -24,21 +22,20 @@ from abp_bridge.session.context import AskContext
 
 @dataclass(frozen=True, slots=True)
 class SurfaceResponse:
-    """What came back from a surface.
+    """What a surface returned.
 
     Attributes:
-        outcome: Accepted, declined or cancelled by whoever answered; invalid where what came back
-            was no answer.
-        content: By field name, as it came: the bridge validates it.
-        seconds: The time that a host took by itself, for a step as most were (`median`); None
-            where the person answered on a surface of their own.
+        outcome: Accepted, declined or cancelled; invalid if it is not an answer.
+        content: By field name, not validated.
+        seconds: The host's own time, for several steps their `median`; None if the user answered
+            on a surface of their own.
         exact: Whether `seconds` measures this answer alone (`evidence.Observation`).
-        variant: Of the host, where it answered what was asked on another surface.
-        answered_by: Who answered, as the host itself says, where that was no person.
-        verdict: Who did, where the surface had them asked and knows.
-        metadata: What the surface has to say of the answer, for who asked.
-        reason: Why there is none, where the surface can say more than the outcome does.
-        host_words: Why, in the host's own words, where it gave any; safe to show.
+        variant: The host's surface, if it answered a question of another surface.
+        answered_by: Who answered, if the host says that it was not a user.
+        verdict: Who answered, if the surface knows.
+        metadata: What the surface reports to the requester.
+        reason: Why there is no answer, if the surface can say more than the outcome does.
+        host_words: Why, in the host's own words; safe to show.
     """
 
     outcome: Outcome
@@ -54,15 +51,14 @@ class SurfaceResponse:
 
 
 def median(seconds: Sequence[float]) -> float:
-    """Of the seconds of several steps, those in the middle: one that stalled says nothing of who
-    took the others.
-    """
+    """Return the median step time, so that one stalled step does not dominate."""
     return sorted(seconds)[len(seconds) // 2]
 
 
 def find_answerer(said: Iterable[AnsweredBy | None]) -> AnsweredBy | None:
-    """Who gave an answer of several steps, of each of which the host `said` who gave it where that
-    was no person: one such step is enough, and of several kinds nobody knows who gave the whole.
+    """Return who answered several steps, of those that the host named.
+
+    One machine step is enough; of several kinds, the answerer is unknown.
     """
     named = {each for each in said if each is not None}
     return AnsweredBy.UNKNOWN if len(named) > 1 else next(iter(named), None)
@@ -88,9 +84,7 @@ class SurfaceFailedError(AbpBridgeError):
 
 
 class HostDisconnectedError(AbpBridgeError):
-    """The host, or its turn that a question belongs to, ended before it was answered: why, and what
-    that makes of the question.
-    """
+    """The host, or the turn of the question, ended first; `outcome` is the question's."""
 
     def __init__(
         self,
@@ -102,9 +96,7 @@ class HostDisconnectedError(AbpBridgeError):
 
 
 class RouteChangedError(AbpBridgeError):
-    """The host can no longer be asked where it was: another of its requests, or another call, has
-    to take the question.
-    """
+    """The question must be asked by another request of the host, or in another call."""
 
 
 class HostTimeoutError(AbpBridgeError):
@@ -113,14 +105,12 @@ class HostTimeoutError(AbpBridgeError):
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """The ways to a question on the page.
+    """The links to a question on the page.
 
     Attributes:
-        url: Makes the first browser that opens it the person's. Nothing that a model reads may
-            have it.
-        address: Where the question is for whoever has its code. Everybody may read it.
-        show_code: Shows the person the code where no model reads, and says where that was; empty
-            where there is no such place.
+        url: Admits the first browser that opens it. No model may read it.
+        address: Opens the question with its code. Public.
+        show_code: Shows the user the code where no model reads, and says where; empty if it cannot.
     """
 
     url: str
@@ -146,9 +136,10 @@ class Ending(enum.Enum):
 
 
 class PageQuestion(Protocol):
-    """A question on the bridge's own page. `url` and `address` are a `PageLink`'s; `code` opens
-    `address`, and is no more to be read by a model than `url` is. `directions` say how somebody who
-    came over SSH gets to either; empty where nobody did.
+    """A question on the bridge's own page.
+
+    `url` and `address` are a `PageLink`'s; `code` opens `address`, and no model may read it.
+    `directions` say how to reach the page over SSH, or nothing.
     """
 
     url: str
@@ -162,15 +153,11 @@ class PageQuestion(Protocol):
         ...
 
     async def open(self) -> str:
-        """Have the person's own browser at the page, in one tab for all questions: why that failed,
-        or nothing.
-        """
+        """Open the page in the user's browser, in one tab for all questions; return the problem."""
         ...
 
     def renew_url(self, inbox: str) -> str:
-        """A link like `url`, for a browser that comes from the person's `inbox`, where they find
-        what is asked next; the last one that was made so is no use any more.
-        """
+        """Return a new link for the user's `inbox`; the one before becomes invalid."""
         ...
 
     async def wait_late_browser(self) -> bool:
@@ -178,29 +165,24 @@ class PageQuestion(Protocol):
         ...
 
     async def wait_closed(self) -> None:
-        """Wait until the person closed the page and does not come back to it: what they saw there
-        is cancelled by that, unless they had put it off; then until it is over.
-        """
+        """Wait until the user closes the page for good, which cancels what they saw there."""
         ...
 
     async def wait_answer(self) -> SurfaceResponse:
-        """The person's reply, when it comes.
+        """Wait for the user's reply.
 
         Raises SurfaceUnsupportedError when it was refused.
         """
         ...
 
     def refuse(self, reason: str) -> None:
-        """Ask nobody there any more: `wait_answer` raises that, unless the person has seen it or it
-        is over.
-        """
+        """Make `wait_answer` raise, unless the user has seen the question or it has ended."""
         ...
 
     def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
-        """Answer it in the person's place, from wherever they did: the first answer counts, False
-        for a later one.
+        """Answer it from elsewhere; the first answer counts, return False for a later one.
 
-        `ending` is said to whoever still has it open.
+        `ending` is shown where it is still open.
         """
         ...
 
@@ -226,11 +208,8 @@ class Page:
     ) -> SurfaceResponse:
         """Put `question` on the page, send the user there, and return the first answer.
 
-        Args:
-            question: What is asked.
-            context: What goes along with it.
-            send_link: Sends the user to the page. Accepted means only that they go there; declined
-                or cancelled ends the question.
+        `send_link` returns accepted if the user goes there; declined or cancelled ends the
+        question.
 
         Raises:
             SurfaceUnsupportedError: There can be no page. And what `send_link` raises.
@@ -271,14 +250,10 @@ _LEFT = {
 
 
 class InputProvider(Protocol):
-    """Shows questions on surfaces of its own: a host, or what the user set up beside it."""
+    """Show questions on surfaces of its own: a host, or what the user set up beside it."""
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """Return the surfaces it offers now, best first.
-
-        `calls` are those that a question may belong to (`AskContext.calls`), for a host that can be
-        asked only inside of calls.
-        """
+        """Return the surfaces for a question of one of `calls` (`AskContext.calls`), best first."""
         ...
 
     async def prompt(
@@ -288,16 +263,12 @@ class InputProvider(Protocol):
         variant: SurfaceVariant,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Show `question` on one surface and wait. Cancelling takes it down.
+        """Show `question` on one of `variants` and wait. Cancelling takes it down.
 
-        Args:
-            question: What is asked.
-            context: What goes along with it.
-            variant: Which of its surfaces, one of `variants`.
-            problem: What was wrong with the answer before, when this asks again.
+        `problem` says what was wrong with the answer before.
 
         Raises:
-            SurfaceUnsupportedError: It cannot ask this after all: the next surface is tried.
+            SurfaceUnsupportedError: It cannot ask this: the next surface is tried.
             RemoteProtocolError: The host's answer is invalid: the next surface is tried.
             RouteChangedError: All surfaces are tried again.
             HostTimeoutError: The question ends, as timed out.
@@ -312,20 +283,20 @@ OnModelProgress = Callable[[Sequence[str], str], None]  # of these calls, in wor
 
 
 class OwnSurface:
-    """A user's own surface that must be started before a question comes, or says where it is.
+    """A user's own surface that must be started before a question, or reports where it is.
 
-    `place` is how the user gets there, or why they do not; empty where there is nothing to say.
+    `place` says how the user gets there, or why they cannot.
     """
 
     place: str = ""
 
     def attach(self, resolve: Resolve, on_progress: OnModelProgress) -> None:
-        """Take what asks the user by all surfaces, for a question of the surface's own, and what
-        hears how far a model's answer is.
+        """Receive what resolves a question of the surface's own, and what reports a model's
+        progress.
         """
 
     async def make_ready(self) -> str:
-        """Be reachable, and return the address, or nothing. Idempotent.
+        """Start, and return the address, or nothing. Idempotent.
 
         Raises SurfaceUnsupportedError.
         """

@@ -226,7 +226,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         SERVERS + " has an answer that nobody gave",
     ),
     "a result that a proxy changes": (
-        _plant(byte_edit, "add", lambda line, *more: line.replace(b"is done", b"failed")),
+        _plant(byte_edit, "append_item", lambda line, *more: line.replace(b"is done", b"failed")),
         "a result is not the server's",
     ),
     "a torn file": (_plant(ResultStore, "save", _tear), "is torn"),

@@ -33,13 +33,13 @@ from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.host_words import encode_account
 from abp_bridge.protocols.mcp.server_elicitation import decode_question, encode_answer
 from abp_bridge.session.context import NO_CONTEXT
-from abp_bridge.session.proxy_elicitor import ElicitorApi
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.acp.proxy.sessions import SessionTable
     from abp_bridge.session.host import HostSurfaces
+    from abp_bridge.session.proxy_elicitor import ElicitorApi
 
 logger = logging.getLogger(__name__)
 

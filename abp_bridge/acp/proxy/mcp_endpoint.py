@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from abp_bridge.acp.proxy.sessions import ClientSession
     from abp_bridge.mcp.session import McpSession
-    from abp_bridge.session.host import Host, SessionApi
+    from abp_bridge.session.bridge import Bridge
+    from abp_bridge.session.host import Host
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +59,8 @@ class McpEndpoint:
 
     def __init__(
         self,
-        begin: Callable[[Host, TaskGroup], SessionApi],
-        make_session: Callable[[McpConnection, Callable[[Host], SessionApi]], McpSession],
+        begin: Callable[[Host, TaskGroup], Bridge],
+        make_session: Callable[[McpConnection, Callable[[Host], Bridge]], McpSession],
         *,
         modern: bool,
         make_tap: Callable[[], Tap] = lambda: unobserved_stream,
@@ -172,12 +173,12 @@ class McpEndpoint:
     async def _serve(
         self, session: ClientSession, source: StreamReader, sink: StreamWriter
     ) -> None:
-        apis: list[SessionApi] = []
+        apis: list[Bridge] = []
 
         def begin(connection: McpConnection) -> McpSession:
             from abp_bridge.acp.proxy.sessions import ProxiedHost
 
-            def make_api(agent: Host) -> SessionApi:
+            def make_api(agent: Host) -> Bridge:
                 apis.append(self._begin(ProxiedHost(session, agent), tasks))
                 return apis[-1]
 

@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.acp.proxy.agent_questions import AgentQuestions
-from abp_bridge.acp.proxy.router import EndpointRegistry, Router
+from abp_bridge.acp.proxy.router import Router
 from abp_bridge.acp.proxy.sessions import SessionTable
 from abp_bridge.jsonrpc import byte_edit
 from abp_bridge.jsonrpc.carrier import Carrier, Direction, Side
 from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.session.proxy_elicitor import ElicitorApi
 
 if TYPE_CHECKING:
+    from abp_bridge.acp.proxy.mcp_endpoint import McpEndpoint
     from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
     from abp_bridge.session.host import HostSurfaces
+    from abp_bridge.session.proxy_elicitor import ElicitorApi
     from abp_bridge.session.surface import Page
 
 
@@ -36,7 +37,7 @@ async def run_proxy(
     agent_name: str,
     make_elicitor: Callable[[HostSurfaces], ElicitorApi],
     page: Page,
-    endpoints: EndpointRegistry | None,
+    endpoints: McpEndpoint | None,
 ) -> Side:
     """Carry lines between a client and its agent until one of them ends.
 

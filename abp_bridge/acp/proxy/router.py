@@ -9,8 +9,8 @@ whoever asks the agent's questions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from abp_bridge.acp.proxy.agent_questions import ELICIT, AgentQuestions
 from abp_bridge.core import sanitize
@@ -21,6 +21,7 @@ from abp_bridge.jsonrpc.splice import LineFilter
 from abp_bridge.protocols.acp import v1 as acp
 
 if TYPE_CHECKING:
+    from abp_bridge.acp.proxy.mcp_endpoint import McpEndpoint
     from abp_bridge.acp.proxy.sessions import ClientSession, SessionTable
     from abp_bridge.jsonrpc.multiplex import InjectedConnection
 
@@ -29,22 +30,6 @@ logger = logging.getLogger(__name__)
 # The two places where a line is changed.
 FORMS = ("params", "clientCapabilities", "elicitation", "form")
 SERVERS = ("params", "mcpServers")
-
-
-class EndpointRegistry(Protocol):
-    """Who makes the MCP servers that sessions are given."""
-
-    def server_entry(self, session: ClientSession, taken: Sequence[JsonValue]) -> JsonObject:
-        """An item for `mcpServers` that belongs to `session`, under a name not in `taken`."""
-        ...
-
-    def is_launched(self, session: ClientSession) -> bool:
-        """Whether the agent has ever launched a server of this session."""
-        ...
-
-    def revoke(self, session: str) -> None:
-        """Nobody is let in to the session of this name any more."""
-        ...
 
 
 class Router:
@@ -62,7 +47,7 @@ class Router:
         injected: InjectedConnection,
         sessions: SessionTable,
         questions: AgentQuestions,
-        endpoints: EndpointRegistry | None,
+        endpoints: McpEndpoint | None,
     ) -> None:
         self.from_client = LineFilter(self._is_relevant_from_client, self._rewrite_from_client)
         self.from_agent = LineFilter(self._is_relevant_from_agent, self._rewrite_from_agent)

@@ -16,11 +16,11 @@ from abp_bridge.core.surface import TRAITS, Advice
 from abp_bridge.jsonrpc.protocol import Id, is_id
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.host import Host
-from abp_bridge.session.proxy_elicitor import ElicitorApi
 from abp_bridge.session.surface import PageLink, SurfaceResponse
 
 if TYPE_CHECKING:
     from abp_bridge.jsonrpc.connection import JsonRpcConnection
+    from abp_bridge.session.proxy_elicitor import ElicitorApi
     from abp_bridge.session.surface import Page
 
 

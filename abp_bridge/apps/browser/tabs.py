@@ -38,7 +38,7 @@ from abp_bridge.apps.browser.profile import use_profile
 from abp_bridge.apps.elicitation import ask_permission
 from abp_bridge.core.json_value import JsonValue, as_list, as_object, as_text, parse_json
 from abp_bridge.core.sanitize import escape, label
-from abp_bridge.session.app import END_LIMIT, AppError, QuestionListener
+from abp_bridge.session.app import END_LIMIT, AppError, AppListener
 from abp_bridge.settings import Settings
 
 RunBrowser = Callable[[Settings], AbstractAsyncContextManager[Browser]]
@@ -60,7 +60,7 @@ class Tabs:
         self._run_browser = run_browser
 
     @asynccontextmanager
-    async def open_tab(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
+    async def open_tab(self, address: str, listener: AppListener) -> AsyncIterator[Tab]:
         """Open a tab for `address`, asking the user by `listener` if needed.
 
         Raises:
@@ -92,7 +92,7 @@ class ProfileTabs(Tabs):
         self._browser = _shared(str(Path(folder).expanduser().resolve()))
 
     @asynccontextmanager
-    async def open_tab(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
+    async def open_tab(self, address: str, listener: AppListener) -> AsyncIterator[Tab]:
         """Start the browser if this is its first tab."""
         async with self._browser.use(self._settings) as context:
             with browser_errors():
@@ -112,7 +112,7 @@ class ExtensionTabs(Tabs):
         self._folder = folder
 
     @asynccontextmanager
-    async def open_tab(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
+    async def open_tab(self, address: str, listener: AppListener) -> AsyncIterator[Tab]:
         args = [
             f"--disable-extensions-except={self._folder}",
             f"--load-extension={self._folder}",
@@ -210,7 +210,7 @@ class RunningTabs(Tabs):
         self._url = url
 
     @asynccontextmanager
-    async def open_tab(self, address: str, listener: QuestionListener) -> AsyncIterator[Tab]:
+    async def open_tab(self, address: str, listener: AppListener) -> AsyncIterator[Tab]:
         """Ask the user, then attach."""
         listing = await _look(self._url)
         there = [each for each in listing.tabs if site(each.url) == site(address)]
@@ -229,7 +229,7 @@ class RunningTabs(Tabs):
                     await (_reload_later(page) if wanted else page.close())
 
     async def _ask_consent(
-        self, listener: QuestionListener, name: str, tab: _OpenTab | None, origin: str
+        self, listener: AppListener, name: str, tab: _OpenTab | None, origin: str
     ) -> None:
         """Raise AppError unless the user accepts."""
         where = "in a new tab, which is closed at the end"

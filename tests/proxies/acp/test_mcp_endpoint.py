@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import pytest
@@ -45,7 +45,9 @@ from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 from abp_bridge.jsonrpc.streams import accept
 from abp_bridge.mcp.session import McpSession
-from abp_bridge.session.host import SessionApi
+
+if TYPE_CHECKING:
+    from abp_bridge.session.bridge import Bridge
 
 Json = Any
 
@@ -231,7 +233,7 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
             closed.set()
 
     server = mcp_endpoint.McpEndpoint(
-        lambda host, tasks: cast(SessionApi, Quiet()),
+        lambda host, tasks: cast(Bridge, Quiet()),
         lambda connection, begin: McpSession(connection, begin, NoPage(), pending_timeout=1),
         modern=True,
     )
