@@ -62,7 +62,7 @@ def configure(level: str = "warning", file: str | None = None, *, own_only: bool
         stderr.addFilter(logging.Filter("abp_bridge"))
     root.addHandler(stderr)
     if file is not None:
-        root.addHandler(NonBlockingHandler(_open(file), stamped=True))
+        root.addHandler(NonBlockingHandler(_open_log(file), stamped=True))
     root.setLevel(max(number, logging.WARNING))
     logging.getLogger("abp_bridge").setLevel(number)
     sys.unraisablehook = _log_unraisable
@@ -178,20 +178,20 @@ def format_exception(problem: BaseException, *, written: set[int] | None = None)
         chain.append(before)
         before = before.__cause__ or (None if before.__suppress_context__ else before.__context__)
     if before is not None:
-        yield f"{_name(before)}, as written above"
+        yield f"{_type_name(before)}, as written above"
     for each in reversed(chain):
         if each is not chain[-1] or before is not None:
             yield "The above exception led to this one:"
         yield "Traceback (most recent call last):"
         yield from "".join(traceback.format_tb(each.__traceback__)).splitlines()
-        yield f"{_name(each)}{_said(each)}"
+        yield f"{_type_name(each)}{_said(each)}"
         parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
         for number, inner in enumerate(parts, 1):
             yield f"  {number} of {len(parts)}:"
             yield from (f"    {line}" for line in format_exception(inner, written=written))
 
 
-def _name(problem: BaseException) -> str:
+def _type_name(problem: BaseException) -> str:
     return f"{type(problem).__module__}.{type(problem).__qualname__}".removeprefix("builtins.")
 
 
@@ -232,7 +232,7 @@ def open_nonblocking(descriptor: int) -> Iterator[int]:
             os.close(ours)
 
 
-def _open(path: str) -> int:
+def _open_log(path: str) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     for name in ("O_CLOEXEC", "O_NONBLOCK"):  # Windows has neither
         flags |= getattr(os, name, 0)

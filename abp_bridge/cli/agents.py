@@ -114,7 +114,7 @@ async def _list(as_json: bool) -> int:
     for each in listed:
         about = found[each.model]
         if as_json:
-            print_json(json.dumps(_describe(each, about)) + "\n")
+            print_json(json.dumps(_agent_members(each, about)) + "\n")
         else:
             found_or_not = about.version or "yes" if about.ok else f"no: {about.why_not}"
             print_text(f"{each.model:<{WIDTH}} {found_or_not}\n")
@@ -146,7 +146,7 @@ def _behind_apis() -> Iterator[_Listed]:
         yield _Listed(name, model, provider.title, LlmAgent(name, ""))
 
 
-def _describe(each: _Listed, about: Availability) -> JsonObject:
+def _agent_members(each: _Listed, about: Availability) -> JsonObject:
     return {
         "name": each.name,
         "model": each.model,

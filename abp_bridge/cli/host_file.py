@@ -55,13 +55,13 @@ from abp_bridge.setup.file import (
     ConfigFile,
     SetupError,
     keep_backup,
-    read,
+    read_file,
     remove_backup,
     remove_folders,
-    write,
+    write_file,
 )
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import equal, find
+from abp_bridge.setup.formats.text import equal, find_value
 from abp_bridge.setup.hosts import (
     HOSTS,
     NAME,
@@ -97,7 +97,7 @@ class Place:
     by_host: bool
     hidden_by: str = ""
 
-    def find(self, name: str) -> Server | None:
+    def find_entry(self, name: str) -> Server | None:
         path = (*self.layout.key, name)
         self.document.check(path)
         entry = self.document.find(path)
@@ -179,13 +179,16 @@ def find_place(
     path = Path(options.file).absolute() if options.file else locate(host, of_file, machine)
     if path is None:
         raise SetupError(f"{host.title} has no file for a project: leave out --project")
-    file = read(path) if reads else ConfigFile(path, path, None)
+    file = read_file(path) if reads else ConfigFile(path, path, None)
     document = parse(host, path, file.content or b"")
     layout = find_layout(host, document.value, agents=agents) or usual
     is_theirs = of_file == "user" and not options.file
     by_host = bool(host.add) and is_theirs
     local = local_layout(host, document.value, machine) if is_theirs and not agents else None
-    if local is not None and find(document.value, (*local.key, _wanted_name(options))) is not None:
+    if (
+        local is not None
+        and find_value(document.value, (*local.key, _wanted_name(options))) is not None
+    ):
         return Place(host, file, document, local, layout, "local", agents, by_host)
     hidden_by = "" if of_file == "user" or options.file else _find_local(host, options, machine)
     return Place(host, file, document, layout, local, of_file, agents, by_host, hidden_by)
@@ -198,7 +201,7 @@ def _find_local(host: SetupHost, options: argparse.Namespace, machine: Machine) 
     except SetupError:  # it is not the file that is meant, and Claude Code says it itself
         return ""
     local = local_layout(host, value, machine)
-    if local is None or find(value, (*local.key, _wanted_name(options))) is None:
+    if local is None or find_value(value, (*local.key, _wanted_name(options))) is None:
         return ""
     return local.key[len(host.local)]
 
@@ -282,7 +285,7 @@ def carry_out(proposal: Proposal, options: argparse.Namespace) -> int:
     if status == "done":
         _make(proposal)
     if options.json:
-        print_json(json.dumps(_describe(proposal, status)) + "\n")
+        print_json(json.dumps(_proposal_members(proposal, status)) + "\n")
     else:
         for line in _tell(proposal, status):
             _print(reveal(line))
@@ -340,7 +343,7 @@ def _make(proposal: Proposal) -> None:
         _have_host_write(proposal)
         return
     file, change = proposal.place.file, proposal.change
-    write(file, change.after, backup=not change.keeps_backup and not proposal.restores)
+    write_file(file, change.after, backup=not change.keeps_backup and not proposal.restores)
     if proposal.restores:
         remove_backup(file)
     if proposal.entry is None and not proposal.leaves_ours:
@@ -354,13 +357,13 @@ def _have_host_write(proposal: Proposal) -> None:
     first, *others = proposal.commands
     has_run = False
     try:
-        _run(first, proposal)
+        _run_host_command(first, proposal)
         has_run = True
         if others and _entry_now(proposal) is not None:
             ran, where = shlex.join(first[:3]), proposal.place.where
             raise SetupError(f'{ran} ended well, but "{proposal.name}" is still in {where}')
         for command in others:
-            _run(command, proposal)
+            _run_host_command(command, proposal)
         _check_made(proposal)
     except SetupError as problem:
         told = "" if proposal.entry_before is None else _put_back(proposal, has_run=has_run)
@@ -385,7 +388,7 @@ def _put_back(proposal: Proposal, *, has_run: bool) -> str:
     if _is_as_before(proposal):
         return f". {_keep(proposal)}" if has_run else ""
     with suppress(SetupError):  # whatever it says: what is there now is looked at
-        _run((*place.add, name, json.dumps(proposal.entry_before)), proposal)
+        _run_host_command((*place.add, name, json.dumps(proposal.entry_before)), proposal)
     if _is_as_before(proposal):
         return f'. "{name}" is again what it was'
     return f'. "{name}" is not what it was. {_keep(proposal)}'
@@ -409,11 +412,11 @@ def _keep(proposal: Proposal) -> str:
 
 def _entry_now(proposal: Proposal) -> JsonValue:
     place = proposal.place
-    document = parse(place.host, place.file.path, read(place.file.path).content or b"")
+    document = parse(place.host, place.file.path, read_file(place.file.path).content or b"")
     return document.find((*place.layout.key, proposal.name))
 
 
-def _run(command: Sequence[str], proposal: Proposal) -> None:
+def _run_host_command(command: Sequence[str], proposal: Proposal) -> None:
     program = shutil.which(command[0]) or command[0]
     try:
         ended = subprocess.run(  # noqa: S603  # what was shown, and agreed to
@@ -489,7 +492,7 @@ def verification(proposal: Proposal) -> str:
     return shlex.join(words)
 
 
-def _describe(proposal: Proposal, status: Status) -> JsonObject:
+def _proposal_members(proposal: Proposal, status: Status) -> JsonObject:
     place = proposal.place
     changed = proposal.change.is_one
     return {

@@ -79,11 +79,11 @@ async def _list() -> int:
     from abp_bridge.surfaces.inbox import bridges
 
     found = await bridges.look()
-    print_json(json.dumps(_describe(found), ensure_ascii=False, indent=2) + "\n")
+    print_json(json.dumps(_overview_members(found), ensure_ascii=False, indent=2) + "\n")
     return 0
 
 
-def _describe(found: Overview) -> dict[str, object]:
+def _overview_members(found: Overview) -> dict[str, object]:
     from abp_bridge.surfaces.inbox.open_question import describe
 
     return {

@@ -49,7 +49,7 @@ from abp_bridge.setup.entries import (
 )
 from abp_bridge.setup.file import SetupError, is_there, read_backup
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import FormatError, find
+from abp_bridge.setup.formats.text import FormatError, find_value
 from abp_bridge.setup.hosts import (
     BROWSER_VARIABLES,
     DISPLAY_VARIABLES,
@@ -190,7 +190,7 @@ def _print_before(proposal: Proposal) -> None:
     place = proposal.place
     if place.folder:
         print_message(f"this is for {label(place.folder, 200)} alone: run it in this folder")
-    if place.by_host and place.find(proposal.name) is not None:
+    if place.by_host and place.find_entry(proposal.name) is not None:
         first = shlex.join((*place.remove, proposal.name))
         print_message(f"one of this name is there: {first} comes first")
 
@@ -251,7 +251,7 @@ def propose_entry(place: Place, options: argparse.Namespace) -> Proposal:
     """Our own entry, new or as it is to be from now on. Raises SetupError."""
     if options.server and place.agents:
         raise SetupError(f"{place.host.title} starts agents alone from a file: name one, --agent")
-    server = place.find(_name(place, options))
+    server = place.find_entry(_name(place, options))
     wanted = make_wanted(place, options, server)
     if server is not None and server.own is None:
         raise SetupError(
@@ -425,7 +425,7 @@ def keep_originals(place: Place, made: change.Change, backup: bytes | None) -> c
 
 def find_server(place: Place, name: str) -> Server:
     """The entry of this name, which has to be there. Raises SetupError."""
-    server = place.find(name)
+    server = place.find_entry(name)
     if server is None:
         names = place.names()
         if name in names:
@@ -449,7 +449,7 @@ def _make_proposal(
     entry = _entry_after(place, name, made)
     commands: list[tuple[str, ...]] = []
     if place.by_host and made.is_one:
-        if place.find(name) is not None:
+        if place.find_entry(name) is not None:
             commands.append((*place.remove, name))
         commands.append((*place.add, name, json.dumps(entry)))
     return Proposal(place, name, made, entry, tuple(commands), tuple(notes), is_theirs=is_theirs)
@@ -465,7 +465,7 @@ def _notes(place: Place, name: str, server: Server | None) -> Iterator[str]:
     if server is not None and not server.enabled:
         yield f'"{server.name}" is switched off in this file, which stays so.'
     for path, value, sentence in place.host.warnings:
-        if find(place.document.value, path) == value:
+        if find_value(place.document.value, path) == value:
             yield sentence
     if place.scope == "project":
         yield "The command is a path of this machine: others who have the project install it too."

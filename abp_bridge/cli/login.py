@@ -107,7 +107,7 @@ async def _login(settings: Settings, url: str, limit: float, *, as_json: bool) -
         async with window as context:
             closed = await _show(context, address, limit)
         kept = has_kept(folder)
-    _describe(url, folder, closed=closed, kept=kept, as_json=as_json)
+    _show_login_end(url, folder, closed=closed, kept=kept, as_json=as_json)
     return 0 if closed and kept else FAILED
 
 
@@ -138,7 +138,7 @@ async def _show(context: BrowserContext, address: str, limit: float) -> bool:
     return closed.is_set()
 
 
-def _describe(url: str, folder: Path, *, closed: bool, kept: bool, as_json: bool) -> None:
+def _show_login_end(url: str, folder: Path, *, closed: bool, kept: bool, as_json: bool) -> None:
     app = target_word(url)
     if as_json:
         told = {"profile": str(folder), "address": show_target(url), "closed": closed, "kept": kept}

@@ -129,7 +129,7 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     whole = _open_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(words, whole)
+        return _run_command(words, whole)
     except UsageExit as end:
         if whole and os.name == "posix" and _is_launched(words):
             from abp_bridge.cli.refusal import refuse_host
@@ -138,7 +138,7 @@ def _main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_USAGE
 
 
-def _run(words: list[str], whole: bool) -> int:
+def _run_command(words: list[str], whole: bool) -> int:
     for word in words[: words.index("--") if "--" in words else None]:
         if removed := describe_removed(word.partition("=")[0]):
             give_up(removed)

@@ -144,7 +144,7 @@ def run_matrix(options: argparse.Namespace) -> int:
             return complain(f"there is no fixture in {fixtures} that proves a cell", "matrix")
         profile = PROFILES.get(name)
         cells = [replace(cell, fixture=proofs.get(cell.key, "")) for cell in list_cells(profile)]
-        for line in _STYLES[style](cells, ", ".join(_describe(profile))):
+        for line in _STYLES[style](cells, ", ".join(_profile_words(profile))):
             sys.stdout.write(line + "\n")
     return 0
 
@@ -188,7 +188,7 @@ def _questions(surface: Surface, version: str, profile: Profile | None) -> Itera
         yield PrintedCell(surface.value, version, shape.value, way, since=first, own=own)
 
 
-def _describe(profile: Profile | None) -> Iterator[str]:
+def _profile_words(profile: Profile | None) -> Iterator[str]:
     if profile is None:
         return
     yield f"{profile.name}: shows {', '.join(profile.shows) or 'nothing of its own'}"

@@ -116,13 +116,13 @@ class _Proxy:
     async def carry_child(self, server: Child, stderr: Stderr) -> Side:
         async def ending() -> str:
             await wait_for_end(server)
-            return f"the server ({self._describe()}) ended ({server.exit})"
+            return f"the server ({self._server_name()}) ended ({server.exit})"
 
         return await self._carry(server.stdout, server.stdin, stderr.say, ending)
 
     async def carry_failure(self, why: str) -> None:
         async def ending() -> str:
-            return f"the server ({self._describe()}) cannot be started: {why}"
+            return f"the server ({self._server_name()}) cannot be started: {why}"
 
         nothing = MemoryPipe()
         nothing.close()
@@ -134,7 +134,7 @@ class _Proxy:
         from abp_bridge.mcp.oauth import sign_in
 
         async def ending() -> str:
-            return f"the connection to the server at {self._describe()} ended"
+            return f"the connection to the server at {self._server_name()} ended"
 
         url, token = str(self.settings.server_url), self.settings.server_token
         auth = None if token else await sign_in(url, _send_to_sign_in)
@@ -158,12 +158,12 @@ class _Proxy:
             tap("host")(self.source, self.sink),
             tap("server")(reader, writer),
             pending_timeout=settings.park_timeout,
-            origin=self._describe,
+            origin=self._server_name,
             era=next((era for era in ERAS if era == settings.era), None),
             discover_first=not self.command,
         ) as sides:
             policy = Policy(
-                self._describe,
+                self._server_name,
                 partial(_find_obstacle, settings),
                 ending,
                 overhear,
@@ -181,7 +181,7 @@ class _Proxy:
                 ),
             )
 
-    def _describe(self) -> str:
+    def _server_name(self) -> str:
         from abp_bridge.core.redact.command import show_command  # for its table of secrets' names
 
         url = str(self.settings.server_url)

@@ -146,7 +146,7 @@ def check_parameters(given: JsonObject, schema: JsonObject, asked: Sequence[str]
     missing = [
         to_text(name) for name in as_list(schema.get("required")) if to_text(name) not in given
     ]
-    problems = [f"it needs {_describe(name, schema)}" for name in missing]
+    problems = [f"it needs {_parameter_words(name, schema)}" for name in missing]
     withheld = [name for name in asked if name in given and name not in known]
     problems += [
         f"{label(name)} is asked of you, and never passed: leave it out" for name in withheld
@@ -176,7 +176,7 @@ def example_words(schema: JsonObject) -> str:
     return label(" ".join(f"{name}={_example(name, schema)}" for name in names))
 
 
-def _describe(name: str, schema: JsonObject) -> str:
+def _parameter_words(name: str, schema: JsonObject) -> str:
     about = as_object(as_object(schema.get("properties")).get(name))
     kind, words = about.get("type"), label(as_text(about.get("description")), 120)
     more = ", ".join(filter(None, (kind if isinstance(kind, str) else "", words)))

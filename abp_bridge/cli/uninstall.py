@@ -78,7 +78,7 @@ def run_uninstall(options: argparse.Namespace) -> int:
 
 
 def _uninstall(place: Place, name: str, options: argparse.Namespace) -> Proposal:
-    server = place.find(name)
+    server = place.find_entry(name)
     before = place.file.content
     if server is None or before is None:
         wrapped = tuple(_wrapped(place, options))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.setup.entries import Server, Wanted
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import FormatError, find
+from abp_bridge.setup.formats.text import FormatError, find_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def _explains(
         return False
     with suppress(FormatError):
         document = Document(earlier, format)
-        if find(document.value, path) is None:
+        if find_value(document.value, path) is None:
             document.insert(path, entry)
             return document.content == content
     return False

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, as_texts
 from abp_bridge.setup.file import SetupError, is_there, read_content
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import FormatError, LimitError, equal, find, holding, merge
+from abp_bridge.setup.formats.text import FormatError, LimitError, equal, find_value, holding, merge
 from abp_bridge.setup.hosts import (
     BROWSER_VARIABLES,
     DISPLAY_VARIABLES,
@@ -89,7 +89,7 @@ def find_layout(host: SetupHost, value: JsonValue, *, agents: bool = False) -> L
     if agents:
         return host.agents
     for layout in host.layouts[:0:-1]:
-        there = find(value, layout.key)
+        there = find_value(value, layout.key)
         is_entry = isinstance(there, Mapping) and not {"command", "type", "url"}.isdisjoint(there)
         if isinstance(there, Mapping) and not is_entry:
             return layout
@@ -107,7 +107,7 @@ def list_entries(value: JsonValue, *layouts: Layout | None) -> list[Server]:
         read_server(layout, name, entry)
         for layout in layouts
         if layout is not None
-        for name, entry in as_object(find(value, layout.key)).items()
+        for name, entry in as_object(find_value(value, layout.key)).items()
         if isinstance(entry, Mapping)
     ]
 

@@ -76,7 +76,7 @@ def read_content(file: Path) -> bytes | None:
     return content
 
 
-def read(path: Path) -> ConfigFile:
+def read_file(path: Path) -> ConfigFile:
     """A file, or that there is none. Raises SetupError."""
     try:
         target = path.resolve()
@@ -92,7 +92,7 @@ def read_backup(file: ConfigFile) -> bytes | None:
     return read_content(file.backup)
 
 
-def write(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
+def write_file(file: ConfigFile, content: bytes | None, *, backup: bool) -> None:
     """Replace a file that is still as it was read; None removes it.
 
     Raises:

@@ -34,8 +34,7 @@ from abp_bridge.setup.entries import (
     read_value,
     wrapped_command,
 )
-from abp_bridge.setup.file import BACKUP, SetupError, read
-from abp_bridge.setup.file import write as write_file
+from abp_bridge.setup.file import BACKUP, SetupError, read_file, write_file
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.hosts import HOSTS
 
@@ -528,7 +527,7 @@ def test_a_new_file_is_this_persons_alone(bridge: Bridge) -> None:
 
 def test_a_file_that_changes_meanwhile_is_left_alone(home: Path) -> None:
     file = write(home / "a.json", "{}")
-    found = read(file)
+    found = read_file(file)
     way_back = write(found.backup, "before we came")
     file.write_text('{"theirs": 1}')
     with pytest.raises(SetupError, match="has changed meanwhile: run this again"):
@@ -538,7 +537,7 @@ def test_a_file_that_changes_meanwhile_is_left_alone(home: Path) -> None:
     with pytest.raises(SetupError, match="has changed meanwhile"):
         write_file(found, None, backup=False)
     assert file.read_text() == '{"theirs": 1}'
-    new = read(home / "b.json")
+    new = read_file(home / "b.json")
     write(new.path, "theirs")
     with pytest.raises(SetupError, match="has changed meanwhile"):
         write_file(new, b"ours", backup=True)
@@ -746,10 +745,10 @@ def test_a_command_for_a_shell_names_the_same_server_in_any_encoding(home: Path)
     words = ("install", "claude", "--wrap", "d\u00e4", "--print")
     for encoding in ("ascii", "utf-8"):
         command = spawn_bridge(home, encoding, *words).strip()
-        read = subprocess.run(
+        read_file = subprocess.run(
             ["bash", "-c", f"printf '%s\\n' {command}"], check=True, capture_output=True
         )
-        assert "d\u00e4" in read.stdout.decode().splitlines()
+        assert "d\u00e4" in read_file.stdout.decode().splitlines()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
@@ -784,8 +783,8 @@ def test_what_is_to_be_put_in_by_hand_reads_the_same_in_any_encoding(host: str, 
     if host == "claude":
         assert shown[0] == shown[1]
     else:
-        read = [Document(each.encode(), HOSTS[host].format).value for each in shown]
-        assert read[0] == read[1]
+        read_file = [Document(each.encode(), HOSTS[host].format).value for each in shown]
+        assert read_file[0] == read_file[1]
 
 
 def test_without_an_app_the_bridge_alone_is_shown_and_nothing_is_written(bridge: Bridge) -> None:

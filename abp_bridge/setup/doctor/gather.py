@@ -27,7 +27,7 @@ from abp_bridge.setup.entries import (
 )
 from abp_bridge.setup.file import ANOTHER, SetupError, is_there, read_content
 from abp_bridge.setup.formats.document import Document
-from abp_bridge.setup.formats.text import FormatError, LimitError, find
+from abp_bridge.setup.formats.text import FormatError, LimitError, find_value
 from abp_bridge.setup.hosts import (
     HOSTS,
     NAME,
@@ -81,7 +81,7 @@ def gather(host: SetupHost, machine: Machine) -> HostFacts:
         path = locate(host, scope, machine)
         if path is None or any(each.path == str(path) for each in files):
             continue  # none, or the same: in the person's own folder a project's is theirs
-        seen = _read(path, scope, host.format, host)
+        seen = _see_file(path, scope, host.format, host)
         files.append(seen)
         entries += _entries(host, seen, machine)
         names |= _names(host, seen, machine)
@@ -101,7 +101,7 @@ def gather(host: SetupHost, machine: Machine) -> HostFacts:
     )
 
 
-def _read(
+def _see_file(
     path: Path, scope: FileScope, format: FormatName, host: SetupHost | None = None
 ) -> SeenFile:
     """A file; of the servers of `host`, also whether there is a place for ours."""
@@ -150,7 +150,7 @@ def _entries(host: SetupHost, seen: SeenFile, machine: Machine) -> Iterator[Entr
     for layout, agent, scope in layouts:
         if layout is None:
             continue
-        for name, entry in as_object(find(value, layout.key)).items():
+        for name, entry in as_object(find_value(value, layout.key)).items():
             server = read_server(layout, name, entry)
             if server.own is not None or mentions_us(entry):
                 found = _programs(host, server, machine)
@@ -175,7 +175,7 @@ def _beside(host: SetupHost, machine: Machine) -> dict[str, JsonValue]:
         paths += [*possible_files(files, machine)][:1]
     found: dict[str, JsonValue] = {}
     for path in paths:
-        seen = _read(path, "user", "jsonc")
+        seen = _see_file(path, "user", "jsonc")
         if seen.value is not None:
             found[seen.path] = seen.value
     return found
@@ -186,6 +186,6 @@ def _unread(host: SetupHost, machine: Machine, read: Sequence[str]) -> Iterator[
     places = (user_files(host, machine), _MISTAKEN.get(host.name))
     for path in dict.fromkeys(each for files in places for each in possible_files(files, machine)):
         if str(path) not in read:
-            seen = _read(path, "user", host.format)
+            seen = _see_file(path, "user", host.format)
             if any(_entries(host, seen, machine)):
                 yield str(path), f"it reads {read[0] if read else 'no other'}"

@@ -23,7 +23,7 @@ from abp_bridge.settings import describe_removed, misspelt
 from abp_bridge.settings.values import MAX_SECONDS
 from abp_bridge.setup.doctor.finding import Entry, HostFacts, is_our_word, mentions_us
 from abp_bridge.setup.entries import wrapped_command
-from abp_bridge.setup.formats.text import find as find_value
+from abp_bridge.setup.formats.text import find_value
 from abp_bridge.setup.hosts import DISPLAY_VARIABLES, HOSTS, QUESTION_TIMEOUT, SetupHost
 
 # --- files ----------------------------------------------------------------------------------------

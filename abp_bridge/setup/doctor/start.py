@@ -208,12 +208,12 @@ async def ask_host(facts: HostFacts, machine: Machine, *, project: bool) -> list
     for name in names:
         words = tuple(each.replace("{name}", name) for each in host.verify[1:])
         if words not in done:
-            done[words] = await _run([program, *words], machine)
+            done[words] = await _run_verify([program, *words], machine)
         found.append(judge(host, name, " ".join([host.verify[0], *words]), *done[words]))
     return found
 
 
-async def _run(command: list[str], machine: Machine) -> tuple[int | None, str]:
+async def _run_verify(command: list[str], machine: Machine) -> tuple[int | None, str]:
     """Its exit code, None where it did not end, and what it said."""
     said = bytearray()
     try:

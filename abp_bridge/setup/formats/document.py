@@ -8,7 +8,15 @@ from typing import Protocol
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.jsonc import Jsonc
-from abp_bridge.setup.formats.text import FormatError, Path, equal, find, holding, is_null, without
+from abp_bridge.setup.formats.text import (
+    FormatError,
+    Path,
+    equal,
+    find_value,
+    holding,
+    is_null,
+    without,
+)
 from abp_bridge.setup.formats.toml import Toml
 from abp_bridge.setup.formats.yaml import Yaml
 
@@ -16,7 +24,7 @@ from abp_bridge.setup.formats.yaml import Yaml
 class Format(Protocol):
     """How a text of one format is read and changed."""
 
-    def read(self, text: str) -> JsonValue: ...
+    def read_value(self, text: str) -> JsonValue: ...
     def written(self, text: str) -> JsonValue: ...
     def insert(self, text: str, path: Path, value: JsonValue) -> str: ...
     def replace(self, text: str, path: Path, value: JsonValue) -> str: ...
@@ -48,7 +56,7 @@ class Document:
         except UnicodeDecodeError as problem:
             line = content.count(b"\n", 0, problem.start) + 1
             raise FormatError("this is no UTF-8", line) from None
-        self._value = self._format.read(self._text)
+        self._value = self._format.read_value(self._text)
 
     @property
     def content(self) -> bytes:
@@ -59,7 +67,7 @@ class Document:
         return self._value
 
     def find(self, path: Path) -> JsonValue:
-        return find(self._value, path)
+        return find_value(self._value, path)
 
     def check(self, path: Path) -> None:
         """Raise FormatError if a name on `path` is duplicate or not an object."""
@@ -101,19 +109,19 @@ class Document:
         text = self._format.cut(self._text, path)
         before = without(self._format.written(self._text), path)
         self._check(_bare(before, path), _bare(self._format.written(text), path))
-        self._text, self._value = text, self._format.read(text)
+        self._text, self._value = text, self._format.read_value(text)
 
     def _take(self, text: str, path: Path, value: JsonValue) -> None:
         """`text` is the content now, if nothing but the member at `path` says anything else."""
         before = without(self._format.written(self._text), path)
         after = without(self._format.written(text), path)
         self._check(_bare(before, path), _bare(after, path))
-        said = self._format.read(text)
+        said = self._format.read_value(text)
         try:
             text.encode()
         except UnicodeEncodeError:
             raise FormatError("what is to be written is no text") from None
-        self._check(holding({}, path, find(said, path)), holding({}, path, value))
+        self._check(holding({}, path, find_value(said, path)), holding({}, path, value))
         self._text, self._value = text, said
 
     def _check(self, before: JsonValue, after: JsonValue) -> None:
@@ -124,7 +132,9 @@ class Document:
 def _bare(value: JsonValue, path: Path) -> JsonValue:
     """`value` without the objects on the way to `path` that hold nothing: these come and go."""
     for depth in range(len(path) - 1, 0, -1):
-        if find(value, path[:depth]) in ({}, None) or _is_nothing(find(value, path[:depth])):
+        if find_value(value, path[:depth]) in ({}, None) or _is_nothing(
+            find_value(value, path[:depth])
+        ):
             value = without(value, path[:depth])
     return value
 

@@ -186,7 +186,7 @@ class Jsonc:
     comments: bool = True
     trailing_commas: bool = True
 
-    def read(self, text: str) -> JsonValue:
+    def read_value(self, text: str) -> JsonValue:
         node = self._parse(text)
         return {} if node is None else node.value
 

@@ -91,7 +91,7 @@ def find_twice(names: Iterable[str]) -> str | None:
     return None
 
 
-def find(value: JsonValue, path: Sequence[str]) -> JsonValue:
+def find_value(value: JsonValue, path: Sequence[str]) -> JsonValue:
     """The value at `path`; None where there is none."""
     for name in path:
         if not isinstance(value, Mapping):
@@ -102,7 +102,7 @@ def find(value: JsonValue, path: Sequence[str]) -> JsonValue:
 
 def is_null(value: JsonValue, path: Sequence[str]) -> bool:
     """Whether a null stands at `path`, where `find` does not tell that from nothing."""
-    around = find(value, path[:-1])
+    around = find_value(value, path[:-1])
     return isinstance(around, Mapping) and path[-1] in around and around[path[-1]] is None
 
 

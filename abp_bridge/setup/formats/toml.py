@@ -19,7 +19,7 @@ from abp_bridge.setup.formats.text import (
     LimitError,
     Path,
     apply_edits,
-    find,
+    find_value,
     holding,
     line_end,
     line_number,
@@ -106,7 +106,7 @@ def _plain(value: object, depth: int) -> JsonValue:
 class Toml:
     """TOML as a format."""
 
-    def read(self, text: str) -> JsonValue:
+    def read_value(self, text: str) -> JsonValue:
         return _parse(text)[0]
 
     def written(self, text: str) -> JsonValue:
@@ -114,9 +114,9 @@ class Toml:
 
     def check(self, text: str, path: Path) -> None:
         """Raises FormatError where a name on the way to `path` is no table."""
-        value = self.read(text)
+        value = self.read_value(text)
         for depth in range(1, len(path)):
-            inside = find(value, path[:depth])
+            inside = find_value(value, path[:depth])
             if inside is not None and not isinstance(inside, Mapping):
                 raise FormatError(f"{_key(path[:depth])} is no table")
 
@@ -149,7 +149,7 @@ class Toml:
 
     def _rewrite_line(self, text: str, each: Statement, path: Path, value: JsonValue) -> str:
         """With a member in a table that is written in one line: in ours, not in everybody's."""
-        inside = find(self.read(text), each.path)
+        inside = find_value(self.read_value(text), each.path)
         if len(each.path) <= DEPTH or not isinstance(inside, Mapping):
             key = _key(each.path)
             raise FormatError(
@@ -164,7 +164,7 @@ class Toml:
             if each.is_header or each.array:
                 continue
             if each.path == path:
-                there = find(self.read(text), path)
+                there = find_value(self.read_value(text), path)
                 return apply_edits(text, _replacement(text, each.value, there, value))
             if each.path == path[: len(each.path)]:
                 return self._rewrite_line(text, each, path, value)

@@ -18,8 +18,8 @@ from abp_bridge.setup.formats.text import (
     Path,
     apply_edits,
     difference,
-    find,
     find_twice,
+    find_value,
     json_of,
     line_end,
     line_number,
@@ -77,7 +77,7 @@ class Node:
 class Yaml:
     """YAML as a format."""
 
-    def read(self, text: str) -> JsonValue:
+    def read_value(self, text: str) -> JsonValue:
         node = _parse(text)
         return {} if node is None else _value(node, _Anchors())
 
@@ -127,7 +127,7 @@ class Yaml:
         name, node = _member(text, path)
         if node.kind != "alias":
             _check_shared(text, node, path)
-        there = find(self.read(text), path)
+        there = find_value(self.read_value(text), path)
         if node.kind == "list" and isinstance(there, list) and isinstance(value, list):
             if not node.flow:
                 return _edit_lines(text, name, node, there, value)

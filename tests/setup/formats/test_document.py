@@ -11,7 +11,7 @@ from abp_bridge.setup.formats.text import (
     LimitError,
     Path,
     equal,
-    find,
+    find_value,
     merge,
     without,
 )
@@ -20,10 +20,10 @@ from abp_bridge.setup.formats.text import (
 class Careless:
     """A format that loses what stands beside."""
 
-    def read(self, text: str) -> JsonValue:
-        return FORMATS["json"].read(text)
+    def read_value(self, text: str) -> JsonValue:
+        return FORMATS["json"].read_value(text)
 
-    written = read
+    written = read_value
 
     def insert(self, text: str, path: Path, value: JsonValue) -> str:
         return '{"abp": 1}'
@@ -124,8 +124,8 @@ def test_values_are_equal_in_kind_too() -> None:
 
 
 def test_members_are_found_left_out_and_joined() -> None:
-    assert find({"a": {"b": 1}}, ("a", "b")) == 1
-    assert find({"a": 5}, ("a", "b")) is None
+    assert find_value({"a": {"b": 1}}, ("a", "b")) == 1
+    assert find_value({"a": 5}, ("a", "b")) is None
     assert without({"a": {"b": 1, "c": 2}}, ("a", "b")) == {"a": {"c": 2}}
     assert without({"a": 5}, ("a", "b")) == {"a": 5}
     assert merge({"a": {"b": 1}, "c": 2}, {"a": {"b": 5, "d": 3}, "e": 4}) == {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.document import Document
 from abp_bridge.setup.formats.jsonc import Jsonc
-from abp_bridge.setup.formats.text import FormatError, find, without
+from abp_bridge.setup.formats.text import FormatError, find_value, without
 
 ENTRY: JsonValue = {"command": "/x/abp-bridge", "args": ["serve"], "env": {}}
 PATH = ("mcpServers", "abp")
@@ -170,7 +170,7 @@ def test_a_dialect_has_comments_and_no_trailing_comma() -> None:
 
 def test_long_number_is_read_whole() -> None:
     digits = "1" * 400
-    assert Jsonc().read(f'{{"a": {digits}, "b": 1.5}}') == {"a": int(digits), "b": 1.5}
+    assert Jsonc().read_value(f'{{"a": {digits}, "b": 1.5}}') == {"a": int(digits), "b": 1.5}
 
 
 # --- any document ---------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_whatever_stands_in_a_file_stays(data: st.DataObject) -> None:
     assert without(document.value, PATH) == {"mcpServers": {}, **_as_dict(before)}
     document.cut(PATH)
     assert without(document.value, PATH[:1]) == without(before, PATH[:1])
-    if find(before, PATH[:1]):
+    if find_value(before, PATH[:1]):
         assert document.content == text.encode()
 
 
