@@ -77,7 +77,7 @@ def describe_more(words: Sequence[str]) -> str:
 def run_agents(options: argparse.Namespace) -> int:
     """List the agents, or run one turn; return the exit code."""
     if options.model is None:
-        return anyio.run(_list, options.json)
+        return anyio.run(_list_agents, options.json)
     try:
         agent = make_agent(options.model, "")
     except AgentError as problem:
@@ -101,7 +101,7 @@ def _read_words(given: str) -> str:
     return words
 
 
-async def _list(as_json: bool) -> int:
+async def _list_agents(as_json: bool) -> int:
     listed = [*_local(), *_behind_apis()]
     found: dict[str, Availability] = {}
 
@@ -165,13 +165,13 @@ async def _try(options: argparse.Namespace, words: str) -> int:
         code = INTERRUPTED
         with anyio.CancelScope() as scope:
             async with signals_interrupt(lambda number: scope.cancel()):
-                code = await _answer(agent, options, words)
+                code = await _try_agent(agent, options, words)
         return code
 
 
-async def _answer(agent: AgentProtocol, options: argparse.Namespace, words: str) -> int:
+async def _try_agent(agent: AgentProtocol, options: argparse.Namespace, words: str) -> int:
     sent = [AgentMessage("user", words)]
-    show = _show_json if options.json else _show
+    show = _show_json if options.json else _show_text
     limit = round(options.timeout * 1_000)
     try:
         config = CliConfig(tools=options.tools)
@@ -198,7 +198,7 @@ def _show_json(chunk: Chunk) -> None:
     print_json(json.dumps({name: each for name, each in said.items() if each}) + "\n")
 
 
-def _show(chunk: Chunk) -> None:
+def _show_text(chunk: Chunk) -> None:
     """Write what the agent does to stderr: stdout is for its answer."""
     if chunk.kind in (ChunkKind.TOOL_START, ChunkKind.NOTICE):
         what = "uses" if chunk.kind == ChunkKind.TOOL_START else "says"

@@ -217,7 +217,7 @@ def _judge_manifest_capabilities(facts: Facts) -> Problems:
             yield f"the manifest names {name}, which the page does not list"
 
 
-def _list(raw: JsonValue | Missing) -> Sequence[JsonValue]:
+def _listed(raw: JsonValue | Missing) -> Sequence[JsonValue]:
     """The capabilities in an answer or a list, bare or wrapped."""
     if raw is MISSING:
         return []
@@ -230,7 +230,7 @@ def _name_of(entry: JsonValue) -> str:
 
 
 def _names_of(raw: JsonValue | Missing) -> list[str]:
-    return list(map(_name_of, _list(raw)))
+    return list(map(_name_of, _listed(raw)))
 
 
 # --- the session ----------------------------------------------------------------------------------
@@ -297,7 +297,9 @@ def _judge_descriptions(facts: Facts) -> Problems:
 
 
 def _judge_schemas(facts: Facts) -> Problems:
-    came = [each for raw in (facts.manifest, facts.initialize, facts.listed) for each in _list(raw)]
+    came = [
+        each for raw in (facts.manifest, facts.initialize, facts.listed) for each in _listed(raw)
+    ]
     if not facts.capabilities and not came:
         raise UnseenError
     # The bridge treats a schema that is not an object as no schema.

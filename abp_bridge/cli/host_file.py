@@ -146,11 +146,11 @@ class Place:
             yield f'Your own "{label(name)}" for {folder} alone goes before this one there.'
 
     @property
-    def add(self) -> tuple[str, ...]:
+    def add_command(self) -> tuple[str, ...]:
         return tuple(word.format(scope=self.scope) for word in self.host.add)
 
     @property
-    def remove(self) -> tuple[str, ...]:
+    def remove_command(self) -> tuple[str, ...]:
         return tuple(word.format(scope=self.scope) for word in self.host.remove)
 
 
@@ -294,7 +294,7 @@ def carry_out(proposal: Proposal, options: argparse.Namespace) -> int:
 
 def _agree(proposal: Proposal, options: argparse.Namespace) -> Status:
     if not options.json:
-        for line in _show(proposal):
+        for line in _change_lines(proposal):
             _print(reveal(line))
     if not _can_make(proposal):
         return "shown"
@@ -312,7 +312,7 @@ def _can_make(proposal: Proposal) -> bool:
     return not proposal.commands or shutil.which(proposal.commands[0][0]) is not None
 
 
-def _show(proposal: Proposal) -> Iterator[str]:
+def _change_lines(proposal: Proposal) -> Iterator[str]:
     if proposal.commands:
         yield f"{proposal.place.host.title} itself writes {proposal.place.where}:"
         for command in proposal.shown_commands:
@@ -388,7 +388,7 @@ def _put_back(proposal: Proposal, *, has_run: bool) -> str:
     if _is_as_before(proposal):
         return f". {_keep(proposal)}" if has_run else ""
     with suppress(SetupError):  # whatever it says: what is there now is looked at
-        _run_host_command((*place.add, name, json.dumps(proposal.entry_before)), proposal)
+        _run_host_command((*place.add_command, name, json.dumps(proposal.entry_before)), proposal)
     if _is_as_before(proposal):
         return f'. "{name}" is again what it was'
     return f'. "{name}" is not what it was. {_keep(proposal)}'

@@ -60,7 +60,11 @@ def run_inbox(options: argparse.Namespace) -> int:
     try:
         if options.unpair:
             return _unpair()
-        return anyio.run(_list) if options.json else anyio.run(_serve, options.port, options.pair)
+        return (
+            anyio.run(_print_list)
+            if options.json
+            else anyio.run(_serve, options.port, options.pair)
+        )
     except PlaceError as problem:
         complain(problem, "inbox")
         return FAILED
@@ -75,7 +79,7 @@ def _unpair() -> int:
     return 0
 
 
-async def _list() -> int:
+async def _print_list() -> int:
     from abp_bridge.surfaces.inbox import bridges
 
     found = await bridges.look()

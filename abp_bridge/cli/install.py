@@ -191,7 +191,7 @@ def _print_before(proposal: Proposal) -> None:
     if place.folder:
         print_message(f"this is for {label(place.folder, 200)} alone: run it in this folder")
     if place.by_host and place.find_entry(proposal.name) is not None:
-        first = shlex.join((*place.remove, proposal.name))
+        first = shlex.join((*place.remove_command, proposal.name))
         print_message(f"one of this name is there: {first} comes first")
 
 
@@ -251,7 +251,7 @@ def propose_entry(place: Place, options: argparse.Namespace) -> Proposal:
     """Our own entry, new or as it is to be from now on. Raises SetupError."""
     if options.server and place.agents:
         raise SetupError(f"{place.host.title} starts agents alone from a file: name one, --agent")
-    server = place.find_entry(_name(place, options))
+    server = place.find_entry(_wanted_name(place, options))
     wanted = make_wanted(place, options, server)
     if server is not None and server.own is None:
         raise SetupError(
@@ -289,7 +289,7 @@ def _relative(options: argparse.Namespace) -> Iterator[str]:
             yield f"{label(word)} is found from this folder only: write {path} in its place."
 
 
-def _name(place: Place, options: argparse.Namespace) -> str:
+def _wanted_name(place: Place, options: argparse.Namespace) -> str:
     return options.name or (AGENT_NAME if place.agents else NAME)
 
 
@@ -315,7 +315,7 @@ def make_wanted(place: Place, options: argparse.Namespace, server: Server | None
     beside = {name: value for name, value in beside.items() if name not in env}
     launch = Launch(own[0], tuple(words), env)
     return make_entry(
-        host, layout, _name(place, options), launch, beside=beside, approve=options.approve
+        host, layout, _wanted_name(place, options), launch, beside=beside, approve=options.approve
     )
 
 
@@ -450,8 +450,8 @@ def _make_proposal(
     commands: list[tuple[str, ...]] = []
     if place.by_host and made.is_one:
         if place.find_entry(name) is not None:
-            commands.append((*place.remove, name))
-        commands.append((*place.add, name, json.dumps(entry)))
+            commands.append((*place.remove_command, name))
+        commands.append((*place.add_command, name, json.dumps(entry)))
     return Proposal(place, name, made, entry, tuple(commands), tuple(notes), is_theirs=is_theirs)
 
 
@@ -496,7 +496,7 @@ def write_snippet(proposal: Proposal, encoding: str) -> str:
     entry = proposal.shown_entry if proposal.is_theirs else proposal.entry
     if place.by_host:
         name = _shell_word(proposal.name, encoding)
-        return f"{shlex.join(place.add)} {name} {shlex.quote(json.dumps(entry))}\n"
+        return f"{shlex.join(place.add_command)} {name} {shlex.quote(json.dumps(entry))}\n"
     alone = Document(b"", place.host.format)
     alone.insert((*place.layout.key, proposal.name), as_object(entry))
     snippet = alone.content.decode()

@@ -105,13 +105,13 @@ async def _login(settings: Settings, url: str, limit: float, *, as_json: bool) -
     with use_profile(named) as folder:
         window = run_profile(settings, str(folder), grace=WRITING, no_viewport=True)
         async with window as context:
-            closed = await _show(context, address, limit)
+            closed = await _watch_window(context, address, limit)
         kept = has_kept(folder)
     _show_login_end(url, folder, closed=closed, kept=kept, as_json=as_json)
     return 0 if closed and kept else FAILED
 
 
-async def _show(context: BrowserContext, address: str, limit: float) -> bool:
+async def _watch_window(context: BrowserContext, address: str, limit: float) -> bool:
     """Show the address until the last page of the window is closed. Whether that was in time."""
     from playwright.async_api import Error as PlaywrightError
 

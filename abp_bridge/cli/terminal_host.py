@@ -391,7 +391,7 @@ class TerminalHost:
             question = decode_form(form, id=id, origin="the bridge")
         except RemoteProtocolError as problem:
             return ErrorData(code=INVALID_PARAMS, message=str(problem))
-        response = await self._prompt(number, question, self.terminal or self._script)
+        response = await self._prompt_on(number, question, self.terminal or self._script)
         reply = encode_reply(question, response.outcome, response.content)
         account = encode_account(response.answered_by, reason=response.reason)
         return ElicitResult.model_validate({**reply, **account})
@@ -410,7 +410,7 @@ class TerminalHost:
         asked = _link_question(id, params, _APPS_ADDRESS if is_apps else _OWN_PAGE)
         if self._answerer.by_bridge and not is_apps:
             asked = replace(asked, fields=(_PAGE_OR_HERE,))
-        response = await self._prompt(number, asked, self.terminal)
+        response = await self._prompt_on(number, asked, self.terminal)
         outcome, content = response.outcome, response.content
         if content == {GO: False} and asked.fields == (_PAGE_OR_HERE,):  # the bridge asks here then
             return ErrorData(code=INVALID_PARAMS, message="the person wants it in the terminal")
@@ -436,7 +436,7 @@ class TerminalHost:
         self.view.note(ONCE_MORE.format(self._command))
         return Outcome.CANCELLED
 
-    async def _prompt(
+    async def _prompt_on(
         self, number: int, question: Question, surface: Terminal | Script | None
     ) -> SurfaceResponse:
         """Prompt on `surface`, if there is one, and show the answer, which is validated."""

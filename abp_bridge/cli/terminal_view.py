@@ -106,18 +106,18 @@ class JsonView:
         self._output = output
         self._name = name
 
-    def _write(self, event: str, **members: Json) -> None:
+    def _emit(self, event: str, **members: Json) -> None:
         line = json.dumps({"event": event, **members}, ensure_ascii=False, default=str)
         self._output.write(shown_json(line + "\n"))
 
     def note(self, words: str) -> None:
-        self._write("log", level="notice", **{"from": self._name}, told=words)
+        self._emit("log", level="notice", **{"from": self._name}, told=words)
 
     def on_warning(self, words: str) -> None:
-        self._write("warning", told=words)
+        self._emit("warning", told=words)
 
     def on_connected(self, **facts: Json) -> None:
-        self._write("connected", **facts)
+        self._emit("connected", **facts)
 
     def on_offers(self, offers: Sequence[Offer]) -> None:
         members = ("name", "tool", "description", "available", "deprecated")
@@ -130,13 +130,13 @@ class JsonView:
             }
             for each in offers
         ]
-        self._write("capabilities", capabilities=listed)
+        self._emit("capabilities", capabilities=listed)
 
     def on_call(self, capability: str, about: str) -> None:
         """The result says which capability it is of."""
 
     def on_question(self, number: int, question: Question, by: str) -> None:
-        self._write(
+        self._emit(
             "asked",
             number=number,
             **{"from": question.origin},
@@ -150,26 +150,26 @@ class JsonView:
     ) -> None:
         secret = {field.name for field in question.fields if field.secret}
         shown = {name: "••••••" if name in secret else value for name, value in content.items()}
-        self._write("answered", number=number, outcome=outcome.value, content=shown, by=by)
+        self._emit("answered", number=number, outcome=outcome.value, content=shown, by=by)
 
     def on_progress(self, capability: str, value: float, total: float | None, words: str) -> None:
-        self._write("progress", capability=capability, progress=value, total=total, message=words)
+        self._emit("progress", capability=capability, progress=value, total=total, message=words)
 
     def on_log(self, level: str, origin: str, words: str, data: Json) -> None:
-        self._write("log", level=level, **{"from": origin}, told=words, data=data)
+        self._emit("log", level=level, **{"from": origin}, told=words, data=data)
 
     def on_result(
         self, capability: str, failed: bool, text: str, files: Sequence[str] = ()
     ) -> None:
         saved = {"files": list(files)} if files else {}
-        self._write("result", capability=capability, failed=failed, data=_parse(text), **saved)
+        self._emit("result", capability=capability, failed=failed, data=_parse(text), **saved)
 
     def on_error(self, code: int, words: str) -> None:
         """Why it ends early, with which exit code; stderr has the words too."""
-        self._write("error", exitCode=code, message=words)
+        self._emit("error", exitCode=code, message=words)
 
     def on_end(self, account: Account) -> None:
-        self._write(
+        self._emit(
             "account",
             asked=account.asked,
             seconds=round(account.seconds, 3),

@@ -275,7 +275,7 @@ def _form(offer: Offer) -> Question:
 async def _fill_parameters(
     host: TerminalHost, terminal: Terminal, question: Question, offer: Offer
 ) -> JsonObject | None:
-    content = await _prompt(terminal, question)
+    content = await _prompt_here(terminal, question)
     host.check_interrupts()
     if content is None:
         return None
@@ -291,12 +291,12 @@ async def _choose(terminal: Terminal, offers: Sequence[Offer]) -> Offer | None:
         "capability", FieldType.CHOICE, {"type": "string"}, title="Call", choices=(*choices, last)
     )
     question = Question("choice", Kind.SELECT, "What shall be called?", (field,), OWN_NAME)
-    content = await _prompt(terminal, question)
+    content = await _prompt_here(terminal, question)
     name = to_text((content or {}).get("capability"))
     return next((each for each in offers if each.name == name), None)
 
 
-async def _prompt(terminal: Terminal, question: Question) -> dict[str, JsonValue] | None:
+async def _prompt_here(terminal: Terminal, question: Question) -> dict[str, JsonValue] | None:
     response = await terminal.prompt(question, NO_CONTEXT)
     if response.outcome is not Outcome.ACCEPTED:
         return None

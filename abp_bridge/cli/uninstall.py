@@ -90,7 +90,7 @@ def _uninstall(place: Place, name: str, options: argparse.Namespace) -> Proposal
     made = change.uninstall(place.host.format, before, path, backup)
     restores = made.keeps_backup
     made = keep_originals(place, made, backup)
-    commands = ((*place.remove, name),) if place.by_host else ()
+    commands = ((*place.remove_command, name),) if place.by_host else ()
     notes = [*place.namesakes(name, goes=True)]
     if not made.exact and not commands:
         notes.append("The file has changed since: blanks and line ends may differ from before.")
@@ -157,8 +157,8 @@ def _unwrap(place: Place, name: str) -> Proposal:
         notes.append(f"What the file was before --wrap stays in {kept}.")
     commands: tuple[tuple[str, ...], ...] = ()
     if place.by_host:
-        add = (*place.add, name, json.dumps(entry))
-        commands = ((*place.remove, name), add)
+        add = (*place.add_command, name, json.dumps(entry))
+        commands = ((*place.remove_command, name), add)
     return Proposal(
         place,
         name,

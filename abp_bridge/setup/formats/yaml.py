@@ -105,7 +105,7 @@ class Yaml:
             return self._open_up(text, root, path[: len(path) - len(rest)], rest, value)
         if node.flow:
             raise FormatError(
-                f"{_name(path[: len(path) - len(rest)])} is written in one line, where nothing is"
+                f"{_shown(path[: len(path) - len(rest)])} is written in one line, where nothing is"
                 " added: write it a member a line",
                 line_number(text, node.start),
             )
@@ -155,7 +155,8 @@ class Yaml:
                 edits.append(Edit(behind, behind, " {}"))
         if text[start : name.start].strip():
             raise FormatError(
-                f"{_name(path)} shares its line: take it out by hand", line_number(text, start)
+                f"{_shown(path)} shares its line: take it out by hand",
+                line_number(text, start),
             )
         end = line_end(text, _content_end(node, name) - 1)
         if end == len(text) and not text.endswith("\n") and start:
@@ -328,13 +329,13 @@ def _check_mapping(text: str, node: Node, path: Path) -> None:
 def _check_shared(text: str, node: Node, path: Path) -> None:
     if node.kind == "alias" or node.mark[0]:
         line = line_number(text, node.start)
-        what = _name(path)
+        what = _shown(path)
         raise FormatError(f"{what} is shared by an anchor: what is added there counts twice", line)
 
 
 def _check_names(text: str, node: Node, path: Path) -> None:
     """Raises FormatError for what is no mapping, or has a name twice."""
-    line, what = line_number(text, node.start), _name(path)
+    line, what = line_number(text, node.start), _shown(path)
     if node.kind != "mapping" and not (_is_null(node) and path):
         raise FormatError(f"{what} is no mapping", line)
     if (twice := find_twice(name.word for name, _ in node.members)) is not None:
@@ -356,11 +357,11 @@ def _member(text: str, path: Path) -> tuple[Node, Node]:
     around, rest = (None, path) if root is None else _walk(text, root, path[:-1])
     found = around.find(path[-1]) if around is not None and not rest else None
     if found is None:
-        raise FormatError(f"there is no {_name(path)}")
+        raise FormatError(f"there is no {_shown(path)}")
     return found
 
 
-def _name(path: Path) -> str:
+def _shown(path: Path) -> str:
     return f'"{".".join(path)}"' if path else "the file"
 
 
