@@ -298,7 +298,7 @@ class _Lines:
         await self._write.send(SessionMessage(made, metadata))
 
     async def _refuse(self, message: JsonObject) -> None:
-        """What HTTP does not carry."""
+        """Answer or log a message that HTTP does not carry."""
         words = (
             "this message cannot be sent over HTTP: ids are strings or whole numbers, params are"
             " objects, text is Unicode, and nothing is nested some hundred levels deep"
@@ -309,7 +309,7 @@ class _Lines:
             await self._bring({"jsonrpc": "2.0", "id": id, "error": error})
 
     def _headers(self, method: str, params: JsonValue) -> dict[str, str]:
-        """What the revisions want said in headers. The SDK's session says it, not its transport."""
+        """Return the revisions' headers, which the SDK's transport does not set."""
         given = as_object(params)
         modern = as_object(given.get("_meta")).get(VERSION)
         if not isinstance(modern, str):

@@ -186,7 +186,7 @@ def _describe(client: ClientSession) -> ServerInfo:
 
 
 def _refusal(problems: Sequence[Exception]) -> Exception:
-    """What an answer that is none has said comes before what an error has."""
+    """Return the problem to report: an invalid answer before an error."""
     for each in problems:
         if not isinstance(each, MCPError):
             words = f"it answered what is no handshake of MCP: {label(str(each), 200)}"
@@ -251,9 +251,9 @@ _DECLARED: Any = _not_called  # to be given it is to declare what it is for
 class _Dispatcher(JSONRPCDispatcher):
     """The SDK's dispatcher with `listener` first.
 
-    The SDK's own answers questions that its types refuse with an error, drops unknown notifications
-    and
-    may deliver a notification after a later result.
+    The SDK's own rejects questions with types it does not know, drops unknown notifications, and
+    may
+    deliver a notification after a later result.
     """
 
     def __init__(self, source: Any, sink: Any, listener: ServerListener) -> None:
@@ -309,7 +309,7 @@ class _Dispatcher(JSONRPCDispatcher):
                 self._idle = anyio.Event()
 
     async def settled(self) -> None:
-        """Returns when each request of the server's has its answer on the way."""
+        """Wait until each request of the server has its answer on the way."""
         while self._answering:
             await self._idle.wait()
 

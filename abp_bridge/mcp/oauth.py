@@ -53,7 +53,7 @@ class _SignIn(OAuthClientProvider):
         self._failure: OAuthFlowError | None = None  # of the last who wanted a token
 
     async def load(self) -> None:
-        """Go on with what is kept."""
+        """Load the stored tokens."""
         context, discovered = self.context, self._store.discovered
         context.current_tokens = await self._store.get_tokens()
         context.token_expiry_time = self._store.expires_at

@@ -1,8 +1,6 @@
-"""A call of an app's that its host only attaches to, and the questions that a modern host is to
-take with it.
+"""A call that outlives its host's requests, and the questions for a stateless host.
 
-It knows who waits, and wakes them; `tool_calls.py` decides how long they wait, and how long a call
-is kept that nobody waits for.
+`tool_calls.py` decides how long requests wait and how long a call is kept.
 """
 
 from __future__ import annotations
@@ -34,17 +32,14 @@ EncodeResult = Callable[["ToolRequest"], JsonObject]
 
 @dataclass(slots=True)
 class PendingQuestion:
-    """A question as a modern host is to get it, and what came of it.
+    """A question for the next round of a stateless host, and its answer.
 
     Attributes:
-        request: Its method and its params.
         need: The capability that shows it.
-        shown: When its last byte first left, by the `peer_time` of who reads the host.
-        done: Set when there is an answer or a problem.
-        answer: The host's, as it came.
-        answered: When it came, by the same clock.
-        exact: Whether each time that it was shown all that was shown with it was answered.
-        problem: Why there will be none.
+        shown: When its last byte first left, by the `peer_time` of the host's reader.
+        answered: By the same clock.
+        exact: Whether every round that showed it came back with all its answers.
+        problem: Why there will be no answer.
     """
 
     request: JsonObject
@@ -57,22 +52,14 @@ class PendingQuestion:
     problem: Exception | None = None
 
     def fail(self, problem: Exception) -> None:
-        """There will be no answer, and why."""
+        """End the question without an answer."""
         self.problem = problem
         self.done.set()
 
 
 @dataclass(slots=True)
 class ModelMessage:
-    """What a model is to tell its user, or to ask of them, before it waits on.
-
-    Attributes:
-        text: The words.
-        asks: Whether it is to bring an answer back.
-        sent: Whether a result has said it.
-        answered: Set when there is an answer.
-        answer: What it brought back, where it was to ask.
-    """
+    """What the model tells or asks its user before it waits again; `sent` once a result said it."""
 
     text: str
     asks: bool
@@ -99,16 +86,12 @@ class PendingCall:
     """One call, which outlives the requests that wait for it.
 
     Args:
-        call: The call of the app.
-        request: The request that began it.
-        has_wait: Whether its host can come back with `abp_wait`, and its model be told things
-            meanwhile.
+        has_wait: Whether the host can come back with `abp_wait`.
 
     Attributes:
-        waiters: The requests that wait for it now, the newest last.
-        questions: Those that wait to be taken to the host, by key.
-        pending_progress: The newest report, where it came while nobody waited.
-        encode_result: What makes its result for a request, once it is over.
+        waiters: The requests that wait for it, the newest last.
+        pending_progress: The newest report that came while no request waited.
+        encode_result: Makes its result for a request, once it has ended.
     """
 
     def __init__(
@@ -135,17 +118,17 @@ class PendingCall:
 
     @property
     def client(self) -> McpClientInfo:
-        """The host as it showed itself with the newest request for this call."""
+        """The host as declared with the newest request."""
         return self._newest.client
 
     @property
     def has_rounds(self) -> bool:
-        """Whether the newest request for this call may still be answered with a question."""
+        """Whether the newest request may still be answered with a question."""
         return self.has_wait or self._newest.round < MAX_ROUNDS
 
     @property
     def wants_progress(self) -> bool:
-        """Whether the newest request for this call wants to hear how far it is."""
+        """Whether the newest request has a progress token."""
         return self._newest.token is not None
 
     def attach(self, request: ToolRequest) -> None:
@@ -164,19 +147,19 @@ class PendingCall:
         self.waiters.remove(request)
 
     def give_up(self, request: ToolRequest, reason: str) -> None:
-        """This request waits no more, and wants no answer: without another one, nobody does."""
+        """Cancel the call if no other request waits for it."""
         if all(each is request for each in self.waiters):
             self.cancel(reason)
 
     def cancel(self, reason: str) -> None:
-        """Nobody wants the call any more: the app is told why."""
+        """Cancel the call in the app."""
         self.abandoned = True
         self.call.cancel(reason)
 
     def deliver(self, answers: Mapping[str, JsonObject], arrived: float) -> None:
-        """What a host brought, which `arrived` then (seconds of the loop's clock).
+        """Take a host's answers, by key; `arrived` is in seconds of the loop's clock.
 
-        What is not asked any more, or was never shown, is nobody's question.
+        Answers to questions that have ended or were never shown are ignored.
         """
         shown = {key: each for key, each in self.questions.items() if each.shown is not None}
         is_complete = shown.keys() <= answers.keys()
@@ -190,35 +173,32 @@ class PendingCall:
     # --- the app ---
 
     def end(self, encode_result: EncodeResult) -> None:
-        """The call is over: what is still asked goes nowhere."""
+        """End the call; open questions are rerouted."""
         self.encode_result = encode_result
         self.fail_questions(RouteChangedError())
 
     def reroute_questions(self) -> None:
-        """This host is asked no more within this call: what is asked has to find another way."""
+        """Reroute the open questions: the host has no more rounds."""
         for question in self.questions.values():
             question.fail(RouteChangedError())
         self.questions.clear()
 
     def fail_questions(self, problem: Exception) -> None:
-        """Nobody will answer here what is asked, now or later."""
+        """Fail the open questions and all later ones."""
         self._gone = problem
         for question in self.questions.values():
             question.fail(problem)
         self.change()
 
     async def wait_for_round(self, method: str, params: JsonObject, need: str) -> Reply:
-        """Put a question into the next round: what came back, and in how many seconds since it was
-        first shown.
+        """Put a question into the next round; return the answer and the seconds since it was shown.
 
         Args:
-            method: Of the request that asks.
-            params: Its parameters.
-            need: The capability that the host must declare to be asked so.
+            need: The capability that the host must declare.
 
         Raises:
-            HostTimeoutError: Nobody came back with an answer.
-            RouteChangedError: The question has to go another way.
+            HostTimeoutError: The host did not come back.
+            RouteChangedError: The question needs another surface.
         """
         if self._gone is not None:
             raise self._gone
@@ -237,9 +217,7 @@ class PendingCall:
 
     @contextmanager
     def tell_model(self, question: str, text: str, *, asks: bool = False) -> Iterator[ModelMessage]:
-        """For as long as this lasts, results of the call that say it goes on say this too; the
-        first of them goes at once.
-        """
+        """Add a text to the results that say the call continues; the first is sent at once."""
         self.model_messages[question] = message = ModelMessage(text, asks)
         with self.ask_person():
             self.change()
@@ -250,18 +228,15 @@ class PendingCall:
                     del self.model_messages[question]
 
     def note_link(self, question: str, describe: Callable[[], str]) -> None:
-        """The host has taken its link down, and the page has no answer: results that say that the
-        call goes on say that too, until `forget_link`.
-        """
+        """Take the answer that the model brought; False if it was not asked, or answered before."""
         self.links[question] = describe
 
     def forget_link(self, question: str) -> None:
-        """The question has ended."""
         self.links.pop(question, None)
 
     def deliver_model_answer(self, question: str, answer: JsonObject) -> bool:
-        """The model came back with its user's answer; False when it was not to ask that, or has
-        brought one already.
+        """Take the answer that the model brought; False if it was not asked or has answered
+        already.
         """
         message = self.model_messages.get(question)
         if message is None or not message.asks or not message.sent:
@@ -273,12 +248,12 @@ class PendingCall:
 
     @property
     def has_unsent_messages(self) -> bool:
-        """Whether the model is to say something that no result has said yet."""
+        """Whether the model has a message that no result has carried yet."""
         return any(not message.sent for message in self.model_messages.values())
 
     @contextmanager
     def ask_person(self) -> Iterator[None]:
-        """For as long as this lasts, a question is in front of the person."""
+        """Count a question as open in front of the user while the block lasts."""
         self._count_prompts(1)
         try:
             yield
@@ -290,13 +265,11 @@ class PendingCall:
         _wake([each for each, counts_prompts in self._watching.items() if counts_prompts])
 
     def change(self) -> None:
-        """Something about this call is not as it was: whoever waits looks again."""
+        """Wake the requests that wait for a change."""
         _wake(self._watching)
 
     async def changed(self, limit: float = float("inf"), *, counts_prompts: bool) -> None:
-        """Wait until something about this call changes, for `limit` seconds at most;
-        `counts_prompts`, also until a question gets in front of the person, or is there no more.
-        """
+        """Wait at most `limit` seconds for a change; `counts_prompts` includes opened questions."""
         loop = asyncio.get_running_loop()
         self._watching[changed := loop.create_future()] = counts_prompts
         timer = loop.call_later(limit, self.change)  # far cheaper than a scope, in each call
@@ -318,5 +291,5 @@ FindPending = Callable[[Sequence[str]], PendingCall | None]
 
 
 def find_no_call(calls: Sequence[str]) -> PendingCall | None:
-    """None takes a question along (`FindPending`)."""
+    """Return None: no call takes questions to this host (`FindPending`)."""
     return None

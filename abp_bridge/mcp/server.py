@@ -1,11 +1,7 @@
-"""The front of an MCP host connection, in both eras: each message shows which one it speaks, and
-whatever needs no session is answered here.
+"""The front of an MCP host connection, stateful (to 2025-11-25) and stateless (2026-07-28).
 
-Legacy (up to 2025-11-25) begins with a handshake. Modern (2026-07-28) has none: every request says
-who sends it, in an envelope of its own. Some hosts wait no longer than a second, and some start a
-throw-away copy only to look: `initialize`, `server/discover` and `tools/list` are answered before
-anything else of the bridge is loaded. The session behind (`session.py`) begins with the first
-message that needs it.
+Some hosts wait a second at most and some start a copy only to look, so `initialize`,
+`server/discover` and `tools/list` are answered before the session (`session.py`) is loaded.
 """
 
 from __future__ import annotations
@@ -75,9 +71,8 @@ class McpServer:
     """The server of one connection.
 
     Args:
-        connection: Where the host is; it is told there who it says it is.
         begin: Makes the session, with the first message that needs it.
-        modern: Whether the modern era is spoken; hosts that look for it find the other if not.
+        modern: Whether stateless MCP is spoken too.
     """
 
     def __init__(
@@ -99,11 +94,11 @@ class McpServer:
         self._workers = Workers(connection.tasks)
 
     def close(self) -> None:
-        """The host is gone: let the tasks end that wait for its next call."""
+        """End the tasks that wait for the next call."""
         self._workers.close()
 
     def on_message(self, message: Request | Notification) -> None:
-        """Take one message. Never waits: what takes time runs as a task of the session."""
+        """Handle one message without waiting."""
         params = message.params if isinstance(message.params, dict) else {}
         if isinstance(message, Notification):
             if (note := _NOTIFICATIONS.get(message.method)) is not None:
@@ -124,9 +119,7 @@ class McpServer:
             respond_internal_error(self._rpc, message.id, message.method)
 
     def _is_modern(self, method: str, params: Params) -> bool:
-        """By its envelope; without one, by what only this era has, or by what the host spoke
-        before: a handshake can always begin.
-        """
+        """Whether a request is stateless: by its envelope or method, else by the last one."""
         if not self._speaks_modern:
             return False
         if is_enveloped(params) or method in ("server/discover", "subscriptions/listen"):
@@ -166,10 +159,7 @@ class McpServer:
         self._workers.start_soon(self._call_tool, request, params)
 
     async def _call_tool(self, request: ToolRequest, params: Params) -> None:
-        """Attach the host to a call.
-
-        A host that cancels gets no answer (basic/utilities/cancellation).
-        """
+        """Answer `tools/call`; a cancelled one gets no answer (basic/utilities/cancellation)."""
         id = request.id
         if request.client.level is not None:
             self._subscriptions.start_logging(id, request.client.level)
@@ -321,7 +311,7 @@ _NOTIFICATIONS: dict[str, Callable[[McpServer, Params], None]] = {
 
 
 def _check_first_page(params: Params) -> None:
-    """Each list has one page: no cursor was ever given."""
+    """Raise RpcError for a cursor: each list has one page."""
     if params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "there is no such cursor: every list comes in one page")
 

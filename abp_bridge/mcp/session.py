@@ -1,9 +1,4 @@
-"""An MCP host as the bridge sees it: the surfaces it can ask on, what it is told, and the tools and
-resources it uses.
-
-Which notifications a host wants is kept in `subscriptions.py`, how a call waits for its host in
-`tool_calls.py`, how the host is asked in `surfaces.py`.
-"""
+"""An MCP host as the bridge sees it: its surfaces, notifications, tools and resources."""
 
 from __future__ import annotations
 
@@ -37,15 +32,13 @@ MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 
 
 class McpSession(McpSurfaces):
-    """One session of one host: a `Host` for the bridge, and tools and resources for the host.
+    """One session of one host: a `Host` for the bridge, tools and resources for the host.
 
     Args:
-        connection: Where the host is spoken to.
-        begin: Makes the session of the bridge that the tools call.
-        page: Where the person is sent.
-        pending_timeout: How long a call is kept for a host to come back to, in seconds.
-        patience: How long the host waits for a tool, in seconds, where its user has changed that.
-        ask_via_model: Whether the host's model may be asked to ask its user.
+        begin: Makes the bridge's session that the tools call.
+        pending_timeout: Seconds that a call is kept for the host to come back to.
+        patience: Seconds that the host waits for a tool, if its user has set that.
+        ask_via_model: Whether the host's model may ask its user.
     """
 
     def __init__(
@@ -70,7 +63,7 @@ class McpSession(McpSurfaces):
         self._toolbox = McpTools(self._api, self._calls, connection.tools)
 
     def advise(self, question: Question, context: AskContext) -> Advice:
-        """Its model too can bring an answer (`Advising.advise`)."""
+        """Add the host's model to the setup hints."""
         advice = super().advise(question, context)
         if not self._find_host(context.calls).profile.has_model:
             return advice
@@ -79,9 +72,7 @@ class McpSession(McpSurfaces):
         return replace(advice, ways=(*advice.ways, *map(str, relay.values())))
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
-        """Log a notice for the host, and tell those who subscribed to the state that it changes
-        (`Host.on_notice`).
-        """
+        """Log a notice, and send a state change to its subscribers."""
         field = notice.data.get("field") if notice.kind is NoticeKind.STATE_CHANGED else None
         self._connection.subscriptions.log(
             encode_log(notice, origin),
@@ -91,7 +82,7 @@ class McpSession(McpSurfaces):
             self._tell_updated(state_uri(app, field))
 
     def _tell_updated(self, uri: str) -> None:
-        """Tell those who subscribed to it, unless it is a field too many to be a resource."""
+        """Send an update, unless the field has no resource."""
         subscriptions = self._connection.subscriptions
         if subscriptions.wants_updates(uri) and any(
             each.uri == uri for each in self._api.resources()
@@ -99,43 +90,34 @@ class McpSession(McpSurfaces):
             subscriptions.updated(uri)
 
     def on_capabilities_changed(self) -> None:
-        """Tell those who listen that the tools are others (`Host.on_capabilities_changed`), unless
-        they are those that were expected.
-        """
+        """Send that the tools changed, unless they are those that were expected."""
         if not self._toolbox.is_as_shown():
             self._connection.subscriptions.tools_changed()
 
     def on_resources_changed(self) -> None:
-        """Tell those who listen that there are other resources (`Host.on_resources_changed`)."""
         self._connection.subscriptions.resources_changed()
 
     def lost_notifications(self) -> Mapping[str, int]:
-        """What its connection lost, and the progress that gave way to newer while nobody waited for
-        a call (`Host.lost_notifications`).
-        """
+        """Count the notifications that the connection or a newer progress report replaced."""
         return self._connection.rpc.lost_notifications(replaced=self._calls.replaced_progress)
 
     # --- what the host asks of the bridge ---
 
     def identify_call(self, request: ToolRequest, params: JsonObject) -> None:
-        """Note on `request` which call it comes back to, if it does."""
+        """Note on `request` which call it comes back to."""
         if request.client.modern:
             self._calls.identify_retry(request, params.get("requestState"))
         if params.get("name") == WAIT["name"]:
             self._calls.identify_wait(request, as_object(params.get("arguments")).get("call"))
 
     def list_tools(self, version: str) -> list[JsonObject]:
-        """The tools there are now, as `tools/list` of this `version` has them."""
+        """Return `tools/list` for this revision."""
         return self._toolbox.list(version)
 
     async def call_tool(self, params: JsonObject, request: ToolRequest) -> JsonObject:
-        """Answer `tools/call`: a CallToolResult, or what a modern host is asked first.
+        """Answer `tools/call` with a CallToolResult or a stateless host's questions.
 
-        Cancelling it cancels the app's call.
-
-        Raises:
-            RpcError: It names no tool, no tool of ours, or a `requestState` of no call.
-            InvalidParamsError: What a modern host brings back is not what it was sent.
+        Raises RpcError, InvalidParamsError.
         """
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str):
@@ -173,7 +155,6 @@ class McpSession(McpSurfaces):
                 self._connection.subscriptions.log(words, key=("progress in words", token))
 
     def list_resources(self) -> list[JsonObject]:
-        """The resources there are now, as `resources/list` has them."""
         return [
             {
                 "uri": each.uri,
@@ -186,11 +167,7 @@ class McpSession(McpSurfaces):
         ]
 
     def read_resource(self, uri: str) -> JsonObject:
-        """The content of one resource, as `resources/read` has it.
-
-        Raises:
-            RpcError: There is no such resource.
-        """
+        """Return the content of a resource; RpcError if there is none."""
         try:
             mime_type, content = self._api.read(uri)
         except SessionError as problem:

@@ -1,7 +1,6 @@
-"""How an MCP host is asked: by a form, by a link to the page, through its models.
+"""The surfaces of an MCP host: a form, a link to the page, its models.
 
-A question finds its way to the host as a request of ours in the legacy era, with the next round of
-the call that carries it in the modern one. Requests of the host's own are handled in `server.py`.
+A stateful host is sent a request; a stateless one gets the question with the next round of a call.
 """
 
 from __future__ import annotations
@@ -63,11 +62,9 @@ class McpSurfaces:
     """One host's surfaces: a `HostSurfaces`.
 
     Args:
-        connection: Where the host is spoken to.
-        page: Where the person is sent.
-        find_pending: Finds the pending call that takes a question to a modern host.
-        ask_via_model: Whether the host's model may be asked to ask its user.
-        revealed: Shows what goes along with a call, where its connection does not.
+        find_pending: Finds the pending call that takes a question to a stateless host.
+        ask_via_model: Whether the host's model may ask its user.
+        revealed: Shows what goes with a call, where the connection does not.
     """
 
     def __init__(
@@ -88,14 +85,10 @@ class McpSurfaces:
 
     @property
     def name(self) -> str:
-        """The host as it calls itself."""
         return self._connection.client.name
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The surfaces this host declared, best first, less those it turned out not to have.
-
-        A modern one declares them with each request.
-        """
+        """The surfaces that the host declared, best first, without those found missing."""
         host = self._find_host(calls)
         declared = {
             Surface.MCP_FORM: host.capabilities.form,
@@ -110,7 +103,7 @@ class McpSurfaces:
         ]
 
     def advise(self, question: Question, context: AskContext) -> Advice:
-        """What its person can do in this host to be asked (`Advising.advise`)."""
+        """Return the setup hints for this host."""
         return self._find_host(context.calls).profile.advise(question)
 
     async def prompt(
@@ -120,7 +113,7 @@ class McpSurfaces:
         variant: SurfaceVariant,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Ask by a form, by a link to the page, or through the model (`InputProvider.prompt`)."""
+        """Show a question by a form, a link or the model (`InputProvider.prompt`)."""
         host = self._find_host(context.calls)
         if variant.surface is Surface.MODEL_RELAY:
             return await _ask_through_model(host.pending_call, question, problem)
@@ -140,7 +133,7 @@ class McpSurfaces:
     async def _ask_by_url(
         self, host: _HostState, question: Question, context: AskContext
     ) -> SurfaceResponse:
-        """By the address that the question itself has; by one of our page for any other."""
+        """Show the question's own address, or one of our page."""
         if not question.link:
             return await self._ask_on_page(host, question, context)
         params = elicitation.encode_url(question, question.link, question.elicitation_id)
@@ -176,9 +169,7 @@ class McpSurfaces:
     async def send_link(
         self, question: Question, context: AskContext, link: PageLink
     ) -> SurfaceResponse:
-        """Show the link by a form without fields; or its address alone with the result of the call,
-        of which the model then tells its user (`Host.send_link`).
-        """
+        """Show the link in a form without fields, or through the model (`Host.send_link`)."""
         host = self._find_host(context.calls)
         if not host.capabilities.form or FORM in self._not_supported:
             return await _send_address_through_model(host, question, link)
@@ -194,9 +185,7 @@ class McpSurfaces:
             return replace(response, variant=host.variant(Surface.MCP_FORM))
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
-        """Ask the host for the folders it grants, for at most `ROOTS_LIMIT` seconds; none where it
-        does not say (`Host.roots`).
-        """
+        """Return the folders that the host grants within `ROOTS_LIMIT` seconds (`Host.roots`)."""
         host = self._find_host(calls)
         if not host.capabilities.roots:
             return ()
@@ -221,7 +210,7 @@ class McpSurfaces:
     async def _request_input(
         self, host: _HostState, need: str, method: str, params: JsonObject
     ) -> Reply:
-        """What the host answers, and its own time for it."""
+        """Return the host's answer and its own time for it."""
         # With a handshake the question is a request of ours. Without one it is the result of the
         # tools/call that waits (`ToolCalls._attend`), and the retry brings the answer
         # (`ToolCalls.resume`).
@@ -254,9 +243,7 @@ class McpSurfaces:
 
 @dataclass(frozen=True, slots=True)
 class _HostState:
-    """How a question gets to the host: with a call that takes it along, if there is one, to the
-    host as it showed itself there.
-    """
+    """The host as its pending call declared it, if there is one, else as it did last."""
 
     pending_call: PendingCall | None
     client: McpClientInfo
@@ -264,7 +251,6 @@ class _HostState:
     profile: Profile
 
     def variant(self, surface: Surface) -> SurfaceVariant:
-        """A form or a link, as this host shows it; or its model."""
         if surface in (Surface.MCP_SAMPLING, Surface.MODEL_RELAY):
             return SurfaceVariant(surface)
         profile = self.profile
@@ -279,12 +265,12 @@ class _HostState:
         )
 
     def asking(self) -> AbstractContextManager[None]:
-        """For as long as this lasts, the call waits for a person."""
+        """Mark the call as waiting for the user while the block lasts."""
         return nullcontext() if self.pending_call is None else self.pending_call.ask_person()
 
 
 def _describe_link(question: Question, page: PageQuestion) -> str:
-    """What is true of a link that the host has taken down, before there is an answer."""
+    """Describe a link that the host has closed before there is an answer."""
     seen = "it was opened, and is not answered" if page.opened else "nobody has been at it yet"
     asked = f'{label(question.origin)} asked: "{label(question.summary, 300)}"'
     return (
@@ -296,7 +282,7 @@ def _describe_link(question: Question, page: PageQuestion) -> str:
 async def _ask_through_model(
     pending_call: PendingCall | None, question: Question, problem: str
 ) -> SurfaceResponse:
-    """With the result of the call, which names `abp_answer`."""
+    """Ask with the result of the call, which names `abp_answer`."""
     if pending_call is None or not pending_call.has_wait:
         raise SurfaceUnsupportedError(
             "its model can be asked only by the result of a tool call that waits for that, and"
@@ -339,7 +325,7 @@ async def _send_address_through_model(
 def _encode(
     question: Question, variant: SurfaceVariant, host: _HostState, problem: str
 ) -> tuple[str, JsonObject]:
-    """A question as a request: its method and parameters."""
+    """Return the method and parameters that show a question."""
     if variant.surface is Surface.MCP_SAMPLING:
         return "sampling/createMessage", elicitation.encode_sampling(question)
     return "elicitation/create", elicitation.encode_form(

@@ -38,7 +38,7 @@ SERVICE = "abp-bridge"  # in the keyring
 
 
 class Discovery(BaseModel):
-    """Where a token is renewed, and for what."""
+    """Where a token is renewed."""
 
     server: str | None = None
     metadata: OAuthMetadata | None = None
@@ -96,20 +96,20 @@ class TokenStore:
 
     @property
     def port(self) -> int | None:
-        """Of the address that the server knows for this client: some take no other."""
+        """The port of the registered redirect address."""
         uris = as_object(self._kept.get("client")).get("redirect_uris")
         first = uris[0] if isinstance(uris, list) and uris else None
         return urlsplit(first).port if isinstance(first, str) else None
 
     @property
     def expires_at(self) -> float | None:
-        """When the access token counts as over, in seconds since 1970."""
+        """When the access token expires, in seconds since 1970."""
         end = as_number(self._kept.get("end"))
         return None if end is None else end - EXPIRY_MARGIN
 
     @property
     def discovered(self) -> Discovery:
-        """Where a token is renewed, as it was found when the person signed in."""
+        """Where a token is renewed, as found at sign-in."""
         return _validated(Discovery, self._found) or Discovery()
 
     def mark_rejected(self, token: str, *, may_renew: bool) -> None:
@@ -117,7 +117,7 @@ class TokenStore:
         self._rejected, self._may_renew = token, may_renew
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens, of which an access token that is over or was refused is empty."""
+        """Return the tokens, with an expired or rejected access token emptied."""
         tokens = as_object(self._kept.get("tokens"))
         was_refused = self._rejected is not None and tokens.get("access_token") == self._rejected
         if was_refused and not self._may_renew:
@@ -127,22 +127,18 @@ class TokenStore:
         return _validated(OAuthToken, tokens)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep these tokens, and when they end."""
         end = None if tokens.expires_in is None else time.time() + tokens.expires_in
         await self._keep(tokens=tokens.model_dump(mode="json", exclude_none=True), end=end)
 
     async def set_discovered(self, discovery: Discovery) -> None:
-        """Keep where a token is renewed."""
         if discovery != self.discovered:
             self._found = discovery.model_dump(mode="json", exclude_none=True)
             await _write(self._server, self._found)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Who this client is for the server."""
         return _validated(OAuthClientInformationFull, self._kept.get("client"))
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep who this client is for the server."""
         await self._keep(client=client_info.model_dump(mode="json", exclude_none=True))
 
     async def _keep(self, **members: JsonValue) -> None:
@@ -151,7 +147,7 @@ class TokenStore:
 
 
 async def _write(vault: _Vault, kept: JsonObject) -> bool:
-    """Keep it for the next time: whether it could be."""
+    """Store it; False if that failed."""
     try:
         await anyio.to_thread.run_sync(vault.write, json.dumps(kept), abandon_on_cancel=True)
     except OSError as problem:
@@ -191,7 +187,7 @@ def _validated(model: type[Model], value: JsonValue) -> Model | None:
 
 
 def _find_vault(name: str) -> _Vault:
-    """The system's keyring where there is one, else a file."""
+    """Return the keyring if there is one, else a file."""
     file = _File(_data_folder() / f"{name}.json")
     try:
         keyring: Any = importlib.import_module("keyring")  # of the extra `keyring`
@@ -207,7 +203,7 @@ def _data_folder() -> Path:
 
 
 class _Keyring:
-    """Where it cannot be written there is a file, until it can be again."""
+    """The keyring; a file while it cannot be written."""
 
     def __init__(self, keyring: Any, name: str, file: _File) -> None:
         self._keyring = keyring
@@ -238,7 +234,7 @@ class _Keyring:
 
 
 class _File:
-    """Of which nobody else reads a byte, at any moment."""
+    """A file that only this user can read at any moment."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,11 +1,9 @@
-"""Calls that outlive the requests that wait for them: who waits for which, how long, and how they
-come back.
+"""Which requests wait for which calls, for how long, and how a host comes back.
 
-A `tools/call` only attaches its host to a call (`ToolRequest`); the call runs in the session
-(`PendingCall`). So a modern host can be asked (the request ends with the questions, and comes again
-with the answers), and a host of either era whose patience ends gets a result that says how to come
-back (`abp_wait`). What is asked or answered in between is kept, for as long as somebody may still
-come.
+A `tools/call` only attaches its host to a call (`PendingCall`). A stateless host gets the questions
+as the result and retries with the answers; a host that cannot wait longer is told to call
+`abp_wait`. A `requestState` is encrypted with a key of this process, so that no one can make one up
+and answer for another.
 """
 
 from __future__ import annotations
@@ -82,12 +80,7 @@ Start = Callable[
 
 @dataclass(slots=True)
 class ToolTimeout:
-    """How long a host waits for a call.
-
-    Attributes:
-        left: In seconds.
-        paused_while_asking: Whether the time that a person is asked does not count.
-    """
+    """How long a host waits: `left` in seconds, not counting questions if `paused_while_asking`."""
 
     left: float
     paused_while_asking: bool = False
@@ -97,15 +90,13 @@ class ToolCalls:
     """The calls of one session.
 
     Args:
-        tasks: Where what nobody waits for is let go.
-        limit: How long a call is kept that nobody waits for, in seconds.
-        timeout_of: How long the host waits for the answer to a request.
-        on_progress: Gets the progress of a call, for each request that waits for it.
-        has_wait: Whether a host has `abp_wait` to come back with; without it, what is asked after
-            the last round that it allows finds another way.
+        limit: Seconds that a call is kept which no request waits for.
+        on_progress: Gets the progress of a call for each waiting request.
+        has_wait: Whether the host has `abp_wait`; without it, questions after the last round are
+            rerouted.
 
     Attributes:
-        replaced_progress: How many reports gave way to a newer one before anybody came for them.
+        replaced_progress: How many reports a newer one replaced unseen.
     """
 
     def __init__(
@@ -133,9 +124,7 @@ class ToolCalls:
         self._codec = RequestStateCodec()
 
     def find_pending(self, calls: Iterable[str]) -> PendingCall | None:
-        """Of these calls, the one that can take a question to the host: the first that somebody
-        waits for, else the first there is.
-        """
+        """Return the call that can take a question to the host, an awaited one first."""
         found = [
             pending
             for call in calls
@@ -147,14 +136,14 @@ class ToolCalls:
         return next((pending for pending in found if pending.waiters), next(iter(found), None))
 
     def identify_retry(self, request: ToolRequest, state: JsonValue) -> None:
-        """Note on `request` which call its `requestState` names, if it is one."""
+        """Note on `request` which call its `requestState` names."""
         if isinstance(state, str):
             with suppress(InvalidRequestStateError):
                 request.state = self._codec.decode(state)
                 self._note_call(request, request.state.call)
 
     def identify_wait(self, request: ToolRequest, call: JsonValue) -> None:
-        """Note on `request` the call that it is to wait for."""
+        """Note on `request` the call that it will wait for."""
         if isinstance(call, str):
             self._note_call(request, call)
 
@@ -168,16 +157,12 @@ class ToolCalls:
         start: Start[EndT],
         encode: Callable[[EndT, ToolRequest], JsonObject],
     ) -> JsonObject:
-        """Start a call and wait for it: its result, or what it asks.
+        """Start a call and wait for its result or its questions.
 
         Args:
-            request: Who waits.
-            start: Begins the call.
-            encode: Makes the result of how it ended, for the request that waits then.
+            encode: Makes the result for the request that waits at the end.
 
-        Raises:
-            SessionError: The call cannot begin, or too many are kept.
-            RpcError: A modern client did not declare what the call needs.
+        Raises SessionError, or RpcError if a stateless client did not declare what the call needs.
         """
         if len(self._pending) + self._starting - len(self._delivered) >= MAX_CALLS:
             cure = _COME_BACK if self._has_wait else _ANSWER_FIRST
@@ -207,11 +192,7 @@ class ToolCalls:
     async def resume(
         self, request: ToolRequest, state: str, answers: Mapping[str, JsonObject]
     ) -> JsonObject:
-        """A modern host comes back, with `answers` by the keys of the questions.
-
-        Raises:
-            RpcError: `state` is not this call's; a call is never begun again by mistake.
-        """
+        """Attach a stateless host that retries, with answers by key; RpcError if `state` is wrong."""
         try:
             found = request.state or self._codec.decode(state)
         except InvalidRequestStateError:
@@ -235,10 +216,8 @@ class ToolCalls:
         return await self._attend(pending, request)
 
     async def wait(self, request: ToolRequest, call: str) -> JsonObject:
-        """Attach to a call that goes on, or get the result it is kept with.
-
-        Raises:
-            SessionError: There is no such call.
+        """Attach to a call that continues, or return its kept result; SessionError if there is
+        none.
         """
         pending = self._pending.get(call)
         if pending is None:
@@ -255,11 +234,7 @@ class ToolCalls:
         return await self._attend(pending, request)
 
     async def answer(self, request: ToolRequest, question: str) -> JsonObject:
-        """A model brings what its user said, and goes on waiting for the call that asked.
-
-        Raises:
-            SessionError: No such question waits for an answer.
-        """
+        """Attach to a call that continues, or return its kept result; SessionError if unknown."""
         for pending in list(self._pending.values()):
             if pending.deliver_model_answer(question, request.arguments):
                 pending.resumable = True
@@ -271,9 +246,7 @@ class ToolCalls:
         )
 
     async def _attend(self, pending: PendingCall, request: ToolRequest) -> JsonObject:
-        """Wait with the host for what comes first: the end, a question that it has to bring to its
-        person, or the end of its patience.
-        """
+        """Wait for the end, for questions to show, or for the host's timeout."""
         pending.attach(request)
         if pending.pending_progress is not None:
             self._on_progress(request, pending.pending_progress)
@@ -303,7 +276,7 @@ class ToolCalls:
         return pending.encode_result(request)
 
     def _ask_round(self, pending: PendingCall, request: ToolRequest) -> JsonObject:
-        """What is asked, as far as one round takes it."""
+        """Return the questions that fit into one round."""
         if request.round >= MAX_ROUNDS:
             return _encode_unfinished(pending, request)
         pending.resumable = True
@@ -319,7 +292,7 @@ class ToolCalls:
     # --- those that nobody waits for ---
 
     def _keep_or_forget(self, pending: PendingCall) -> None:
-        """Keep a call that no request waits for, if its host was told how to come back to it."""
+        """Keep a call that no request waits for, if its host was told how to come back."""
         id = pending.call.id
         if id not in self._pending:
             return
@@ -349,9 +322,7 @@ class ToolCalls:
             table.pop(id, None)
 
     async def _abandon(self, pending: PendingCall) -> None:
-        """Nobody came back: the app is told so, by its question first, and then by the end of its
-        call.
-        """
+        """Fail the questions of a call that the host did not come back to, then cancel it."""
         if pending.encode_result is None:
             reason = f"the host did not come back within {self._limit:g} s"
             pending.fail_questions(HostTimeoutError(reason))
@@ -365,9 +336,7 @@ def _note_shown(asked: Sequence[PendingQuestion], at: float) -> None:
 
 
 async def _gather_round(pending: PendingCall) -> None:
-    """Questions that are asked together go together: wait until no more come, or as many as one
-    round takes.
-    """
+    """Wait until no more questions come, or one round is full."""
     for _ in range(MAX_ASKED):
         asked = pending.input_requests
         await pending.call.wait_idle()
@@ -378,7 +347,7 @@ async def _gather_round(pending: PendingCall) -> None:
 
 
 async def _watch(pending: PendingCall, timeout: ToolTimeout) -> None:
-    """Until something happens to the call, or the host's patience is over."""
+    """Wait for a change of the call, or for the host's timeout."""
     pauses = timeout.paused_while_asking
     if pauses and pending.open_prompts > len(
         pending.model_messages
@@ -408,11 +377,7 @@ def _encode_unfinished(pending: PendingCall, request: ToolRequest) -> JsonObject
 
 
 def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
-    """How an app's call ended, as a CallToolResult.
-
-    Raises:
-        RpcError: A modern client did not declare what the call needs.
-    """
+    """Return a CallToolResult; RpcError if a stateless client did not declare what it needs."""
     if request.client.modern and (missing := _missing(ended, request)):
         words = "\n".join([str(ended.result.failure), *describe_unasked(ended.unasked)])
         raise RpcError(MISSING_CAPABILITY, words, {"requiredCapabilities": missing})
@@ -427,9 +392,7 @@ def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
 
 
 def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:
-    """What the client would have had to declare, where the call failed for nothing else: the app
-    only passed on that a question could not be asked.
-    """
+    """Return the undeclared capabilities, if the call failed only for them."""
     failure = ended.result.failure
     if (
         failure is None
@@ -448,17 +411,17 @@ def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:
 
 
 class InvalidRequestStateError(AbpBridgeError):
-    """It was not made here, or was changed on its way."""
+    """Another process made this `requestState`, or it was changed."""
 
 
 def digest(tool: str, arguments: JsonObject) -> str:
-    """What a call was made with, in few characters."""
+    """Return a short hash of the tool and its arguments."""
     made = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.blake2b(made.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 class RequestStateCodec:
-    """Made once per session, used from its first question on."""
+    """Encrypts and decrypts `requestState` with a key of this session."""
 
     @cached_property
     def _cipher(self) -> ChaCha20Poly1305:
@@ -467,17 +430,12 @@ class RequestStateCodec:
         return ChaCha20Poly1305(ChaCha20Poly1305.generate_key())
 
     def encode(self, state: RequestState) -> str:
-        """A state as text that only this can read or make."""
         nonce = os.urandom(_NONCE)
         sealed = self._cipher.encrypt(nonce, json.dumps(astuple(state)).encode(), _PURPOSE)
         return base64.urlsafe_b64encode(nonce + sealed).decode()
 
     def decode(self, text: str) -> RequestState:
-        """What a text of `encode` stands for.
-
-        Raises:
-            InvalidRequestStateError: It was not made here, or was changed on its way.
-        """
+        """Decrypt a text of `encode`; InvalidRequestStateError for any other."""
         from cryptography.exceptions import InvalidTag
 
         try:

@@ -1,8 +1,6 @@
-"""The tools that one MCP host is shown: the bridge's own, and one per capability of each app, be it
-connected yet or not.
+"""The tools shown to one MCP host: the bridge's own, and one per capability of each app.
 
-Owns the names of tools. Made before the session, and light: what encodes an app's tools is loaded
-when there is one.
+Light: it is loaded before the session, the encoder only when there is an app.
 """
 
 from __future__ import annotations
@@ -147,12 +145,11 @@ OWN = {str(tool["name"]): tool for tool in (*OWN_TOOLS, ANSWER, RENDER)}
 class ToolList:
     """The tools of one connection.
 
-    A name is made once per (app, capability) and stays while both do; that of a capability which
-    was expected stays for good, for a host may list its tools only once.
+    A name stays while its app and capability do; an expected one stays for good, because a host may
+    list its tools only once.
 
     Args:
-        expect: What the apps named at the start are expected to offer; loaded when first listed.
-        asks_via_model: Whether there is a tool for what a model was to ask its user.
+        expect: Returns what the configured apps are expected to offer.
     """
 
     def __init__(
@@ -170,7 +167,7 @@ class ToolList:
         self._listed: dict[str, JsonObject] = {}  # the same, as the host was told last
 
     def show_first(self, version: str) -> list[JsonObject]:
-        """`tools/list` before there is a session: no app is connected."""
+        """Return `tools/list` before there is a session."""
         return self.show(version, (), None if self._expect is None else self._expect())
 
     def show(
@@ -181,12 +178,9 @@ class ToolList:
         *,
         renders: bool = False,
     ) -> list[JsonObject]:
-        """`tools/list`: the bridge's own first, then one per capability in the app's order.
+        """Return `tools/list`: the bridge's own tools, then the apps' in their order.
 
         Args:
-            version: The revision of MCP that the host speaks.
-            offers: What the connected apps offer.
-            expected: What others will.
             renders: Whether a connected app has a page that can be rendered.
         """
         found = self.update(offers, expected)
@@ -208,11 +202,7 @@ class ToolList:
     def update(
         self, offers: Sequence[AppCapability], expected: ExpectedApps | None
     ) -> list[AppCapability]:
-        """Give each capability its name, and no other that one.
-
-        Returns:
-            All of them, app by app.
-        """
+        """Name each capability, and return all of them, app by app."""
         coming = () if expected is None else expected.capabilities
         found = [*offers, *coming]
         for each in (*coming, *offers):
@@ -237,19 +227,19 @@ class ToolList:
                 taken.add(name)
 
     def find(self, tool: str) -> Key | None:
-        """Which capability of which app a tool is."""
+        """Return the (app, capability) of a tool."""
         return self._tools.get(tool)
 
     def name_of(self, offer: AppCapability) -> str:
-        """The tool of a capability that was given to `update`."""
+        """Return the tool of a capability given to `update`."""
         return self._names[_key(offer)]
 
     def has_listed(self, tool: str) -> bool:
-        """Whether the host was told of an app's tool when it listed them last."""
+        """Whether the last list had this tool."""
         return tool in self._listed
 
     def promise_of(self, tool: str, version: str) -> Promise | None:
-        """What the host was promised of the results of this tool, as it was listed last."""
+        """Return what the last list promised of this tool's results."""
         if not (schema := self._listed.get(tool) or self._outputs.get(tool)):
             return None
         from abp_bridge.protocols.mcp.tools import find_promise
@@ -284,7 +274,7 @@ def _key(offer: AppCapability) -> Key:
 
 
 def _say_unknown(tool: JsonObject, unknown: Sequence[str]) -> JsonObject:
-    """`abp_connect`, which says what is not in this list yet."""
+    """Return `abp_connect` with the apps whose tools are not listed yet."""
     if not unknown:
         return tool
     words = (

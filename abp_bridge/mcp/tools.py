@@ -37,13 +37,7 @@ class UnknownToolError(AbpBridgeError):
 
 
 class McpTools:
-    """The tools of one session.
-
-    Args:
-        api: The session that the tools work at.
-        calls: Where calls are begun, waited for and answered.
-        tools: What the host is shown of them.
-    """
+    """The tools of one session."""
 
     def __init__(self, api: Bridge, calls: ToolCalls, tools: ToolList) -> None:
         self._api = api
@@ -51,12 +45,11 @@ class McpTools:
         self._tools = tools
 
     def list(self, version: str) -> list[JsonObject]:
-        """`tools/list`, as this `version` of MCP has it."""
         offers, expected = self._api.capabilities(), self._api.expected()
         return self._tools.show(version, offers, expected, renders=self._api.renders)
 
     def is_as_shown(self) -> bool:
-        """Whether the host was shown these tools when no app was connected yet."""
+        """Whether the host was shown these tools before an app was connected."""
         offers, expected = self._api.capabilities(), self._api.expected()
         return self._tools.is_as_shown(offers, expected, renders=self._api.renders)
 
@@ -64,13 +57,9 @@ class McpTools:
         return self._tools.update(self._api.capabilities(), self._api.expected())
 
     async def call(self, request: ToolRequest) -> JsonObject:
-        """Answer `tools/call`: a CallToolResult, or what a modern host is asked first.
+        """Answer `tools/call`; a failure inside a tool is a result.
 
-        What goes wrong inside a tool is a result that says so.
-
-        Raises:
-            UnknownToolError: There is no tool of this name.
-            RpcError: A modern client did not declare what the call needs.
+        Raises UnknownToolError, or RpcError if a stateless client did not declare what it needs.
         """
         name = request.tool
         try:
@@ -99,20 +88,20 @@ class McpTools:
         on_progress: Callable[[Progress], None],
         on_end: Callable[[CallOutcome], None],
     ) -> Call:
-        """Begin a call of a capability, whose app is connected first if it is not there."""
+        """Start a call, after connecting its app."""
         app = self._api.find_app(target) or next(iter(await self._api.connect(target)))
         return await self._api.start(
             capability, params, app=app, on_progress=on_progress, on_end=on_end
         )
 
     def _tool_of(self, request: ToolRequest, offer: AppCapability) -> str:
-        """The tool of a capability; empty where the host will never have it."""
+        """Return the tool of a capability; empty if the host will never list it."""
         tool = self._tools.name_of(offer)
         is_late = profile_of(request).lists_once and not self._tools.has_listed(tool)
         return "" if is_late else tool
 
     def _describe(self, request: ToolRequest, about: Sequence[AppCapability]) -> Sequence[str]:
-        """The parameters of capabilities, for a host that was never told them."""
+        """Describe the parameters of capabilities that the host was never told."""
         if not about:
             return ()
         self._update()
@@ -136,7 +125,7 @@ class McpTools:
         return encode_text(json.dumps(self._api.status(), ensure_ascii=False, indent=1))
 
     def _describe_one(self, request: ToolRequest, wanted: str) -> JsonObject:
-        """All that is known of one capability, whatever its length; of several apps' each."""
+        """Describe one capability in full, of each app that has it."""
         offers = self._update()
         found = [
             {
@@ -252,7 +241,7 @@ class McpTools:
 
 
 def profile_of(request: ToolRequest) -> Profile:
-    """What is known of the host that asks."""
+    """Return the profile of the requesting host."""
     return profile(request.client.info.get("name"), request.client.capabilities)
 
 
@@ -275,7 +264,7 @@ _ARGUMENTS = {
 
 
 def _check_arguments(request: ToolRequest) -> None:
-    """An argument that a tool does not have is a mistake to be reported, not to be dropped."""
+    """Raise SessionError for an unknown argument."""
     known = _ARGUMENTS[request.tool]
     for argument in request.arguments:
         if argument not in known:
