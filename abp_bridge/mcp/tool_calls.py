@@ -192,7 +192,7 @@ class ToolCalls:
     async def resume(
         self, request: ToolRequest, state: str, answers: Mapping[str, JsonObject]
     ) -> JsonObject:
-        """Attach a stateless host that retries, with answers by key; RpcError if `state` is wrong."""
+        """Attach a stateless host that retries, with answers by key; RpcError for a bad `state`."""
         try:
             found = request.state or self._codec.decode(state)
         except InvalidRequestStateError:

@@ -1,1 +1,1 @@
-"""In front of a server of somebody else: everything passes, but for what needs a person."""
+"""A proxy in front of another MCP server: it passes everything and asks the user its questions."""

@@ -1,7 +1,4 @@
-"""Whether somebody else may read a line in another way than we do: words behind escapes, several
-messages in one line, names that some readers take for the protocol's. What passes a proxy because
-of how *we* read it must not be another message to who gets it.
-"""
+"""Finds lines that another reader may read differently: escapes, several messages, folded names."""
 
 from __future__ import annotations
 
@@ -19,29 +16,25 @@ _OF_CALLS = frozenset(["name", "arguments"])
 
 
 def is_escaped(data: bytes) -> bool:
-    """Whether a plain letter is written as an escape, which nobody needs to: a word that is looked
-    for may hide behind it.
-    """
+    """Whether a plain letter is escaped, so that a word could hide behind it."""
     return b"\\" in data and _ESCAPED.search(data) is not None
 
 
 def are_objects(lines: bytes) -> bool:
-    """Whether each of these lines begins as a message does, at once."""
+    """Whether each of these lines begins with an object."""
     if lines.find(b"\n") == len(lines) - 1 >= 0:  # one line, as mostly: no need to count
         return lines.startswith(b"{")
     return lines.count(b"\n{") + lines.startswith(b"{") == lines.count(b"\n")
 
 
 def may_respond(data: bytes) -> bool:
-    """Whether somebody may find a response in these lines."""
+    """Whether another reader may find a response in these lines."""
     low = data.lower()
     return any(word in low for word in _RESPONSE) or _LONG_S in data or is_escaped(data)
 
 
 def misleading_name(message: JsonObject) -> str:
-    """A name that is none of the protocol's, and one of them for readers that fold case, or stop at
-    a zero (Go's `encoding/json` and its like); empty if there is none.
-    """
+    """Return a member that readers which fold case or stop at NUL (Go) may misread."""
     found = _misleading(message, _OF_MESSAGES)
     if not found and message.get("method") == "tools/call":
         found = _misleading(as_object(message.get("params")), _OF_CALLS)

@@ -1,6 +1,4 @@
-"""A person's approval before a call reaches the server: the call waits here, and the server hears
-of it when somebody has allowed it.
-"""
+"""The user's approval before a call reaches the server."""
 
 from __future__ import annotations
 
@@ -30,13 +28,10 @@ _NOT_LISTED = (
 
 
 class Approval:
-    """Asks before the calls that the person chose.
+    """Asks the user before the calls of the chosen tools (`Settings.confirm`).
 
     Args:
-        elicitor: Who asks.
-        chosen: For which tools: `Settings.confirm`.
-        origin: Makes what the server is called in front of a person.
-        tasks: Where calls wait.
+        origin: Makes the server's name for the user.
     """
 
     def __init__(
@@ -56,7 +51,7 @@ class Approval:
 
     @property
     def is_on(self) -> bool:
-        """Whether a person comes before any call at all."""
+        """Whether any tool was chosen."""
         return bool(self._chosen)
 
     def is_waiting(self, id: Id) -> bool:
@@ -64,7 +59,7 @@ class Approval:
         return id in self._waiting
 
     def asks_for(self, tool: Tool) -> bool:
-        """Whether a person comes before a call of `tool`."""
+        """Whether a call of `tool` needs approval."""
         if not self._chosen:
             return False
         from abp_bridge.session import approval  # loaded where it is needed only
@@ -74,9 +69,7 @@ class Approval:
         return bool(self._doubt) or approval.needs_approval(_capability(tool), self._chosen)
 
     def check_names(self, tools: Sequence[Tool]) -> None:
-        """See which of the chosen names none of all these tools has: nobody knows which tool was
-        meant, so a person comes before each from then on, and is told why.
-        """
+        """Ask before every tool if a chosen name is not among all these tools."""
         if not self._chosen:
             return
         from abp_bridge.session import approval
@@ -101,15 +94,11 @@ class Approval:
         on_allowed: Callable[[], object],
         on_refused: Callable[[str], object],
     ) -> None:
-        """Ask for approval to make the call `id`, and tell one of both how that went, unless it is
-        withdrawn.
+        """Ask the user, then call one of both functions, unless the call is withdrawn.
 
         Args:
             id: The host's id of the call.
-            tool: What it calls.
-            params: Its parameters.
-            on_allowed: Makes the call.
-            on_refused: Is told why it is not made, in words for the model.
+            on_refused: Takes the reason, in words for the model.
         """
         from abp_bridge.session import approval
         from abp_bridge.session.context import AskContext
@@ -145,7 +134,7 @@ class Approval:
         self._tasks.start_soon(wait)
 
     def withdraw(self, id: Id) -> bool:
-        """The host takes the call back: whether it was waiting here."""
+        """Stop asking about a call that the host cancelled; False if it was not waiting."""
         scope = self._waiting.pop(id, None)
         if scope is not None:
             scope.cancel()

@@ -1,8 +1,4 @@
-"""What is known of a server's tools, and which of the host's calls are open: where a question of
-the server's may belong, and what is to be said of it with the call's result.
-
-It only remembers: the router decides what passes, and `server_questions.py` what is asked.
-"""
+"""A server's tools and the host's open calls, with the notes for their results."""
 
 from __future__ import annotations
 
@@ -19,9 +15,7 @@ MAX_TOOLS = 10_000  # of one server, that are remembered; of others nothing is k
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as its server describes it: `harmless` is that it says that it destroys nothing, and
-    the schema is of its structured results, empty if it names none.
-    """
+    """A tool as its server describes it; `harmless` if it declares that it destroys nothing."""
 
     name: str
     description: str = ""
@@ -31,13 +25,7 @@ class Tool:
 
 @dataclass(slots=True)
 class OpenCall:
-    """A `tools/call` of the host's that has no result yet.
-
-    Attributes:
-        tool: What is called.
-        harmless: Whether the server says that this destroys nothing.
-        notes: What its result is to say besides.
-    """
+    """A `tools/call` without a result yet; `notes` are added to its result."""
 
     tool: str
     harmless: bool
@@ -45,12 +33,10 @@ class OpenCall:
 
 
 class Calls:
-    """One server's tools, and the host's open calls by their ids.
+    """One server's tools by name, and the host's open calls by id.
 
     Attributes:
-        tools: The tools that were listed, by name.
-        open: The calls.
-        gave_up: Whether one that may destroy something was taken back: its server may still ask.
+        gave_up: Whether a possibly destructive call was cancelled: its server may still ask.
     """
 
     def __init__(self) -> None:
@@ -59,7 +45,7 @@ class Calls:
         self.gave_up = False
 
     def learn(self, result: JsonObject) -> bool:
-        """Remember a page of `tools/list`: whether it is the last."""
+        """Remember a page of `tools/list`; True if it is the last."""
         for each in as_list(result.get("tools")):
             tool = as_object(each)
             name = as_text(tool.get("name"))
@@ -72,45 +58,44 @@ class Calls:
         return result.get("nextCursor") is None
 
     def begin(self, id: Id, params: JsonObject) -> OpenCall:
-        """The host calls a tool. One that was never listed may destroy something."""
+        """Note an open call. A tool that was never listed counts as destructive."""
         name = as_text(params.get("name"))
         tool = self.tool(name)
         self.open[id] = call = OpenCall(name, tool.harmless)
         return call
 
     def give_up(self, id: Id) -> bool:
-        """The host takes a call back: whether it was open."""
+        """Note that the host cancelled a call; False if it was not open."""
         call = self.open.pop(id, None)
         self.gave_up |= call is not None and not call.harmless
         return call is not None
 
     def tool(self, name: str) -> Tool:
-        """What is known of the tool `name`."""
         return self.tools.get(name) or Tool(name)
 
     def calls_in_flight(self) -> Sequence[str]:
-        """The ids of the calls that a question may belong to now, the newest first."""
+        """The ids of the calls that a question may belong to, the newest first."""
         return [str(id) for id in reversed(self.open)]
 
     def tools_called(self) -> Sequence[str]:
-        """What those calls call, in that order."""
+        """The tools of those calls, in that order."""
         return [call.tool for call in reversed(self.open.values())]
 
     def are_harmless(self) -> bool:
-        """Whether a question belongs to a call that destroys nothing, whichever it is."""
+        """Whether no open or cancelled call may be destructive."""
         return bool(self.open and not self.gave_up) and all(
             call.harmless for call in self.open.values()
         )
 
     def note(self, words: str) -> None:
-        """Say this with the result of each call that is open now."""
+        """Add this to the result of each open call."""
         for call in self.open.values():
             if words not in call.notes and len(call.notes) < MAX_NOTES:
                 call.notes.append(words if len(call.notes) < MAX_NOTES - 1 else _MORE)
 
 
 def _decode_tool(name: str, tool: JsonObject) -> Tool:
-    """A hint that is missing, or no boolean, counts as destructive, as MCP has it."""
+    """Decode a tool. A missing or invalid hint counts as destructive, as in MCP."""
     hints = as_object(tool.get("annotations"))
     harmless = hints.get("readOnlyHint") is True or hints.get("destructiveHint") is False
     return Tool(

@@ -1,8 +1,5 @@
-"""What both translators between MCP's eras stand on: the connection to the side that speaks
-another era, the one to the proxy that sees legacy messages only, and the requests that are on
-their way between them.
-
-It translates nothing: `modern_host.py` and `modern_server.py` do.
+"""The two connections of a translator (`modern_host.py`, `modern_server.py`), and its open
+requests.
 """
 
 from __future__ import annotations
@@ -36,27 +33,20 @@ MAX_LINE = 64 * 2**20  # bytes of a line: as long as those that a proxy looks at
 
 
 class Translator(Protocol):
-    """Who takes the messages of both sides. Neither method may wait."""
+    """Takes the messages of both sides, without waiting."""
 
     def on_outer(self, message: Request | Notification) -> None:
-        """Take a message of the side that speaks another era."""
+        """Take a message of the side that speaks the other revision."""
         ...
 
     def on_inner(self, message: Request | Notification) -> None:
-        """Take a message of the proxy's."""
+        """Take a message of the proxy."""
         ...
 
 
 @dataclass(slots=True)
 class EraConnection:
-    """Both connections of a translator.
-
-    Attributes:
-        outer: To the side that speaks another era.
-        inner: To the proxy.
-        tasks: Where requests are on their way.
-        running: What ends those that are, by the id that their side gave them.
-    """
+    """Both connections of a translator: `outer` to the host or server, `inner` to the proxy."""
 
     outer: JsonRpcConnection
     inner: JsonRpcConnection
@@ -64,7 +54,7 @@ class EraConnection:
     running: dict[tuple[JsonRpcConnection, Id], anyio.CancelScope] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Carry messages until either side ends; the other is closed then."""
+        """Carry messages until either side ends, then close the other."""
         async with anyio.create_task_group() as tasks:
             for each, other in ((self.outer, self.inner), (self.inner, self.outer)):
                 tasks.start_soon(_run_one, each, other)
@@ -79,13 +69,10 @@ class EraConnection:
         make: Callable[[], Awaitable[JsonValue]],
         to_error: Callable[[str, JsonObject], JsonObject],
     ) -> None:
-        """Answer a request of `side` with what `make` comes to, in a task.
+        """Answer a request of `side` with the result of `make`, in a task.
 
         Args:
-            side: Who asks.
-            request: What it asks.
-            make: Makes the result. A RemoteError of the other side is passed on.
-            to_error: (method, error of the other side) -> the same in the era of `side`.
+            to_error: (method, error of the other side) -> the error for `side`.
         """
         self.running[side, request.id] = scope = anyio.CancelScope()
         self.tasks.start_soon(self._answer, side, request, make, to_error, scope)
@@ -117,7 +104,7 @@ class EraConnection:
             side.discard_request(id)  # it was taken back, or nobody is left to ask
 
     def cancel(self, side: JsonRpcConnection, id: JsonValue) -> None:
-        """`side` takes a request back, which gets no answer."""
+        """Cancel a request of `side`, which gets no answer."""
         scope = self.running.get((side, id)) if is_id(id) else None
         if scope is not None:
             scope.cancel()
@@ -135,7 +122,7 @@ def connect_eras(
     tasks: TaskGroup,
     prefix: str,
 ) -> EraConnection:
-    """The two connections of a translator; `prefix` starts the ids of its own requests."""
+    """Return the connections of a translator; `prefix` starts the ids of its own requests."""
 
     def connect(
         streams: tuple[ByteReader, ByteWriter], take: Callable[[Request | Notification], None]

@@ -1,8 +1,7 @@
-"""Which era each side of a proxy speaks, found out by its first line; and the streams on which it
-speaks legacy to the proxy in any case.
+"""Detects by its first line whether a side speaks stateful or stateless MCP.
 
-A side that speaks legacy keeps its own bytes. Before one that does not, a translator stands:
-`modern_host.py`, `modern_server.py`.
+The proxy itself speaks stateful MCP. A stateless side gets a translator in front of it
+(`modern_host.py`, `modern_server.py`).
 """
 
 from __future__ import annotations
@@ -41,13 +40,10 @@ _DISCOVER = "abp-discover"  # the id of our own question what the server is
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A host and a server that speak legacy.
+    """A host and a server as streams of stateful MCP.
 
     Attributes:
-        host: What the host says, and what it reads.
-        server: The same of the server.
-        find_pending: A call of a modern host's that takes a question along, measured by that host's
-            own clock; none of any other.
+        find_pending: Finds the call of a stateless host that takes a question.
     """
 
     host: tuple[ByteReader, ByteWriter]
@@ -65,20 +61,17 @@ async def translated(
     era: Era | None = None,
     discover_first: bool = False,
 ) -> AsyncIterator[Sides]:
-    """The streams of both sides, on which they speak legacy, for as long as the block lasts.
+    """Give the streams of both sides as stateful MCP while the block lasts.
 
-    The host's era is seen in the first line that it says. The server's is found out with the first
-    that is written to it, which should be `initialize`: legacy is tried with that, and modern where
-    the server refuses it (servers that speak both often ask only in legacy). What was said last is
-    still translated: for `FAREWELL` seconds at most.
+    The server is tried with the host's `initialize`, and as stateless if it refuses that: servers
+    that
+    speak both often ask only when stateful. The last lines are translated for `FAREWELL` seconds.
 
     Args:
-        host: What the host says, and what it reads.
-        server: The same of the server.
-        pending_timeout: Seconds that a call is kept for a modern host to come back to.
-        origin: Makes what the server is called in front of a person.
-        era: The only one to be tried with the server.
-        discover_first: Whether modern is tried first: a server over HTTP asks only in that.
+        pending_timeout: Seconds that a call is kept for a stateless host to come back to.
+        origin: Makes the server's name for the user.
+        era: The only one to try with the server.
+        discover_first: Whether stateless is tried first: a server over HTTP asks only in that.
     """
     async with anyio.create_task_group() as tasks:
         hosts, servers = _Side(*host), _Side(*server)
@@ -97,7 +90,7 @@ async def translated(
 
 
 class _Side:
-    """What a side is read from and written to now: the side itself, or what translates it."""
+    """The current streams of a side: its own, or its translator's."""
 
     def __init__(self, reader: ByteReader, writer: ByteWriter) -> None:
         self.original = reader
@@ -108,18 +101,18 @@ class _Side:
 
     @property
     def is_modern(self) -> bool:
-        """Whether it is a host that speaks modern, and stays with it."""
+        """Whether it is a stateless host that has not fallen back."""
         return self.modern is not None and not self.modern.falls_back
 
     def stand_before(self) -> tuple[ByteReader, ByteWriter]:
-        """Put a translator before it: what that reads and writes on the proxy's side."""
+        """Put a translator in front; return its streams on the proxy's side."""
         said, heard = MemoryPipe(MAX_LINE), MemoryPipe(MAX_LINE)
         self.reader, self.writer, self.is_translated = said, heard, True
         return heard, said
 
 
 class _Replayed(WrappedReader):
-    """What was read already, and then the rest."""
+    """Bytes that were read already, then the rest."""
 
     def __init__(self, data: bytes, reader: ByteReader) -> None:
         super().__init__(reader)
@@ -138,7 +131,7 @@ class _Replayed(WrappedReader):
 
 
 class _SideReader(ByteReader):
-    """Reads a side, whatever stands before it by now."""
+    """Reads the current stream of a side."""
 
     def __init__(self, side: _Side) -> None:
         self._side = side
@@ -170,7 +163,7 @@ class _HostReader(_SideReader):
         self._decided = False
 
     def find_pending(self, calls: Sequence[str]) -> PendingCall | None:
-        """Which of its calls takes a question to a modern host (`FindPending`)."""
+        """Return the call that takes a question to a stateless host."""
         modern = self._side.modern
         return None if modern is None else modern.find_pending(calls)
 
@@ -200,7 +193,7 @@ class _HostReader(_SideReader):
 
 
 class _SideWriter(ByteWriter):
-    """Writes to a side, whatever stands before it by now."""
+    """Writes to the current stream of a side."""
 
     def __init__(self, side: _Side) -> None:
         self._side = side
@@ -216,9 +209,7 @@ class _SideWriter(ByteWriter):
 
 
 class _Negotiation:
-    """Finds out what a server speaks, by the first line that it is to be told. The lines after that
-    are kept until it is known who gets them.
-    """
+    """Detects what a server speaks; keeps the later lines until that is known."""
 
     def __init__(self, side: _Side, host: _Side, tasks: TaskGroup, order: tuple[Era, ...]) -> None:
         self.side = side
@@ -237,12 +228,12 @@ class _Negotiation:
         self._rest = b""  # of the server, which nobody has looked at
 
     async def wait(self) -> None:
-        """Returns when it is decided, or there are errors for the host."""
+        """Wait until it is decided or there are errors for the host."""
         while not (self.decided.is_set() or self.refused):
             await self._changed.wait()
 
     def write(self, data: bytes | memoryview) -> int:
-        """Take lines for the server: the first is what it is tried with."""
+        """Take lines for the server; the first is what it is tried with."""
         for line in bytes(data).splitlines(keepends=True):
             if not self._first:
                 self._first = line
@@ -267,7 +258,6 @@ class _Negotiation:
         self._changed = anyio.Event()
 
     def close(self) -> None:
-        """Nothing more is written."""
         self._is_closing = True
         if not self._first:
             self._decide()
@@ -289,14 +279,11 @@ class _Negotiation:
             self.side.writer.close()
 
     def _decide(self) -> None:
-        """From now on what stands before the server by now is spoken to."""
         self.decided.set()
         self._change()
 
     async def _find_translator(self, hello: JsonObject) -> bool:
-        """Try one era after the other. Whether a translator stands before the server then; else it
-        speaks for itself, and `_read` is what it has said.
-        """
+        """Try one revision after the other; True if the server needs a translator."""
         order = self._order if hello.get("method") == "initialize" else ("legacy",)
         for era in order:
             if era == "modern" and await self._try_modern(hello):
@@ -307,9 +294,7 @@ class _Negotiation:
         return False
 
     async def _try_legacy(self, hello: JsonObject, *, is_last: bool) -> bool:
-        """Say the host's own `initialize`: whether the server speaks that era. Where no other is
-        left it does, whatever it answers; so does one that asks something first.
-        """
+        """Send the host's `initialize`; False if the server refuses it and another try is left."""
         id = hello.get("id")
         if is_last:
             await write_all(self.side.writer, self._first)
@@ -324,9 +309,7 @@ class _Negotiation:
         return True
 
     async def _try_modern(self, hello: JsonObject) -> bool:
-        """Say `server/discover`: whether the server speaks that era, and a translator stands before
-        it now.
-        """
+        """Send `server/discover`; True if the server answers, with a translator in front of it."""
         client = _client(as_object(hello.get("params")))
         params = add_envelope({}, client)
         asked: JsonObject = {"id": _DISCOVER, "method": "server/discover", "params": params}
@@ -344,10 +327,9 @@ class _Negotiation:
     async def _exchange(
         self, line: bytes, answers: Callable[[JsonObject], bool]
     ) -> tuple[JsonObject, bytes]:
-        """Say a line and wait for what `answers` it: (what it says, its line).
+        """Write a line and return (the message that `answers` accepts, its line), or empty ones.
 
-        What the server says before goes to `_read`, what it has said after to `_rest`; at its end,
-        and where it says more than `MAX_LINE` bytes, nothing is answered.
+        Lines before it go to `_read`, bytes after it to `_rest`, `MAX_LINE` bytes at most.
         """
         await write_all(self.side.writer, line)
         while len(self._read) + len(self._rest) <= MAX_LINE:
@@ -411,7 +393,7 @@ class _ServerWriter(_SideWriter):
 
 
 def _client(hello: JsonObject) -> McpClientInfo:
-    """A client as the parameters of its `initialize` show it, to a modern server."""
+    """Return the stateless client for the parameters of an `initialize`."""
     info, capabilities = as_object(hello.get("clientInfo")), hello.get("capabilities")
     return McpClientInfo(V2026_07_28, info, capabilities, modern=True)
 

@@ -1,8 +1,4 @@
-"""What a server is told of its host at the beginning: what can be asked here, not what the host can
-show; and what the host is told where nobody can be asked at all.
-
-Capabilities are read once, in the first frame: they cannot be added later.
-"""
+"""The handshake between host and server: what the server is told that the host can show."""
 
 from __future__ import annotations
 
@@ -17,15 +13,9 @@ _CAPABILITIES = ("params", "capabilities")
 
 
 def announce(line: bytes, params: JsonObject, *, has_roots: bool, can_sample: bool) -> bytes:
-    """The host's `initialize` as the server gets it: with our elicitation, with roots and sampling
-    where these are ours and the host has none, and no elicitation as a task. Nothing else changes
-    but the client's name.
+    """Return the host's `initialize` for the server, with our elicitation, roots and sampling.
 
-    Args:
-        line: The line.
-        params: What it says.
-        has_roots: Whether the person named folders for who asks.
-        can_sample: Whether the person named a model for who asks.
+    Elicitation as a task is removed, and the client's name changed; nothing else.
     """
     if not isinstance(params.get("capabilities"), dict):  # `[]` of an empty one, from PHP
         line = byte_edit.put_member(line, _CAPABILITIES, {})
@@ -44,7 +34,7 @@ def announce(line: bytes, params: JsonObject, *, has_roots: bool, can_sample: bo
 
 
 def name_of(host: str) -> str:
-    """What the server is told of who its client is: servers look for the host's name in it."""
+    """Return the client's name for the server, which may look for the host's name in it."""
     return f"{host} (via abp-bridge {VERSION})"
 
 
@@ -54,18 +44,18 @@ def declares_roots(params: JsonObject) -> bool:
 
 
 def declares_sampling(params: JsonObject) -> bool:
-    """Whether the host itself has a model for its servers."""
+    """Whether the host itself has a model."""
     return isinstance(as_object(params.get("capabilities")).get("sampling"), dict)
 
 
 def can_be_asked(host: McpClientInfo) -> bool:
-    """Whether the host says that it shows questions; `McpSurfaces` knows which."""
+    """Whether the host declares that it shows questions."""
     shows = decode_capabilities(host.capabilities, host.version)
     return shows.form or shows.url
 
 
 def refusal(why: JsonValue) -> str:
-    """What the host is told in place of the server's answer where nobody can be asked."""
+    """Return the error for a host whose user cannot be asked."""
     return (
         f"this server's questions reach nobody who could answer them: {why}. Without a person it"
         " would do what it should ask for. Mend that, or start abp-bridge mcp with --tty DEVICE or"
@@ -75,7 +65,7 @@ def refusal(why: JsonValue) -> str:
 
 
 def ending(how: str) -> str:
-    """What the host is told for a request that its server left open."""
+    """Return the error for a request that the server left open."""
     return (
         f"abp-bridge mcp: {how}. Nothing more comes of this request. What the server said last is"
         " in this host's log of it (its stderr); mend its command in the host's configuration, the"

@@ -1,8 +1,6 @@
-"""Progress to the host while a person is asked for one of its calls: a host gives a tool so many
-seconds, a person takes longer, and each report begins that time anew where the host allows it.
+"""Progress for the host while the user is asked, so that its tool timeout starts again.
 
-What the server itself reports passes as it came; ours is the last of that and `_EPSILON` more, as
-progress has to rise.
+The server's own reports pass. Progress must rise, so ours adds `_EPSILON` to the last one.
 """
 
 from __future__ import annotations
@@ -34,21 +32,14 @@ _WAITS = "abp-bridge: waiting for the answer of who is asked"
 
 @dataclass(slots=True)
 class _Reported:
-    """What the host heard last for a call: its `progressToken`, and how far the call is."""
+    """The last progress of a call, and its `progressToken`."""
 
     token: Id
     progress: Progress
 
 
 class KeepaliveElicitor:
-    """An elicitor that tells the host, while it asks, that the calls concerned still run.
-
-    Args:
-        elicitor: Who asks.
-        host: Who is told.
-        tasks: Where that happens; it must outlive the questions.
-        interval: Seconds until a report: who answers sooner is not heard of.
-    """
+    """An elicitor that reports progress to the host every `interval` seconds while it asks."""
 
     def __init__(
         self,
@@ -65,17 +56,17 @@ class KeepaliveElicitor:
 
     @property
     def is_on(self) -> bool:
-        """Whether an open call wants to hear of progress."""
+        """Whether an open call wants progress."""
         return bool(self._calls)
 
     def begin(self, id: Id, params: JsonObject) -> None:
-        """The host makes a call with these parameters, and may want progress."""
+        """Note a call's progress token, if it has one."""
         token = as_object(params.get("_meta")).get("progressToken")
         if is_id(token):
             self._calls.setdefault(id, _Reported(token, Progress(None, 0, status=_WAITS)))
 
     def learn(self, params: JsonObject) -> None:
-        """The server reports progress, which passes: ours goes on from there."""
+        """Continue from a report of the server."""
         token, value = params.get("progressToken"), as_number(params.get("progress"))
         for call in self._calls.values():
             if call.token == token and value is not None and value > call.progress.value:
@@ -83,7 +74,6 @@ class KeepaliveElicitor:
                 call.progress = replace(call.progress, value=value, total=total)
 
     def end(self, id: Id) -> None:
-        """The call has its result, or nobody wants it."""
         self._calls.pop(id, None)
 
     async def resolve(self, question: Question, context: AskContext) -> Answer:
@@ -100,7 +90,7 @@ class KeepaliveElicitor:
             asking.cancel()
 
     def on_model_progress(self, calls: Sequence[str], words: str) -> None:
-        """A model that answers for `calls` is so far: what the next report says."""
+        """Note how far a model is that answers for `calls`, for the next report."""
         for call in self._concerned(calls):
             call.progress = replace(call.progress, status=f"abp-bridge: {words}")
 

@@ -1,8 +1,7 @@
-"""A modern host (2026-07-28) as a legacy one: a question that it is asked while a call of its own
-runs makes that call pending, goes out with its result, and is answered by the retry.
+"""Translates a stateless host (2026-07-28) to a stateful one.
 
-Calls that outlive their requests, their rounds and their states are `hosts/mcp`'s; which surface a
-question goes to is for whoever asks: outside of a call this host cannot be asked, and says so.
+A question makes the running call pending (`PendingCall`), is sent as its result, and the retry
+brings the answer. Outside a call this host cannot be asked.
 """
 
 from __future__ import annotations
@@ -70,13 +69,7 @@ _Ended = JsonObject | RemoteError
 
 @dataclass(slots=True)
 class ServerCall(RunningCall):
-    """A call of the server's, which outlives the host's requests for it.
-
-    Attributes:
-        id: Names it in a `requestState`.
-        token: Its `progressToken`, as the server has it.
-        on_progress: Is told how far it is.
-    """
+    """A call of the server that outlives the host's requests; `id` names it in a `requestState`."""
 
     id: str
     token: JsonValue
@@ -84,34 +77,30 @@ class ServerCall(RunningCall):
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     async def wait_idle(self) -> None:
-        """What the server asks at once comes through the proxy."""
+        """Wait until questions sent at once have come through the proxy."""
         for _ in range(PROXY_TURNS):
             await anyio.lowlevel.checkpoint()
 
     def cancel(self, reason: str) -> None:
-        """The server is told that nobody waits."""
         self.scope.cancel()
 
 
 @dataclass(frozen=True, slots=True)
 class _Report(Progress):
-    """A server's report, with all that it says."""
+    """A report of the server, complete."""
 
     params: JsonObject = field(default_factory=dict)
 
 
 class ModernHost:
-    """One modern host, seen by a legacy server.
+    """One stateless host as a stateful server sees it.
 
     Args:
-        host: What the host says, and what it reads.
-        server: The same of who speaks legacy to it.
-        tasks: Where its requests are on their way, and its calls.
-        pending_timeout: How long a call is kept that the host has not come back for, in seconds.
-        origin: Makes what the server is called in front of a person.
+        pending_timeout: Seconds that a call is kept for the host to come back to.
+        origin: Makes the server's name for the user.
 
     Attributes:
-        falls_back: It has taken the legacy era instead, after `server/discover` at most.
+        falls_back: The host speaks stateful MCP after all.
     """
 
     def __init__(
@@ -153,15 +142,13 @@ class ModernHost:
             logger.warning("reports of progress gave way to newer ones unheard: %d", replaced)
 
     def find_pending(self, calls: Sequence[str]) -> PendingCall | None:
-        """The call that takes a question to the host (`FindPending`): which of `calls` that is
-        nobody knows, as the server does not say whose its question is.
-        """
+        """Return a call that takes a question; the server does not say to which one it belongs."""
         return self._calls.find_pending(self._running)
 
     # --- the host ---
 
     def on_outer(self, message: Request | Notification) -> None:
-        """Take a message of the host's (`Translator.on_outer`)."""
+        """Take a message of the host."""
         if isinstance(message, Notification):
             self._on_host_notification(message)
             return
@@ -195,7 +182,7 @@ class ModernHost:
             self._server.notify(message.method, message.params)
 
     async def _introduce(self, params: JsonObject) -> None:
-        """Shake hands with the server, for the host as it showed itself in `params`."""
+        """Shake hands with the server for the host."""
         try:
             self._initialized = as_object(await self._server.request("initialize", params))
             self._server.notify("notifications/initialized")
@@ -206,20 +193,20 @@ class ModernHost:
         self._ready.set()
 
     async def _wait_introduced(self) -> None:
-        """Raises RemoteError where there is no server to speak to."""
+        """Wait for the handshake; RemoteError if the server refused it."""
         await self._ready.wait()
         if self._refusal is not None:
             raise self._refusal
 
     async def _answer_legacy(self, message: Request) -> JsonValue:
-        """Answer a host that has fallen back to the legacy era, which the server speaks too."""
+        """Answer a host that has fallen back."""
         if message.method == "initialize":
             return await self._initialize(as_object(message.params))
         await self._wait_introduced()
         return await self._server.request(message.method, message.params, reason=_TAKEN_BACK)
 
     async def _initialize(self, params: JsonObject) -> JsonObject:
-        """Shake hands, again where the server refused the host as it showed itself before."""
+        """Shake hands, again if the server refused the host as first declared."""
         if self._introduced:
             await self._ready.wait()
         if not self._introduced or self._refusal is not None:
@@ -255,7 +242,7 @@ class ModernHost:
         return translation.to_modern_result(method, result, server)
 
     async def _lower_level(self, level: str) -> None:
-        """The server tells of logs for all or none: it is told the lowest level that was wanted."""
+        """Set the server to the lowest level that a request wants."""
         known = level in LOG_LEVELS and "logging" in self._capabilities
         lower = self._level is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(self._level)
         if known and lower:
@@ -271,7 +258,7 @@ class ModernHost:
         return translation.to_discovered(self._initialized)
 
     async def _listen(self, message: Request) -> JsonValue:
-        """Hold a stream, until the host ends it."""
+        """Hold a stream until the host ends it."""
         wanted = decode_filter(as_object(message.params), _WORDS)
         uris = as_list(wanted.get(UPDATES))
         new = [uri for uri in uris if not self._subscriptions.watches(uri)]
@@ -298,7 +285,7 @@ class ModernHost:
     # --- calls ---
 
     async def _call(self, message: Request, client: McpClientInfo, arrived: float) -> JsonValue:
-        """Attach the host to a call of the server's: its result, or what it asks first."""
+        """Attach the host to a call: its result, or its questions."""
         given = as_object(message.params)
         params = translation.strip_envelope(given)
         request = ToolRequest(message.id, client, arrived)
@@ -352,7 +339,7 @@ class ModernHost:
         del self._running[call.id]
 
     async def _finish(self, call: ServerCall, method: str, params: JsonObject) -> _Ended:
-        """Ask the server, again after each visit that it wants made first."""
+        """Send the request, again after each visit that the server requires."""
         visits = 0
         while True:
             try:
@@ -364,7 +351,7 @@ class ModernHost:
                 visits += 1
 
     async def _visit(self, call: ServerCall, asked: Sequence[JsonObject]) -> bool:
-        """Send the person to each of these addresses: whether they went to all."""
+        """Show the user each address; True if they accepted all."""
         pending = self._calls.find_pending([call.id])
         if pending is None or not _shows(pending.client, "url"):
             return False
@@ -392,7 +379,7 @@ class ModernHost:
     # --- the server ---
 
     def on_inner(self, message: Request | Notification) -> None:
-        """Take a message of the server's (`Translator.on_inner`)."""
+        """Take a message of the server."""
         if isinstance(message, Notification):
             self._on_server_notification(message.method, as_object(message.params))
         elif self.falls_back:

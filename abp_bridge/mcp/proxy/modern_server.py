@@ -1,7 +1,6 @@
-"""A modern server (2026-07-28) as a legacy one: what `input_required` asks becomes requests of its
-own, and what it tells on a stream it just tells.
+"""Translates a stateless server (2026-07-28) to a stateful one.
 
-It decides nothing about a question: whoever stands before it answers, as for any legacy server.
+`input_required` becomes requests, and its streams become notifications.
 """
 
 from __future__ import annotations
@@ -50,16 +49,12 @@ _ACTIONS = ("accept", "decline", "cancel")
 
 @dataclass(slots=True)
 class _Stream:
-    """A `subscriptions/listen`, opened again where it ends.
+    """A `subscriptions/listen`, reopened when it ends.
 
     Attributes:
-        wanted: Its filter.
-        scope: Ends it.
-        opening: Ends only the request that it is held by now.
-        id: That request's, while it runs.
-        tried: Set when the server has acknowledged it, or refused.
-        refusal: The error it was refused with, the last time.
-        has_gap: Whether something may have changed while it was closed.
+        opening: Ends only its current request.
+        tried: Set when the server has acknowledged or refused it.
+        has_gap: Whether changes may have been missed while it was closed.
     """
 
     wanted: JsonObject
@@ -76,16 +71,12 @@ class _Stream:
 
 
 class ModernServer:
-    """One modern server, seen by a legacy client.
+    """One stateless server as a stateful client sees it.
 
     Args:
-        server: What the server says, and what it reads.
-        client: The same of who speaks legacy to it.
-        tasks: Where its requests are on their way.
-        shown: The client, as it shows itself to the server.
-        discovered: The server, as it answered `server/discover`.
-        is_verbatim: Whether the client is a modern one after all, before which another translator
-            stands: it gets results as they are.
+        shown: The client as declared to the server.
+        discovered: The server's answer to `server/discover`.
+        is_verbatim: Whether the client is stateless too, behind its own translator.
     """
 
     def __init__(
@@ -227,13 +218,9 @@ class ModernServer:
         return result
 
     async def _listen(self) -> None:
-        """Listen for what the client wants to hear, in place of what was listened for.
+        """Replace the stream with one for what the client wants now; keep the old one on failure.
 
-        What was listened for stays where this fails, or is cancelled.
-
-        Raises:
-            RemoteError: The server refuses that.
-            RpcError: It does not say whether it does.
+        Raises RemoteError, or RpcError if the server does not answer.
         """
         before = self._open_stream()
         stream = self._stream

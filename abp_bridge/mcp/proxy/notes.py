@@ -1,6 +1,4 @@
-"""What the bridge has to say of a server's call, put into the response where its host's model reads
-it: for some that is `structuredContent`, whose schema has to have room for it.
-"""
+"""Puts the bridge's notes into a call's response where the host's model reads them."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ _ROOM: JsonObject = {"type": "object", "description": "What abp-bridge says besi
 
 
 def make_room(line: bytes, result: JsonObject) -> bytes:
-    """`line`, a response with tools, whose closed output schemas name the notes too; `result` is
-    what it says.
-    """
+    """Return a list of tools whose closed output schemas allow the notes."""
     closed = {
         index
         for index, tool in enumerate(as_list(result.get("tools")))
@@ -38,14 +34,10 @@ def make_room(line: bytes, result: JsonObject) -> bytes:
 def add_notes(
     line: bytes, response: JsonObject, notes: Sequence[str], host: Profile, schema: JsonObject
 ) -> bytes:
-    """The line of a call's response with `notes`, and nothing else changed.
+    """Return the line of a response with `notes` added.
 
     Args:
-        line: The response as it came.
-        response: The same, read.
-        notes: A text each.
-        host: What is known of who reads it.
-        schema: The tool's `outputSchema`, as the host has it; empty if there is none. It is kept.
+        schema: The tool's `outputSchema` as the host has it; empty if there is none.
     """
     if "result" not in response:
         words = " ".join([as_text(as_object(response.get("error")).get("message")), *notes])
@@ -62,9 +54,7 @@ def add_notes(
 def _note_structured(
     line: bytes, result: JsonObject, notes: Sequence[str], schema: JsonObject
 ) -> tuple[bytes, Sequence[str]]:
-    """The line with `notes` as a member of its structured content; where that has no room, and no
-    schema wants it, without it, and the notes with what it said, unless a text says the same.
-    """
+    """Add the notes to the structured content, or turn that into text if no schema needs it."""
     structured = result.get("structuredContent")
     if has_room(structured, schema):
         note: JsonObject = {"message": "\n".join(notes)}
@@ -77,7 +67,7 @@ def _note_structured(
 
 
 def _is_said(structured: JsonValue, content: Sequence[JsonValue]) -> bool:
-    """Whether a text of the content is the structured one as JSON, as it should be."""
+    """Whether a text of the content is the structured one as JSON."""
     texts = (as_object(each).get("text") for each in content)
     read = (byte_edit.parse_line(text.encode()) for text in texts if isinstance(text, str))
     return any(json_equal(each, structured) for each in read)

@@ -1,4 +1,4 @@
-"""What the person has set, as far as the proxy goes by it."""
+"""What the user has set for the proxy."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How one proxy goes about.
+    """What the user has set for one proxy.
 
     Attributes:
-        origin: Makes what the server is called in front of a person, of the command that was given,
-            when somebody is asked.
-        obstacle: (a host's name, whether it can be asked) -> why nobody can be, in words; empty
-            where somebody can, or where that does not matter.
-        ending: How the server ended, in words, once it has; it may wait a second for that.
-        overhear: Gets what the server says that is no message.
-        confirm: Before which tools a person is asked.
+        origin: Makes the server's name for the user, from its command.
+        obstacle: (host's name, whether it shows questions) -> why no one can be asked, or "".
+        ending: Says how the server ended; may wait a second.
+        overhear: Gets the server's output that is no message.
+        confirm: The tools that need approval.
         roots: Folders for a server whose host has none.
-        can_sample: Whether a model of the person's answers a server whose host has none.
+        can_sample: Whether the user's model answers if the host has none.
     """
 
     origin: Callable[[], str]

@@ -1,8 +1,6 @@
-"""One host and one server, joined.
+"""Joins one host and one server: a `Carrier` carries the lines, the `Router` decides about them.
 
-The lines go through a `Carrier`, what becomes of them is the `Router`'s. Our own requests to the
-host have ids with a prefix that is a secret of this process: what answers them goes no further,
-however late it is.
+Our own requests to the host have ids with a secret prefix; their answers never reach the server.
 """
 
 from __future__ import annotations
@@ -48,22 +46,14 @@ async def run_proxy(
     policy: Policy,
     make_elicitor: MakeElicitor,
 ) -> Side:
-    """Carry lines between a host and its server until one of them ends.
+    """Carry lines until either side ends; return which.
 
-    What the server still says after the host has ended is passed on, for at most `carrier.DRAIN`
-    seconds; what it still asks is cancelled first. Where the server ends first, each request of the
-    host's that is open is answered by an error that says so.
+    After the host's end the server's questions are cancelled, and its last lines pass for
+    `carrier.DRAIN` seconds. After the server's end each open request gets an error.
 
     Args:
-        host: What the host says, and what it reads.
-        server: The same of the server.
-        prefix: What the ids of our own requests begin with; nobody else may know it.
-        policy: What the person has set.
-        make_elicitor: Makes who asks, when there is something to ask, and tells how far a model is
-            that answers.
-
-    Returns:
-        Which side ended first.
+        prefix: Starts the ids of our own requests; secret.
+        make_elicitor: Makes the elicitor at the first question.
     """
     to_host, to_server = SharedWriter(host[1]), SharedWriter(server[1])
     host_rpc, server_rpc = _inject(prefix, host[0], to_host, to_server)
@@ -98,7 +88,6 @@ def _make_router(
     policy: Policy,
     make_elicitor: MakeElicitor,
 ) -> tuple[Router, ServerQuestions]:
-    """Who reads the lines of both sides, and who asks what the server asks among them."""
     connection = McpConnection(host_rpc.connection, tasks)
 
     def make_asker() -> ElicitorApi:
@@ -131,8 +120,8 @@ async def _carry(
     ours: tuple[InjectedConnection, InjectedConnection],
     tasks: TaskGroup,
 ) -> Side:
-    """Carry lines, and what `ours` (to the host, to the server) say among them, until one side
-    ends: which. What is still asked is cancelled before the server hears of the end.
+    """Carry lines and run `ours` until one side ends; cancel questions before the server hears of
+    it.
     """
 
     def on_host_end() -> None:
@@ -156,7 +145,7 @@ async def _carry(
 def _inject(
     prefix: str, host: ByteReader, to_host: SharedWriter, to_server: SharedWriter
 ) -> tuple[InjectedConnection, InjectedConnection]:
-    """Our own connections to the host and to the server, inside their streams."""
+    """Return our own connections inside the streams of host and server."""
     # What is fed to these was in memory already: no line is too long here.
     of_host, of_server = (
         JsonRpcProtocol(prefix, max_line=4 * byte_edit.MAX_LINE, revealed=revealed)

@@ -1,11 +1,7 @@
-"""Which lines a proxy looks at, and what goes on in their place; everything else passes as it came.
-Two tables at the foot name a handler for a method: `_FROM_HOST` for what the host says, and
-`_FROM_SERVER` for what the server says. A response is looked at where a handler expects it.
+"""Decides which lines pass, change or stop; all others pass as they came.
 
-Both sides speak the legacy era here: `eras.py` stands before one that does not. The router itself
-asks nobody: a question goes to `ServerQuestions`, a call before it is made to `Approval`, an
-address that the person has to visit to `UrlElicitations`; what is known of tools and calls is in
-`Calls`.
+`_FROM_HOST` and `_FROM_SERVER` name a handler for a method; responses have one if they are
+expected. Both sides speak stateful MCP here (`eras.py` translates).
 """
 
 from __future__ import annotations
@@ -73,18 +69,11 @@ _WHITE = b" \t\r\n\xef\xbb\xbf"  # before a message
 
 
 class Router:
-    """Reads the relevant lines of both sides, and says what goes on in their place.
+    """Reads the relevant lines of both sides and returns what passes in their place.
 
     Args:
-        host: The host as it shows itself.
-        injected: Our connection to it, which gets the responses to our requests.
+        injected: Our connection to the host, which gets the responses to our requests.
         server: Our connection to the server.
-        calls: What is known of its tools, and of the host's calls.
-        questions: Who asks the server's questions.
-        approval: Who asks for approval before a call.
-        keepalive: What the host hears of a call while its person is asked.
-        url_elicitations: Who sends the person to the addresses that an error names.
-        policy: What the person has set.
     """
 
     def __init__(
@@ -125,7 +114,7 @@ class Router:
         self._on_response: dict[Id, Callable[[bytes, JsonObject], bytes] | None] = {}
 
     def end(self, words: str) -> bytes:
-        """The server has ended: the errors, as lines, for what the host still waits for."""
+        """Return errors, as lines, for what the host still waits for: the server has ended."""
         left, self._on_response = self._on_response, {}
         return b"".join(_encode_error(id, INTERNAL_ERROR, words) for id in left)
 
@@ -136,7 +125,7 @@ class Router:
         return (b'"method"' in data and b'"id"' in data) or self._needs_parsing(data)
 
     def _needs_parsing(self, data: bytes) -> bool:
-        """Whether more than a request's id is of interest in what the host says."""
+        """Whether more than the id of a host's request matters."""
         if self._handshake_problem:
             return True
         for mark in self._marks:
@@ -174,9 +163,7 @@ class Router:
         return passed
 
     def _accept_response(self, message: JsonObject) -> bool:
-        """Whether the server asked the host for this response, once: it may have asked us, or be
-        about to.
-        """
+        """Whether the server sent the host this request, and it is the first response."""
         id = message.get("id")
         asked = is_id(id) and id in self._answerable and not misleading_name(message)
         if is_id(id) and asked:
@@ -186,7 +173,7 @@ class Router:
         return asked
 
     def _reject(self, id: JsonValue, problem: str) -> bytes:
-        """A message that does not pass: who sent it hears why, a notification's the log."""
+        """Stop a message: answer a request with the problem, log a notification's."""
         if is_id(id):
             self._respond_error(id, INVALID_REQUEST, problem)
         else:
@@ -194,7 +181,7 @@ class Router:
         return b""
 
     def _pass_unread(self, line: bytes) -> bytes:
-        """A line that is no message to us; where that matters, it may be one to the server."""
+        """Pass a line that is no message to us, unless it may be one to the server."""
         matters = self._handshake_problem or self._approval.is_on or may_respond(line)
         if not line.strip(_WHITE) or not matters:
             return line
@@ -207,9 +194,7 @@ class Router:
         logger.error("a line of the host's is dropped: %s", _TOO_LONG)
 
     async def _rewrite_batch(self, line: bytes, messages: list[JsonValue]) -> bytes:
-        """Several messages as one, as old revisions have them: what is ours, and what must not pass
-        unasked, is taken out.
-        """
+        """Remove our messages and those that need approval from a batch."""
         left = [each for each in messages if not await self._intercept_from_host(as_object(each))]
         return line if len(left) == len(messages) else dump(left) if left else b""
 
@@ -274,7 +259,7 @@ class Router:
         return line
 
     def _discover(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
-        """What the host asks first who would do without a handshake: here there is one."""
+        """Refuse `server/discover`: this server has a handshake."""
         if is_id(id):
             self._respond_error(id, METHOD_NOT_FOUND, "this server is begun with initialize")
         return b""
@@ -347,7 +332,7 @@ class Router:
         return profile(client.info.get("name"), client.capabilities)
 
     def _end_call(self, id: Id) -> OpenCall | None:
-        """A call has its result: what may still be asked for it, and for no other, is cancelled."""
+        """End a call that has its result, and cancel the questions that belong to no other."""
         call = self._calls.open.pop(id, None)
         self._keepalive.end(id)
         self._url_elicitations.withdraw(id)
@@ -359,7 +344,7 @@ class Router:
         return line if self._give_up(params) else b""
 
     def _give_up(self, params: JsonObject) -> bool:
-        """The host gives a request of its up: whether the server has to hear of that."""
+        """Cancel a request of the host; True if the server must hear of it."""
         request = params.get("requestId")
         if not is_id(request):
             return True
@@ -381,7 +366,7 @@ class Router:
             self._on_response[id] = on_response
 
     def _open_all(self, line: bytes) -> None:
-        """`_open` the requests in a line that is not looked at otherwise."""
+        """Note the requests in a line that is not parsed otherwise."""
         if (id := byte_edit.find_request_id(line)) is not None:
             self._open(id)
             return
@@ -391,7 +376,7 @@ class Router:
             self._open(request.get("id") if "method" in request else None)
 
     def _open(self, id: JsonValue) -> None:
-        """A request of the host's has passed, or waits here: it gets an answer."""
+        """Note a request that will get an answer."""
         if is_id(id):
             self._on_response.setdefault(id)
 
@@ -447,7 +432,7 @@ class Router:
         return line if same else dump(left) if left else b""
 
     def _rewrite_in_batch(self, each: JsonValue, message: JsonObject) -> JsonValue:
-        """What goes on of a message of a batch: itself, unless it is a response that is changed."""
+        """Return a message of a batch, with a response rewritten."""
         id = message.get("id")
         if message.get("method") is not None:
             return each
@@ -458,14 +443,14 @@ class Router:
         return each if changed == line else byte_edit.parse_line(changed)
 
     def _answer(self, id: JsonValue) -> Callable[[bytes, JsonObject], bytes] | None:
-        """The server answers a request: who looks at that before it passes."""
+        """Note the server's answer; return the handler of its response."""
         if not is_id(id):
             return None
         self._url_elicitations.withdraw(id)
         return self._on_response.pop(id, None)
 
     def _end_call_unread(self, line: bytes) -> bool:
-        """Whether nothing in this line matters but which request it answers: then its call ends."""
+        """End the call of a response in which only the id matters; False for any other line."""
         if (id := byte_edit.find_response_id(line)) is None:
             return False
         call = self._calls.open.get(id)
@@ -476,10 +461,7 @@ class Router:
         return True
 
     def _pass_unread_of_server(self, line: bytes) -> bytes:
-        """A line of the server's that is no JSON to us passes, for the host to judge, unless it
-        could be a question to a more generous reader: those are asked by us only. That one is
-        dropped, and the log says so.
-        """
+        """End the call of a response in which only the id matters; False for others."""
         asks = b"elicitation" in line or (self._samples and b"sampling" in line)
         if not asks and not is_escaped(line):
             return line
@@ -487,7 +469,7 @@ class Router:
         return b""
 
     async def _intercept_from_server(self, message: JsonObject) -> bool:
-        """Whether a message of the server's goes no further; a request that does is noted."""
+        """Whether a server's message stops here; note a request that passes."""
         method, id = message.get("method"), message.get("id")
         if problem := _find_ambiguity(message):
             logger.error("a message of the server's goes no further: %s", problem)
@@ -504,9 +486,7 @@ class Router:
         return False
 
     def _intercept_links(self, message: JsonObject) -> bool:
-        """Whether it is an error with addresses for a host that shows none: then its person is sent
-        there, and it gets words. One for a request that has its answer goes no further.
-        """
+        """Pass a line that is no JSON to us, unless a tolerant host may read a question in it."""
         id, error = message.get("id"), as_object(message.get("error"))
         named = as_object(error.get("data")).get("elicitations")
         if not (named and is_id(id) and error.get("code") == URL_REQUIRED):
@@ -538,7 +518,7 @@ class Router:
         return True
 
     async def _sample(self, id: JsonValue, params: JsonObject) -> bool:
-        """A model of the person's answers, where the host has none."""
+        """Ask the user's model if the host has none."""
         if not self._samples:
             return False
         if is_id(id):
@@ -577,12 +557,12 @@ def _encode_error(id: Id | None, code: int, message: str) -> bytes:
 
 
 def _may_contain_question(data: bytes) -> bool:
-    """Whether somebody may find a question in these lines."""
+    """Whether a reader may find a question in these lines."""
     return b"elicitation" in data or not are_objects(data) or is_escaped(data)
 
 
 def _find_ambiguity(message: JsonObject) -> str:
-    """Why a message must not pass that others may read in another way; empty if it may."""
+    """Return why another reader may read this message differently, or ""."""
     if name := misleading_name(message):
         return f"the name {label(name, 80)!r} is another's for some readers"
     if "method" in message and ("result" in message or "error" in message):

@@ -1,10 +1,8 @@
-"""The questions that a server asks behind the proxy, of the person (elicitation) or of a model of
-theirs (sampling): each is asked on the surfaces of the session, and answered exactly once.
+"""Answers the questions of a server (elicitation, sampling) exactly once.
 
-Many servers take an error, or the end of their input, to mean that nobody can be asked, and go
-ahead. So an elicitation is never answered with an error, and whatever is open when the host leaves
-is answered with `cancel` before the server's input is closed. Sampling that no model answers is an
-error, as MCP wants it.
+Many servers go ahead after an error or the end of their input. So an elicitation is never answered
+with an error, and open ones get `cancel` before the server's input is closed. Sampling that no
+model answers is an error, as in MCP.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ ELICITATION, SAMPLING = "elicitation/create", "sampling/createMessage"
 
 @dataclass(slots=True)
 class _OpenQuestion:
-    """A question that is asked: what ends it, and what it may belong to, as it was when it came."""
+    """An open question, and the calls it may belong to."""
 
     method: str
     scope: anyio.CancelScope
@@ -57,12 +55,8 @@ class ServerQuestions:
     """The questions of one server.
 
     Args:
-        connection: Ours to the server.
         writer: The server's input, shared with the lines that pass.
-        elicitor: Who asks.
-        calls: What a question may belong to.
-        tasks: Where each question is asked; it must outlive this.
-        origin: Makes what the server is called in front of a person.
+        origin: Makes the server's name for the user.
         keepalive_interval: Seconds between reports to a server that gave a progress token.
     """
 
@@ -94,9 +88,7 @@ class ServerQuestions:
         return bool(self._open)
 
     async def take(self, id: Id, method: str, params: JsonObject) -> None:
-        """Ask what the server asks by `ELICITATION` or `SAMPLING`. Waits only while the server
-        reads no answers.
-        """
+        """Ask a question in a task; waits only while the server reads no answers."""
         if id in self._open:
             logger.warning("the server asks twice with the id %s: only once it is answered", id)
             return
@@ -119,37 +111,31 @@ class ServerQuestions:
         self._tasks.start_soon(self._handle, id, params, question)
 
     def is_open(self, id: Id) -> bool:
-        """Whether the server waits for our answer to a question with this id."""
+        """Whether the server waits for our answer with this id."""
         return id in self._open
 
     def withdraw(self, id: Id) -> bool:
-        """The server takes its question back: it gets no answer. Whether it was open."""
+        """Drop a question that the server cancelled; False if it was not open."""
         question = self._open.pop(id, None)
         if question is not None:
             question.scope.cancel()
         return question is not None
 
     def withdraw_call(self, call: str) -> None:
-        """The host needs this call no more: what may be asked for it, and for none that is still
-        open, is cancelled.
-        """
+        """Cancel the questions that belong only to this call."""
         others = self._calls.calls_in_flight()
         for question in self._open.values():
             if call in question.calls and set(question.calls).isdisjoint(others):
                 question.scope.cancel()
 
     def complete(self, elicitation: str) -> None:
-        """The server says that the person has done what it sent them to an address for: it needs
-        no answer any more. That they agreed to go there nobody said here, so it is a cancel.
-        """
+        """Cancel the question about an address that the server says was visited."""
         for question in self._open.values():
             if elicitation and question.link == elicitation:
                 question.scope.cancel()
 
     def end(self) -> None:
-        """Nobody can be asked any more: what is open is cancelled at once, as far as the server
-        reads.
-        """
+        """Cancel all questions at once."""
         self._ended = True
         for id, question in self._open.items():
             question.scope.cancel()
@@ -177,7 +163,7 @@ class ServerQuestions:
             self._answer(id, response)
 
     async def _resolve(self, params: JsonObject, asked: _OpenQuestion) -> JsonObject:
-        """Ask by the ladder: the result, or the error, of the request with these parameters."""
+        """Return the result or error for a request with these parameters."""
         from abp_bridge.session.context import AskContext  # once needed
 
         self._serial += 1
@@ -202,13 +188,13 @@ class ServerQuestions:
         return decode_question(params, id=id, origin=origin, destructive=destructive)
 
     def _refuse(self, method: str, problem: str) -> JsonObject:
-        """What is not asked: how it ends."""
+        """Return the response to an invalid question."""
         logger.warning("a question of the server's is not asked (%s): %s", method, problem)
         self._calls.note(_tell(method, problem))
         return _ended(method, problem)
 
     def _note(self, method: str, question: Question, answer: Answer) -> None:
-        """Who called is told where nobody answered: else it takes the cancel for a person's."""
+        """Add a note to the calls if no one answered: a cancel looks like the user's."""
         from abp_bridge.core.surface import describe_unasked
 
         if answer.unanswered:
@@ -250,7 +236,7 @@ def _encode_answer(method: str, question: Question, answer: Answer) -> JsonObjec
 
 
 def _ended(method: str, why: str) -> JsonObject:
-    """The response to what nobody answered."""
+    """Return the response to a question that no one answered."""
     if method == SAMPLING:
         from abp_bridge.protocols.mcp.sampling import encode_refused
 

@@ -1,7 +1,6 @@
-"""The addresses that a server wants its person at before it answers (error -32042): where its host
-shows none, the person is sent there by the ladder, and the host hears in words how that went.
+"""Sends the user to the addresses of a URL-elicitation error (-32042) if the host shows none.
 
-No address goes to the host: its model would read it, with whatever token is in it.
+The host gets words, never the address: its model would read a token in it.
 """
 
 from __future__ import annotations
@@ -37,9 +36,7 @@ class UrlElicitations:
     """The addresses of one server.
 
     Args:
-        elicitor: Who sends the person there.
-        tasks: Where that is waited for.
-        origin: Makes what the server is called in front of a person.
+        origin: Makes the server's name for the user.
     """
 
     def __init__(self, elicitor: ElicitorApi, tasks: TaskGroup, origin: Callable[[], str]) -> None:
@@ -58,14 +55,12 @@ class UrlElicitations:
         tools: Sequence[str],
         on_end: Callable[[str], object],
     ) -> None:
-        """Send the person to each of these addresses, one after the other; a request that is
-        answered so twice goes there once.
+        """Show each of these addresses in turn, once per request.
 
         Args:
-            id: The host's request that the server answered with them.
-            links: The parameters of an `elicitation/create` each, as they came.
-            tools: What it calls, where it is a call.
-            on_end: Is told how that went, in words for the host's model, unless it is withdrawn.
+            id: The host's request.
+            links: The parameters of an `elicitation/create` each.
+            on_end: Takes the outcome in words for the host's model, unless it is withdrawn.
         """
         if id in self._open:
             logger.warning("a second answer with addresses is passed over: the first is visited")
@@ -86,16 +81,14 @@ class UrlElicitations:
         self._tasks.start_soon(visit)
 
     def withdraw(self, id: Id) -> bool:
-        """The host takes its request back, or the server answers it: whether its person was on the
-        way.
-        """
+        """Stop: the request was cancelled or answered. False if it was not open."""
         scope = self._open.pop(id, None)
         if scope is not None:
             scope.cancel()
         return scope is not None
 
     def complete(self, elicitation: str) -> None:
-        """The server says that the person has been at each address of this `elicitationId`."""
+        """Note that the user has visited each address of this `elicitationId`."""
         for shown, name in list(self._shown.items()):
             if elicitation and name == elicitation:
                 shown.cancel()
@@ -116,7 +109,7 @@ class UrlElicitations:
         return _WENT
 
     async def _visit(self, id: Id, link: JsonObject, tools: Sequence[str]) -> str:
-        """Why the person did not go there; empty if they did."""
+        """Return why the user did not go there, or ""."""
         from abp_bridge.core.outcome import Outcome
         from abp_bridge.protocols.mcp.server_elicitation import (  # once needed
             decode_link,
