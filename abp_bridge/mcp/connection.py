@@ -133,7 +133,7 @@ class Subscriptions:
         self._logged.pop(id, None)
 
     def log(self, params: JsonObject, key: Hashable = None) -> None:
-        """Send `notifications/message` if its level is wanted; it replaces one of the same `key`."""
+        """Send `notifications/message` if its level is wanted; `key` replaces a queued one."""
         level = LOG_LEVELS.index(params["level"])
         if (self.initialized and level >= self.level) or any(
             level >= least for least in self._logged.values()
