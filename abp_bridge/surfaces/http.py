@@ -35,11 +35,9 @@ BODY_LIMIT = 60.0  # seconds for a whole body to come
 MAX_BODY = 1024 * 1024  # bytes, files apart
 DRAINED = 8  # times of what is allowed is taken in and thrown away, so that a browser hears why
 IDLE_LIMIT = 10.0  # seconds for a client to bring a whole request
-START_LIMIT = 5.0  # seconds for a server to listen
 CLOSE_LIMIT = 1.0  # seconds to close connections in: the person's browser is not waited for
 MAX_CONNECTIONS = 128  # at once; a browser opens six
 MAX_STREAMS = 48  # fewer, so that streams never take the last connection
-MAX_HEADERS = 16 * 1024  # bytes of a request's line and headers: browsers' have some 2,000
 BACKLOG = 64  # connections that wait to be taken
 MAX_MESSAGE = 64 * 2**20  # bytes of a WebSocket's message: as of an app's
 PING_INTERVAL, PING_LIMIT = 30.0, 120.0  # seconds between signs of life, and for one to come
@@ -81,7 +79,6 @@ async def serve(
         lifespan="off",
         proxy_headers=False,
         limit_concurrency=MAX_CONNECTIONS,
-        h11_max_incomplete_event_size=MAX_HEADERS,
         timeout_graceful_shutdown=0,
         log_config=None,
         log_level="critical",
@@ -125,7 +122,6 @@ class Server:
         """Serve at `port`, or at any free one, unless it already does.
 
         Raises:
-            TimeoutError: It did not start within `START_LIMIT` seconds.
             OSError: The port cannot be used.
         """
         async with self._starting:
@@ -134,9 +130,8 @@ class Server:
             listener = listen(port)
             self.port = listener.getsockname()[1]
             try:
-                with anyio.fail_after(START_LIMIT):
-                    serving = partial(serve, wait_last=self._wait_last)
-                    await self._tasks.start(serving, self._site, listener)
+                serving = partial(serve, wait_last=self._wait_last)
+                await self._tasks.start(serving, self._site, listener)
             except BaseException:
                 self.port = 0
                 raise
@@ -146,8 +141,6 @@ def describe_failure(
     what: str, problem: OSError, port: int, option: str, *, fixed: bool = False
 ) -> str:
     """Return why `what` cannot be served at `port`, which `option` sets."""
-    if isinstance(problem, TimeoutError):
-        return f"{what} did not start in time"
     if not port:
         return f"{what} cannot be served: {problem}"
     return (

@@ -78,7 +78,7 @@ class QuestionsServer:
         """Start serving, unless it already does.
 
         Raises:
-            SurfaceUnsupportedError: The port is taken, or the server did not start in time.
+            SurfaceUnsupportedError: The port is taken.
         """
         try:
             await self._server.start(self._wanted)
@@ -289,7 +289,7 @@ class QuestionsApi(OwnSurface):
         """Serve, so that programs can wait for questions; return the address.
 
         Raises:
-            SurfaceUnsupportedError: The port is taken, or the server did not start in time.
+            SurfaceUnsupportedError: The port is taken.
         """
         await self._served().serve()
         return self._served().url

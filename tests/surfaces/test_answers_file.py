@@ -349,7 +349,7 @@ BAD: list[tuple[Json, str]] = [
     ([{"times": 0, "value": 1}], "the times of entry 1 must be a whole number"),
     (
         [{"times": "often", "value": 1}],
-        "the times of entry 1 must be a whole number from 1 to 1000000, or 'always'",
+        "the times of entry 1 must be a whole number from 1 on, or 'always'",
     ),
     ([{"action": "accept"}], "the action of entry 1 must be 'decline', 'cancel' or 'silence'"),
     ([{"content": []}], "the content of entry 1 must be an object"),

@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 
     from abp_bridge.surfaces.http import Server, Streams
 
-COMMAND_LIMIT = 3.0  # seconds for a command that opens a browser; what runs longer is one
+COMMAND_LIMIT = 3.0  # seconds for a command to end; one that opens a browser may be the browser
+OPEN_LIMIT = 5.0  # seconds for a browser to come, before the user gets a link
+LATE_LIMIT = 25.0  # seconds more if the user cannot get a link: hosts wait for 60
+CLOSED_LIMIT = 10.0  # seconds without a tab, for a user who reloads or restores it
+TAB_LIMIT = 2.0  # seconds for the tab of a page that was sent to begin to listen
+MAX_ENDED = 200  # ended questions that the page remembers
+MAX_CODES = 5  # wrong codes, after which a question accepts none
+CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # they form no words and look like no digits
+CODE_LENGTH = 8  # letters: 34 bits against `MAX_CODES` guesses
+SHORTENED = 200  # characters of an ended question that are kept
 
 # In $BROWSER for a terminal: without one they read the page, and nobody sees it.
 _TEXT_BROWSERS = {"elinks", "links", "links2", "lynx", "w3m", "www-browser"}
@@ -130,14 +139,6 @@ def forwarding(url: str, environ: Mapping[str, str] = os.environ) -> str:
     return ""
 
 
-MAX_ENDED = 200  # questions that are over, of which the page can still say how
-MAX_TOKEN = 64  # characters; ours have 43
-MAX_CODES = 5  # wrong codes, after which a question has none any more
-CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no words come of them, and none is taken for a digit
-CODE_LENGTH = 8  # letters: 34 bits, of which somebody tries `MAX_CODES`
-SHORTENED = 200  # characters of what a question said that are kept when it is over
-
-
 def _new_code() -> str:
     return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
 
@@ -203,7 +204,7 @@ class Links:
         return again
 
     def by_token(self, token: str) -> Link | None:
-        link = self._by_token.get(token[:MAX_TOKEN])
+        link = self._by_token.get(token)
         if link is not None:
             link.ending = self._by_id[link.id].ending
         return link
@@ -226,14 +227,6 @@ class Links:
 def same(given: str, wanted: str) -> bool:
     """Compare two secrets in constant time."""
     return secrets.compare_digest(given.encode(), wanted.encode())
-
-
-OPEN_LIMIT = 5.0  # seconds for a browser to come, before the person is told of the page otherwise
-CLOSED_LIMIT = 10.0  # seconds without a tab, for who loads it again or restores it
-MAX_TABS = 1_000  # that are known to be open, of the person's own
-MAX_TAB = 64  # characters of a tab's name; ours have 36
-LATE_LIMIT = 25.0  # seconds more for a slow one, where they cannot be: hosts wait for 60
-TAB_LIMIT = 2.0  # seconds after a page went out, in which its tab begins to listen
 
 
 @dataclass(slots=True)
@@ -329,12 +322,11 @@ class Visits:
             self._gone, self._back = anyio.Event(), anyio.Event()
 
     def come(self, tab: str) -> None:
-        if len(self._tabs) < MAX_TABS:
-            self._tabs.add(tab[:MAX_TAB])
+        self._tabs.add(tab)
 
     def leave(self, tab: str) -> None:
         """Forget a tab that was closed or shows another page; ignore an unknown name."""
-        if (known := tab[:MAX_TAB]) in self._tabs:
-            self._tabs.remove(known)
+        if tab in self._tabs:
+            self._tabs.remove(tab)
             if not self._tabs:
                 self._gone.set()

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from math import isfinite
+from math import inf, isfinite
 from urllib.parse import parse_qs
 
 import anyio
@@ -25,8 +25,8 @@ from abp_bridge.surfaces.page import browser
 from abp_bridge.surfaces.page.browser import Link, Visits
 from abp_bridge.surfaces.page.controls import Filled
 
-MAX_FIELDS = 10_000  # of one form: a long list of checkboxes sends one for each
-MAX_NAME = 255  # characters of a file's name: what file systems take
+MAX_DRAFTS = 4  # filled-in forms that one question keeps: each may hold files
+SLACK = 0.001  # seconds within which two deadlines are the same
 
 
 async def read_form(request: Request, *, files: bool) -> Filled:
@@ -40,12 +40,12 @@ async def read_form(request: Request, *, files: bool) -> Filled:
     try:
         if not files or not media_type.startswith("multipart/form-data"):
             text = body.decode()
-            return Filled(parse_qs(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+            return Filled(parse_qs(text, keep_blank_values=True))
         parser = _InMemory(
             request.headers,
             _once(body),
             max_files=100,
-            max_fields=MAX_FIELDS,
+            max_fields=inf,  # `read_body` bounds the whole
             max_part_size=MAX_BODY,
         )
         return _collect(await parser.parse())
@@ -65,7 +65,7 @@ def _collect(parts: FormData) -> Filled:
 
 
 def _file(part: UploadFile) -> file.File:
-    name = label((part.filename or "").replace("\\", "/").rpartition("/")[2], MAX_NAME)
+    name = label((part.filename or "").replace("\\", "/").rpartition("/")[2])
     kind = label(part.content_type or "", 100).partition(";")[0].strip().lower()
     if "/" not in kind or kind == "application/octet-stream":
         kind = file.guess_type(name)
@@ -79,10 +79,6 @@ class _InMemory(MultiPartParser):
 
 async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
     yield body
-
-
-MAX_DRAFTS = 4  # filled-in forms that one question keeps: each may hold files
-SLACK = 0.001  # seconds within which two deadlines are the same
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route, Router, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from abp_bridge.surfaces import http
+from abp_bridge.surfaces.page.browser import COMMAND_LIMIT
 from abp_bridge.surfaces.page.words import Words, choose
 
 HERE = Path(__file__).parent
@@ -26,7 +27,6 @@ _CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-LOOK_LIMIT = 2.0  # seconds for `lsof`, where there is no /proc
 _ESTABLISHED = "01"  # other states have no owner any more: the kernel says 0 then, as for root
 _REFUSED = {421: "refused.host", 403: "refused.site", 500: "refused.fault"}
 
@@ -139,7 +139,7 @@ def _lsof_finds(client: Address) -> bool:
     command = ["lsof", "-nP", "-a", "-t", *what, "-s", "TCP:ESTABLISHED"]
     try:
         found = subprocess.run(  # noqa: S603
-            command, capture_output=True, timeout=LOOK_LIMIT, check=False
+            command, capture_output=True, timeout=COMMAND_LIMIT, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

@@ -17,7 +17,6 @@ FALLBACK = "en"
 LANGUAGES = tuple(sorted(each.stem for each in _HERE.glob("*.json")))
 _FOR_SCRIPTS = ("script.", "time.", "title.closed")
 _ISOLATED = Markup("<bdi>{}</bdi>")
-MAX_HEADER = 1_000  # characters of `Accept-Language` that are read: browsers send some 50
 
 
 class Words:
@@ -60,7 +59,7 @@ ENGLISH = words_of(FALLBACK)
 def choose(accept_language: str) -> Words:
     """Return the best catalogue for an `Accept-Language` header; English if none matches."""
     wanted: list[tuple[float, str]] = []
-    for part in accept_language[:MAX_HEADER].split(","):
+    for part in accept_language.split(","):
         tag, _, quality = part.replace(" ", "").partition(";q=")
         language = tag.lower().partition("-")[0]
         if language in LANGUAGES and (weight := _weight(quality)) > 0:
