@@ -25,7 +25,6 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import MISSING, Field, FieldType, Missing, Question
 from abp_bridge.core.schema import Schema
 
-MAX_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
 DIGEST_KEY_LENGTH = 32  # bytes, as long as the digest
 
 
@@ -141,7 +140,7 @@ def _is_text(value: JsonValue) -> bool:
 
 
 def _shown(problems: list[str]) -> list[str]:
-    return [sanitize.label(problem, MAX_PROBLEM) for problem in problems]
+    return [sanitize.label(problem, sanitize.LINE_LIMIT) for problem in problems]
 
 
 def _without_values(problems: list[str], secret: Field) -> list[str]:

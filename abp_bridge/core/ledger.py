@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.answer import Answer
@@ -19,9 +18,6 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_texts, to_text
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.errors import LocalProtocolError
-
-if TYPE_CHECKING:
-    pass
 
 REMEMBERED = 64  # ended questions that `abp_status` can still show
 
@@ -189,7 +185,6 @@ class Ledger:
         )
 
 
-LINE_LIMIT = 1_000  # characters; a log line of a host, and a line of a result
 STEP = 1e-6  # of a progress value that has to rise where the app's stands still
 SAME = 1e-3  # two values that are closer are one number to a person
 
@@ -230,7 +225,7 @@ class Notice:
 
 def describe_notice(notice: Notice) -> str:
     """What an app told, in one line that is safe to show."""
-    return sanitize.label(_line(notice), LINE_LIMIT)
+    return sanitize.label(_line(notice), sanitize.LINE_LIMIT)
 
 
 def _line(notice: Notice) -> str:
@@ -251,7 +246,7 @@ def _line(notice: Notice) -> str:
         level = "a warning" if data.get("level") == "warning" else "an error"
         at = f" ({_short(data['at'])})" if data.get("at") else ""
         lost = f"; {_short(data['lost'])} before it were not told" if data.get("lost") else ""
-        words = sanitize.label(to_text(data.get("message", "no message")), LINE_LIMIT)
+        words = sanitize.label(to_text(data.get("message", "no message")), sanitize.LINE_LIMIT)
         return f"its page's console has {level}: {words}{at}{lost}"
     if notice.kind is NoticeKind.CAPABILITIES_CHANGED:
         parts = [f"{word} {', '.join(as_texts(names))}" for word, names in data.items() if names]

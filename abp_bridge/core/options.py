@@ -9,14 +9,12 @@ from dataclasses import replace
 
 from abp_bridge.core.json_value import JsonValue, as_list, as_text, json_equal, to_text, type_of
 from abp_bridge.core.question import BRIDGE, MISSING, Choice, Field, FieldType, Kind, Question
-from abp_bridge.core.sanitize import label, message
+from abp_bridge.core.sanitize import LINE_LIMIT, MESSAGE_LIMIT, label, message
 from abp_bridge.core.schema import FORMATS, LIMITS, describe_limits, is_valid
 from abp_bridge.errors import RemoteProtocolError
 
 MAX_RANGE = 20  # whole numbers that are still buttons
-MAX_WHOLE = 4_000  # characters of a label, where there is room for all of it
 MAX_CHOICES = 2_000  # options of a field; a user searches among hundreds, and labels are compared
-MAX_SCHEMA = 1_000  # characters of one that is shown
 
 # What can be typed or marked, as its limits begin.
 _KINDS = {
@@ -144,7 +142,7 @@ def act(words: str) -> str:
 def field_limits(field: Field) -> str:
     """What a field's answer has to be, in one line; empty where anything will do."""
     if field.type is FieldType.JSON:
-        return f"JSON that fits {label(to_text(field.schema), MAX_SCHEMA)}"
+        return f"JSON that fits {label(to_text(field.schema), LINE_LIMIT)}"
     checked = [
         word for word in LIMITS if word != "format" or as_text(field.schema.get(word)) in FORMATS
     ]
@@ -152,7 +150,7 @@ def field_limits(field: Field) -> str:
     if field.type not in _KINDS or (field.type is FieldType.CHOICES and not limits):
         return ""
     between = " " if field.type is FieldType.CHOICES else ", "
-    words = label(between.join(filter(None, (_KINDS[field.type], limits))), MAX_SCHEMA)
+    words = label(between.join(filter(None, (_KINDS[field.type], limits))), LINE_LIMIT)
     return words[:1].upper() + words[1:]
 
 
@@ -190,7 +188,7 @@ def decode_choices(listed: Sequence[tuple[JsonValue, JsonValue, JsonValue]]) -> 
 
 def _whole(raw: str, shown: str) -> str:
     """All of a label that is `shown` cut; empty where it is not."""
-    whole = label(raw, MAX_WHOLE)
+    whole = label(raw, MESSAGE_LIMIT)
     return whole if len(whole) > len(shown) else ""
 
 

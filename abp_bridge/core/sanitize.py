@@ -13,6 +13,7 @@ from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.words import count_of
 
 LABEL_LIMIT = 200  # characters of one line: a name, a title, a problem
+LINE_LIMIT = 1_000  # characters of a long line: a log line, a problem with a value, a schema
 MESSAGE_LIMIT = 4_000  # characters of a text of several lines: more pushes buttons off a screen
 
 # Cc and Cf hold the characters that move a cursor, reorder a line or hide in it: a label must not
@@ -135,7 +136,6 @@ def command_name(command: Sequence[str]) -> str:
 SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")
 
 MAX_NAMES = 1_000  # texts that are known again, the newest
-MAX_NAME = 4_000  # characters of such a text: longer ones are no names and no options
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfr])|\ufffd")
 
 
@@ -156,7 +156,7 @@ class Revealed:
     def _show(self, text: str) -> str:
         shown = reveal(text)
         may_be_mistaken = shown != text or _ESCAPE.search(text)  # for another that is shown alike
-        if may_be_mistaken and len(shown) <= MAX_NAME:
+        if may_be_mistaken and len(shown) <= MESSAGE_LIMIT:  # longer ones are no names
             while self._written.get(shown, text) != text:
                 shown += "'"
             self._written.pop(shown, None)

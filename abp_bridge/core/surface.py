@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from abp_bridge.core.outcome import AnsweredBy
 from abp_bridge.core.sanitize import label
 
-MAX_LISTED = 5  # questions of one call that are named; further ones are counted
+MAX_LISTED = 5  # questions, frames or fields that a message names; others are counted
 
 
 class Surface(enum.Enum):

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_texts, json_equal
-from abp_bridge.core.options import LEAVE_EMPTY, MAX_SCHEMA, is_default, own_label, yes_or_no
+from abp_bridge.core.options import LEAVE_EMPTY, is_default, own_label, yes_or_no
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing, Question
 from abp_bridge.errors import RemoteProtocolError
 
 HEADER_LIMIT = 30  # the API's own
-SUGGESTED_LIMIT = 200  # characters of a default, up to which it is an option
 SHOWN = 10  # labels that an error names
 
 SUGGESTED = "(suggested by who asks)"
@@ -159,7 +158,7 @@ def _hint(asked: Field) -> str:
         return f"Choose {' and '.join(bounds)}." if bounds else "Choose any number."
     if asked.type is FieldType.JSON:
         schema = sanitize.label(
-            json.dumps(asked.schema, ensure_ascii=False, default=str), MAX_SCHEMA
+            json.dumps(asked.schema, ensure_ascii=False, default=str), sanitize.LINE_LIMIT
         )
         return f"The answer is JSON that fits {schema}"
     return {
@@ -189,7 +188,7 @@ def _choices(question: Question, asked: Field) -> Sequence[Choice]:
     words = _typed_text(asked, asked.default)
     return (
         [Choice(words, "suggested", words, SUGGESTED)]
-        if words and words == sanitize.label(words, SUGGESTED_LIMIT)
+        if words and words == sanitize.label(words)
         else []
     )
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from abp_bridge.core import sanitize
 from abp_bridge.core.ledger import (
-    LINE_LIMIT,
     STEP,
     Notice,
     NoticeKind,
@@ -107,7 +107,7 @@ def test_a_line_is_never_long_and_says_what_is_missing() -> None:
     many = describe_notice(
         Notice(NoticeKind.CAPABILITIES_CHANGED, "n", {"added": ["name" * 10] * 1_000})
     )
-    assert len(many) < LINE_LIMIT + 50
+    assert len(many) < sanitize.LINE_LIMIT + 50
     assert many.endswith(" more characters not shown]")
 
 

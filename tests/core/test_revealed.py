@@ -9,7 +9,7 @@ from hypothesis import given
 from support.json_strategies import json_values
 
 from abp_bridge.core.json_value import JsonValue, member_names, walk
-from abp_bridge.core.sanitize import MAX_NAME, MAX_NAMES, Revealed
+from abp_bridge.core.sanitize import MAX_NAMES, MESSAGE_LIMIT, Revealed
 
 HIDDEN = "pay\u202elater"
 SHOWN = "pay\\u202elater"
@@ -24,7 +24,7 @@ def test_what_nobody_sees_is_written_in_texts_and_in_names_and_comes_back_as_it_
     assert conversation.inward(shown) == sent
 
 
-@pytest.mark.parametrize("times", [1, MAX_NAME])
+@pytest.mark.parametrize("times", [1, MESSAGE_LIMIT])
 def test_two_names_that_look_alike_are_both_there(times: int) -> None:
     made = Revealed().outward({SHOWN * times: 1, HIDDEN * times: 2})
     assert made == {SHOWN * times: 1, f"{SHOWN * times}'": 2}
@@ -32,7 +32,7 @@ def test_two_names_that_look_alike_are_both_there(times: int) -> None:
 
 def test_only_the_newest_and_short_texts_are_known_again() -> None:
     conversation = Revealed()
-    long = "\x1b" * MAX_NAME
+    long = "\x1b" * MESSAGE_LIMIT
     texts = [f"{number}\x1b" for number in range(MAX_NAMES + 1)]
     shown = conversation.outward([long, *texts])
     assert isinstance(shown, list)

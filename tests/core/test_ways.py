@@ -80,3 +80,16 @@ def test_what_no_person_was_asked_is_known_by_the_answer(
     outcome: Outcome, by: AnsweredBy, unasked: bool
 ) -> None:
     assert Answer(outcome, by).unasked is unasked
+
+
+@pytest.mark.parametrize(
+    ("outcome", "by", "unanswered"),
+    [
+        (Outcome.ACCEPTED, AnsweredBy.PERSON, False),
+        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, True),
+        (Outcome.TIMED_OUT, AnsweredBy.NOBODY, True),
+        (Outcome.WITHDRAWN, AnsweredBy.NOBODY, False),
+    ],
+)
+def test_unanswered_outcome(outcome: Outcome, by: AnsweredBy, unanswered: bool) -> None:
+    assert Answer(outcome, by).unanswered is unanswered

@@ -34,8 +34,7 @@ def nested(levels: int) -> Json:
             ["patern", "requird"],
         ),
         (Kind.INPUT, {"schema": {"items": {"titel": "?"}, "properties": []}}, ["titel"]),
-        (Kind.INPUT, {"schema": nested(31)}, ["titel"]),
-        (Kind.INPUT, {"schema": nested(32)}, []),
+        (Kind.INPUT, {"schema": nested(40)}, ["titel"]),
         (Kind.INPUT, {"schema": "text"}, []),
     ],
 )

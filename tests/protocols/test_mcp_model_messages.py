@@ -110,10 +110,6 @@ def test_what_is_no_answer(arguments: Json, words: str) -> None:
         ),
         ({"roots": "file:///x"}, []),
         (None, []),
-        (
-            {"roots": [{"uri": f"file:///{number}"} for number in range(500)]},
-            [f"/{number}" for number in range(100)],
-        ),
     ],
 )
 def test_the_folders_that_a_host_grants(result: Json, folders: list[str]) -> None:

@@ -31,6 +31,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.core.surface import MAX_LISTED
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.files import make_folder, remove_folder
 from abp_bridge.protocols.abp import decode_question
@@ -51,7 +52,6 @@ from abp_bridge.protocols.webmcp.form_question import (
     show_sent,
 )
 from abp_bridge.protocols.webmcp.tools import (
-    MAX_NAMED,
     beforeunload_result,
     decode_response,
     end_hand,
@@ -238,7 +238,7 @@ class FormCall(FormByHand):
             if result.failure is None or (stopped := await self._find_stopped()) is None:
                 return result
             self._forget_call()
-            named = ", ".join(find_changes(before, stopped, ())[:MAX_NAMED])
+            named = ", ".join(find_changes(before, stopped, ())[:MAX_LISTED])
             why = f"its page changes {named or 'what it sends'} as it is filled in"
         raise CallEndedError(unsent_result(why))
 
@@ -415,7 +415,7 @@ class FormCall(FormByHand):
         if filled.shape != accepted.shape or changed_places(filled, states):
             return CHANGED
         if extra := find_changes(accepted, filled, given):
-            named = ", ".join(extra[:MAX_NAMED])
+            named = ", ".join(extra[:MAX_LISTED])
             return f"{CHANGED} It would send another {named}."
         if filled.problems:
             return f"The form does not take it: {'; '.join(filled.problems)}."

@@ -31,8 +31,6 @@ from abp_bridge.protocols.abp.envelope import payload_object
 VERSION = "0.1"
 MAX_CAPABILITIES = 1_000  # each is a tool of its own in the host's list, which a model reads
 MAX_NAME = 120  # characters of a capability's name: a model must be able to say it back
-MAX_LISTED = 10_000  # entries of a list that are read, callable or not
-MAX_REQUIREMENTS = 50  # of one capability; more no model minds before it calls
 MAX_NAMED = 1_000  # capabilities of one list that are named because they cannot be called
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")  # MCP's, with values
@@ -93,7 +91,7 @@ def decode_capabilities(raw: JsonValue) -> CapabilityList:
     if listed is not None and not isinstance(listed, list):
         problem = f"its capabilities are {_shown(listed)}, and no list"
         return CapabilityList((), [problem], failed=True)
-    for number, entry in enumerate(as_list(listed)[:MAX_LISTED], 1):
+    for number, entry in enumerate(as_list(listed), 1):
         about = as_object({"name": entry} if isinstance(entry, str) else entry)
         name = as_text(about.get("name"))
         if problem := _name_problem(name, found):
@@ -102,8 +100,6 @@ def decode_capabilities(raw: JsonValue) -> CapabilityList:
         if not problem or name in found:
             found[name] = _capability(name, about)
     problems = [_describe_odd(*each) for each in odd.items()]
-    if (more := len(as_list(listed)) - MAX_LISTED) > 0:
-        problems.append(f"{more} entries after the first {MAX_LISTED} of its list were not read")
     return CapabilityList(found.values(), problems)
 
 
@@ -272,12 +268,8 @@ def _hints(annotations: JsonValue) -> dict[str, JsonValue]:
 
 
 def _requirements(listed: JsonValue) -> tuple[JsonObject, ...]:
-    """Each as ABP has it, or in words; of more than `MAX_REQUIREMENTS` the others are counted."""
-    entries = as_list(listed)
-    found = [_requirement(each) for each in entries[:MAX_REQUIREMENTS]]
-    more = len(entries) - MAX_REQUIREMENTS
-    counted: list[JsonObject] = [{"description": f"and {more} more"}] if more > 0 else []
-    return (*filter(None, found), *counted)
+    """Return each requirement in ABP's shape; a text is its description."""
+    return tuple(filter(None, map(_requirement, as_list(listed))))
 
 
 def _requirement(entry: JsonValue) -> JsonObject:

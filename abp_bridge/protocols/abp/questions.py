@@ -319,7 +319,6 @@ _KEYWORDS = (
     *("anyOf", "oneOf", "allOf", "not", "$ref", "$defs", "definitions"),
     *("enumNames", "readOnly", "writeOnly", "contentMediaType", "contentEncoding"),
 )
-_MAX_LEVELS = 32  # levels of a schema that are looked at
 
 
 def known_members(kind: Kind) -> Sequence[str]:
@@ -332,12 +331,12 @@ def find_misspelt(kind: Kind, params: JsonObject) -> Iterator[str]:
     yield from find_near("the params have", params, known_members(kind))
     for option in as_list(params.get("options")) if kind is Kind.SELECT else ():
         yield from find_near("an option has", as_object(option), _OPTION)
-    yield from _find_in_schema(params.get("schema"), _MAX_LEVELS)
+    yield from _find_in_schema(params.get("schema"))
 
 
-def _find_in_schema(schema: JsonValue, depth: int) -> Iterator[str]:
+def _find_in_schema(schema: JsonValue) -> Iterator[str]:
     keywords = as_object(schema)
-    if not keywords or not depth:
+    if not keywords:
         return
     yield from find_near("the schema has", keywords, _KEYWORDS)
     inner = list(as_object(keywords.get("properties")).values())
@@ -345,7 +344,7 @@ def _find_in_schema(schema: JsonValue, depth: int) -> Iterator[str]:
         each = keywords.get(name)
         inner += as_list(each) or [each]
     for each in inner:
-        yield from _find_in_schema(each, depth - 1)
+        yield from _find_in_schema(each)
 
 
 def find_near(where: str, names: Iterable[str], known: Sequence[str]) -> Iterator[str]:

@@ -47,10 +47,8 @@ from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.client import V2025_06_18, V2025_11_25, V2026_07_28
 from abp_bridge.protocols.mcp.sampling import is_servers_own
 
-MAX_ROOTS = 100  # folders that are read of a host: as many as are looked at
 ANSWER = "Your answer"
 MAX_OPTION = 60  # characters of an option with its description: one line of a terminal
-MAX_SCHEMA = 1_500  # characters of a schema in a description: a person reads it
 
 _FORMATS = ("email", "uri", "date", "date-time")
 
@@ -136,7 +134,7 @@ def encode_url(question: Question, url: str, elicitation: str) -> dict[str, Json
 def decode_roots(result: JsonValue) -> list[str]:
     """The result of `roots/list` -> the folders of this machine in it. What is none is left out."""
     listed = as_list(as_object(result).get("roots"))
-    uris = [as_text(as_object(root).get("uri")) for root in listed[:MAX_ROOTS]]
+    uris = [as_text(as_object(root).get("uri")) for root in listed]
     return [unquote(uri.removeprefix("file://")) for uri in uris if uri.startswith("file:///")]
 
 
@@ -280,7 +278,7 @@ def _choices_as_booleans(field: Field) -> list[_Property]:
 def _json_text(field: Field, version: str) -> _Property:
     default = field.default
     words = default if default is MISSING else json.dumps(default, ensure_ascii=False)
-    hint = f"(JSON that fits {sanitize.label(to_text(field.schema), MAX_SCHEMA)})"
+    hint = f"(JSON that fits {sanitize.label(to_text(field.schema), sanitize.LINE_LIMIT)})"
     return _property(field, version, {"type": "string"}, (), words, hint=hint)
 
 

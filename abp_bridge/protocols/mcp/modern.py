@@ -43,7 +43,7 @@ LISTENED = {
     UPDATED: UPDATES,
 }
 MAX_UPDATES = 1_000  # resources that all streams of a host watch together
-MAX_URI = 2_000  # characters; ours have at most some hundred
+MAX_URI = 2_000  # characters: browsers show no more, and our own have some hundred
 
 
 class InvalidParamsError(AbpBridgeError):

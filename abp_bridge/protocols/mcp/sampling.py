@@ -60,7 +60,7 @@ def decode_whole(result: JsonValue) -> dict[str, JsonValue]:
 
 def encode_refused(why: str) -> JsonObject:
     """The error of a server's request that nobody answered."""
-    return {"code": NO_ANSWER, "message": sanitize.label(why, 1_000)}
+    return {"code": NO_ANSWER, "message": sanitize.label(why, sanitize.LINE_LIMIT)}
 
 
 def encode_sampled(answer: Answer) -> dict[str, JsonValue]:

@@ -20,13 +20,12 @@ from abp_bridge.core.schema import is_valid, normalize
 from abp_bridge.core.web_address import describe_oddities, host_of
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.host_words import encode_account
+from abp_bridge.protocols.mcp.modern import MAX_URI
 from abp_bridge.protocols.schema_fields import (
     ACKNOWLEDGE,
     decode_fields,
     mark_secrets,
 )
-
-MAX_URL = 2_000  # characters; browsers and their address bars show no more
 
 # What a field of consent is called.
 _CONSENT = re.compile(
@@ -86,7 +85,7 @@ def _unprefill(field: Field) -> Field:
     chosen = ", ".join(each.label for each in field.choices if is_default(field, each))
     words = {True: "yes", False: "no"} if field.type is FieldType.BOOLEAN else {}
     shown = chosen or words.get(field.default is True) or to_text(field.default)
-    said = sanitize.message(f"suggested: {shown}", 1_000) if shown else ""
+    said = sanitize.message(f"suggested: {shown}", sanitize.LINE_LIMIT) if shown else ""
     return replace(emptied, description=" ".join(filter(None, (field.description, said))))
 
 
@@ -179,7 +178,7 @@ def decode_link(raw: JsonValue, *, id: str, origin: str) -> Question:
     url, message = params.get("url"), params.get("message")
     if not isinstance(url, str) or not isinstance(message, str):
         raise RemoteProtocolError("an elicitation by url needs a url and a message in words")
-    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_URL
+    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_URI
     if not plain or host_of(url) is None:
         raise RemoteProtocolError("the url of an elicitation must be an http or https address")
     return Question(

@@ -19,7 +19,6 @@ from abp_bridge.core.json_value import (
     as_object,
     as_text,
 )
-from abp_bridge.core.options import MAX_WHOLE
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.redact.names import holds_secret
 from abp_bridge.core.words import count_of
@@ -40,7 +39,6 @@ from abp_bridge.protocols.webmcp.form import (
 )
 
 SEND = "send"  # the one field of a form in which nothing can be changed
-MAX_SHOWN = 200  # characters of a value that is only shown
 MAX_FIXED = 60  # characters of a hidden value; a longer one is a key of the page's, and no words
 # What the browser takes there, and how it is said.
 _PATTERNS = {
@@ -151,7 +149,7 @@ def _fixed_button(name: str, value: str) -> str:
 
 
 def _quote(words: str) -> str:
-    return json.dumps(sanitize.label(words, MAX_SHOWN), ensure_ascii=False)
+    return json.dumps(sanitize.label(words), ensure_ascii=False)
 
 
 def _show(entry: Entry, states: Mapping[int, JsonValue]) -> str:
@@ -192,7 +190,7 @@ def _field(entry: Entry) -> Field:
         "description": " ".join(filter(None, description)),
     }
     made = _decode(entry, named)
-    whole = sanitize.message(_beyond_title(entry), MAX_WHOLE)
+    whole = sanitize.message(_beyond_title(entry), sanitize.MESSAGE_LIMIT)
     return replace(made, description=" ".join(filter(None, (whole, made.description))))
 
 
@@ -223,7 +221,7 @@ def _title(entry: Entry) -> str:
 def _beyond_title(entry: Entry) -> str:
     """Return the whole title if it was cut: the user reads all they agree to."""
     title = _title(entry)
-    return "" if sanitize.label(title, MAX_WHOLE) == sanitize.label(title) else title
+    return "" if sanitize.label(title, sanitize.MESSAGE_LIMIT) == sanitize.label(title) else title
 
 
 def _is_required(entry: Entry) -> bool:
@@ -320,7 +318,7 @@ def _hints(entry: Entry) -> list[str]:
     said += [f"in steps of {step}"] if step not in ("", "any", "1") else []
     if entry.is_file and first.required:
         said.append("the form needs one")
-    words = sanitize.label(", ".join(said), MAX_SHOWN)
+    words = sanitize.label(", ".join(said))
     return [f"({words})"] if words else []
 
 

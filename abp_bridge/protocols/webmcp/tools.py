@@ -25,6 +25,7 @@ from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.core.redact.names import declared_secret
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import parts
+from abp_bridge.core.surface import MAX_LISTED
 from abp_bridge.protocols.abp import decode_capabilities
 from abp_bridge.protocols.mcp import server
 from abp_bridge.protocols.webmcp.form import Form
@@ -328,7 +329,6 @@ def unsent_result(
 
 
 DONE = "done"
-MAX_NAMED = 5  # frames and fields
 
 
 def find_need(form: Form) -> str:
@@ -347,8 +347,8 @@ def describe_frames(origins: tuple[str, ...]) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return f"{', '.join(sanitize.label(each, 80) for each in names[:MAX_NAMED])}{more}"
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"{', '.join(sanitize.label(each, 80) for each in names[:MAX_LISTED])}{more}"
 
 
 def make_hand_question(
