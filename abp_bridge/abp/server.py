@@ -1,7 +1,4 @@
-"""The front of an ABP agent's connection: its requests, which the session behind it answers.
-
-There is one session, from `initialize` to `shutdown`.
-"""
+"""The front of an ABP agent's connection: one session, from `initialize` to `shutdown`."""
 
 from __future__ import annotations
 
@@ -31,9 +28,9 @@ class AbpServer:
     """One connection.
 
     Args:
-        connection: Where the agent is answered.
+        connection: The agent's connection.
         make_session: Makes the session of an agent.
-        tasks: Where what takes time runs: it outlives the connection.
+        tasks: Runs what takes time; outlives the connection.
     """
 
     def __init__(

@@ -50,12 +50,12 @@ _CHANGED = PREFIX + NoticeKind.CAPABILITIES_CHANGED.value
 
 
 class AbpSession:
-    """The session of one agent.
+    """The session of one agent, as a `Host`.
 
     Args:
-        connection: Where it is asked and told.
-        info: The agent as it shows itself.
-        make_api: Makes what its calls go to.
+        connection: The agent's connection.
+        info: The agent's `initialize`.
+        make_api: Makes the bridge that its calls use.
     """
 
     def __init__(
@@ -105,9 +105,7 @@ class AbpSession:
     async def send_link(
         self, question: Question, context: AskContext, link: PageLink
     ) -> SurfaceResponse:
-        """Have its person sent to the address, by a confirm; nothing of the link: an agent's model
-        may read it (`Host.send_link`).
-        """
+        """Send the user to the address by a confirm, without the link: a model may read it."""
         if not self._info.asks:
             raise SurfaceUnsupportedError("this agent cannot ask its person", lasting=True)
         if not (place := await link.show_code()):
@@ -173,9 +171,7 @@ class AbpSession:
         return ()
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
-        """Tell the agent in ABP's own words (`Host.on_notice`); of capabilities, by
-        `on_capabilities_changed`.
-        """
+        """Notify the agent in ABP's terms (`Host.on_notice`)."""
         if not self._info.notices or notice.kind is NoticeKind.CAPABILITIES_CHANGED:
             return
         state = notice.data.get("field") if notice.kind is NoticeKind.STATE_CHANGED else None
@@ -187,9 +183,7 @@ class AbpSession:
         )
 
     def on_capabilities_changed(self) -> None:
-        """Tell the agent which capabilities came, went and changed since it heard of them
-        (`Host.on_capabilities_changed`).
-        """
+        """Notify the agent of new, removed and changed capabilities."""
         if (before := self._listed) is None:  # it hears of all of them first
             return
         now = self._find_capabilities()
@@ -210,12 +204,12 @@ class AbpSession:
     # --- what the agent asks of the bridge ---
 
     async def open(self, id: str) -> JsonValue:
-        """Connect the apps named at the start: the result of `initialize`, for the session `id`,
-        with all that they can do. One app is introduced as itself, with its instructions and what
-        is odd about it; of several, those that cannot be connected are told as errors.
+        """Connect the apps named at the start, and return the result of `initialize`.
+
+        One app is introduced with its instructions and warnings; several, with their errors.
 
         Raises:
-            SessionError: None of them can be connected.
+            SessionError: None can be connected.
         """
         apps = await self._api.connect(None)
         status = self._api.status()
@@ -236,11 +230,10 @@ class AbpSession:
         return [agent.encode_capability(name, each) for name, each in self._listed.items()]
 
     async def call(self, id: str, params: JsonObject) -> JsonValue:
-        """Call a capability: its ABPResponse, with the data as the app gave them. `id` is the
-        call's where `params` have none.
+        """Call a capability and return its ABPResponse; `id` is used if `params` have none.
 
         Raises:
-            RemoteProtocolError: The parameters are none of a call's.
+            RemoteProtocolError: The parameters are invalid.
             SessionError: It cannot be called.
         """
         request = agent.decode_call(params)
@@ -298,9 +291,7 @@ class AbpSession:
         return {"callId": name, "cancelled": True}
 
     async def close(self) -> None:
-        """The agent ends the session: its apps go too, and its calls are over, but for one whose
-        app is still being connected.
-        """
+        """End the session: its apps, and its calls except one whose app is still being connected."""
         self._listed = None  # it hears of no more changes
         await self._api.close("the agent ended the session")
         for running in list(self._running.values()):
@@ -311,8 +302,8 @@ class AbpSession:
         return {name: offer.capability for name, offer in self._offers().items()}
 
     def _offers(self) -> dict[str, AppCapability]:
-        """What the apps can do, by the name that the agent calls it by: where several have one of
-        the same name, the app's id stands before it.
+        """Return each capability by its name for the agent; an ambiguous one has the app's id as
+        prefix.
         """
         offers = self._api.capabilities()
         counts = Counter(each.capability.name for each in offers)

@@ -1,6 +1,6 @@
-"""The surfaces of an ACP client: a question as its form, as a walk of permissions, or in the chat.
+"""The surfaces of an ACP client: a form, a walk of permissions, the page, or the chat.
 
-The same for an agent's own session and for a proxied one.
+An agent's own session and a proxied one share them.
 """
 
 from __future__ import annotations
@@ -47,11 +47,7 @@ _NOT_OPEN = "the question is no longer open"
 
 @dataclass(slots=True)
 class _Card:
-    """The tool call that shows one question.
-
-    `announcement` is what tells the client of it, until that has left with the first request;
-    `outcome` the question's, once there is one.
-    """
+    """The tool call that shows one question; `announcement` is sent with the first request."""
 
     id: str
     announcement: JsonObject | None = None
@@ -59,22 +55,21 @@ class _Card:
 
 
 class ClientSurfaces:
-    """How one session of one client can be asked.
+    """How one session of a client can be asked.
 
     Args:
-        connection: Where the client is asked.
+        connection: The client's connection.
         client: The parameters of its `initialize`.
-        session_id: The session's id; it may be set later, before the first question.
-        page: The bridge's own page, for what goes by a link.
-        cards: What the ids of our tool calls begin with.
-        on_chat: Is told when a question opens in the chat, and when none is open any more; None
-            where nothing can be asked there.
+        session_id: May be set later, before the first question.
+        page: The bridge's page.
+        cards: The prefix of the ids of our tool calls.
+        on_chat: Called when a question opens in the chat, and when none is open any more; None
+            without a chat.
 
     Attributes:
-        turns: When its prompts begin and end: it can be asked inside of them only.
-        chat: What is asked in the conversation itself.
-        has_come_back: Whether the client goes on with sessions: it has resumed one, or this is not
-            its first prompt.
+        turns: Its prompts: it can be asked only inside them.
+        chat: The questions in the conversation.
+        has_come_back: It has resumed a session or sent a second prompt.
     """
 
     def __init__(
@@ -122,9 +117,10 @@ class ClientSurfaces:
         )
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The surfaces this client has, best first, less those it turned out not to have, whatever
-        the calls. Every client can be asked for a permission; in the chat only one without forms,
-        and one that may leave only once it has come back.
+        """Return its surfaces, best first, without those that it refused.
+
+        Every client has permissions. The chat is only for clients without forms; one that may leave
+        must have come back.
         """
         there = [each for each in self._variants if each.surface not in self._refused]
         forms = any(each.surface is Surface.ACP_FORM for each in there)
@@ -151,9 +147,7 @@ class ClientSurfaces:
         variant: SurfaceVariant,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Ask while a prompt runs (`InputProvider.prompt`): by a form, by a link to the bridge's
-        page, by a walk of permissions, or in the chat.
-        """
+        """Ask while a prompt runs (`InputProvider.prompt`)."""
         if variant.surface is Surface.ACP_CHAT:
             if not self.runs_call:
                 raise SurfaceUnsupportedError(_NO_CALL, lasting=False)
@@ -183,16 +177,10 @@ class ClientSurfaces:
     async def send_link(
         self, question: Question, context: AskContext, link: PageLink
     ) -> SurfaceResponse:
-        """Ask the person to open `link` while a prompt runs, by a permission to say "Done" or
-        "Skip" on a card of its own.
+        """Ask the user to open `link`, by a permission with "Done" and "Skip" on its own card.
 
         Returns:
             Accepted for "Done", declined for "Skip", else cancelled.
-
-        Raises:
-            SurfaceUnsupportedError: No prompt runs, or the client refused.
-            HostDisconnectedError: The turn or the connection ended first.
-            RemoteProtocolError: The answer is none that ACP has.
         """
         async with self.turns.asking():
             card = self._make_card(question)
@@ -212,8 +200,8 @@ class ClientSurfaces:
     def _without_outcome(
         self, variant: SurfaceVariant, error: RemoteError | ConnectionClosedError
     ) -> SurfaceResponse:
-        """Return or raise what an error of the client means (`InputProvider.prompt`). That it took
-        the question down is not an error.
+        """Return or raise what a client's error means; that it cancelled the question is not an
+        error.
         """
         if isinstance(error, ConnectionClosedError):
             raise HostDisconnectedError from None
@@ -227,9 +215,7 @@ class ClientSurfaces:
         raise SurfaceUnsupportedError(words, lasting=lasting) from None
 
     def _make_card(self, question: Question) -> _Card:
-        """A tool call that is the question's own: clients have one permission at a time on each
-        (Zed drops the one before). It is told of with the first request.
-        """
+        """Make the question's own tool call: Zed drops the earlier of two permissions on one."""
         self._serial += 1
         id = f"{self._cards}{self._serial}"
         return _Card(id, acp.encode_question_card(id, question))
@@ -293,8 +279,8 @@ class ClientSurfaces:
     async def _request_permission(
         self, question: Question, step: Step, card: _Card
     ) -> tuple[str | None, float, AnsweredBy | None]:
-        """The id of the option that was pressed, if one was, the client's own seconds, and who
-        pressed it, where the client says that it was no person.
+        """Return the id of the pressed option, the client's own seconds, and who pressed it if not
+        a user.
         """
         params = acp.encode_permission(question, step, self.session_id, card.id)
         reply = await self._connection.exchange(
@@ -312,9 +298,7 @@ class ClientSurfaces:
         self.update(acp.encode_message(words))
 
     def update(self, update: JsonObject, key: Hashable = None, topic: Hashable = None) -> None:
-        """Tell the client a `session/update`; `key` and `topic` as `JsonRpcConnection.notify` has
-        them.
-        """
+        """Send a `session/update`; `key` and `topic` as in `JsonRpcConnection.notify`."""
         self._connection.notify(*self._encode_update(update), key=key, topic=topic)
 
     def _encode_update(self, update: JsonObject) -> tuple[str, JsonObject]:

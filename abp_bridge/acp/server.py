@@ -1,7 +1,4 @@
-"""The front of an ACP client connection: handshake, sessions, and the dispatch to them.
-
-Each session is a bridge of its own.
-"""
+"""The ACP agent: handshake, sessions, and dispatch. Each session is a bridge of its own."""
 
 from __future__ import annotations
 
@@ -58,12 +55,12 @@ class _Turn:
 
 
 class AcpServer:
-    """One connection.
+    """One client's connection.
 
     Args:
-        connection: Where the client is answered.
-        make_session: Makes a session: (its id, the parameters of the client's `initialize`) -> it.
-        tasks: Where prompts run.
+        connection: The client's connection.
+        make_session: Makes a session of its id and the parameters of the client's `initialize`.
+        tasks: Runs prompts.
     """
 
     def __init__(
@@ -131,10 +128,9 @@ class AcpServer:
         return {"sessionId": id, "modes": _MODES}
 
     def _resume(self, params: JsonObject) -> JsonObject:
-        """A session of this process goes on where it is: its apps are still connected.
+        """Resume a session of this process, whose apps are still connected.
 
-        Of another process's nothing is left: the error says so, by ACP's own code for it, and the
-        client makes a new one.
+        Another process's session is gone: ACP's error for it makes the client start a new one.
         """
         self._resumes = True
         try:

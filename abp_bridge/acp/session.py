@@ -1,6 +1,4 @@
-"""An ACP client's session as the bridge sees it: the surfaces it can be asked on, what it is told,
-and prompts as commands for the apps.
-"""
+"""An ACP client's session: the client is the host, and its prompts are commands for the apps."""
 
 from __future__ import annotations
 
@@ -65,11 +63,9 @@ class _Running:
     """The call of the turn.
 
     Attributes:
-        call: The call, once it has begun.
         card: The tool call that shows it.
-        ended: How it ended, once it has.
-        told: Whether the card says so, or that it was cancelled.
-        dropped: It was cancelled between two prompts: nobody waits for how it ends.
+        told: Whether the card shows its end.
+        dropped: It was cancelled between two prompts: its result is not shown.
     """
 
     call: Call
@@ -80,15 +76,15 @@ class _Running:
 
 
 class AcpSession(ClientSurfaces):
-    """One session of one client.
+    """One session of one client, as a `Host`.
 
     Args:
-        connection: Where the client is asked and told.
+        connection: The client's connection.
         id: The session's id.
         client: The parameters of the client's `initialize`.
-        page: The bridge's own page, for what goes by a link.
-        make_api: Makes what its prompts go to.
-        chat: Whether what the client cannot show is asked in the conversation.
+        page: The bridge's page.
+        make_api: Makes the bridge that its prompts use.
+        chat: Whether questions may be asked in the conversation.
     """
 
     def __init__(
@@ -128,11 +124,10 @@ class AcpSession(ClientSurfaces):
         return [self.cwd] if self.cwd else []
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
-        """Tell the client what an app told (`Host.on_notice`).
+        """Send an app's notice to the client (`Host.on_notice`).
 
-        A client without notices reads it with the result of the call that runs (`Call.summary`); of
-        what comes while none runs it hears nothing, and `/status` has the count and the last. An
-        operation that is no call has a card of its own.
+        A client without notices reads it with the running call's result (`Call.summary`), or in
+        `/status`. An operation without a call has its own card.
         """
         if (
             notice.kind in (NoticeKind.STARTED, NoticeKind.COMPLETED)
@@ -190,9 +185,7 @@ class AcpSession(ClientSurfaces):
         self.on_capabilities_changed()
 
     def cancel(self) -> None:
-        """The client cancels the turn: the call ends now, and nothing that the same read brings can
-        still answer its questions.
-        """
+        """Cancel the turn's call now: nothing later in the same read can answer its questions."""
         if self._running is not None:
             self._running.dropped = self.turns.is_interrupted
             self._running.call.cancel("the client cancelled the turn")
@@ -203,12 +196,10 @@ class AcpSession(ClientSurfaces):
         self.chat.on_shown(when)
 
     async def run_turn(self, prompt: JsonValue) -> None:
-        """Run one turn: a slash command, a reply to what was asked in the one before, or a word of
-        help. Cancelling it cancels the app's call.
+        """Run one turn: a slash command, a reply to a question, or help. Cancelling cancels the
+        call.
 
-        Args:
-            prompt: The content blocks as the client sent them. A command with others than text
-                and links is refused.
+        `prompt` has the content blocks; a command with others than text and links is refused.
         """
         if self._was_prompted:
             self.on_return()
@@ -237,9 +228,7 @@ class AcpSession(ClientSurfaces):
             self._say(await self._attend(self._running))
 
     async def _begin(self, text: str, unread: Sequence[str]) -> None:
-        """With what was typed, beside blocks of the types `unread`; before that, what the call of
-        the turn before has come to.
-        """
+        """Run what was typed, after showing the result of the last turn's call."""
         running, is_command = self._running, text.startswith("/")
         if running is not None:
             if not is_command:
@@ -315,9 +304,7 @@ class AcpSession(ClientSurfaces):
         return await self._attend(running)
 
     async def _attend(self, running: _Running) -> str:
-        """Wait until the call has ended, or has asked what only the next prompt answers: what is
-        to be said of it.
-        """
+        """Wait until the call ends or asks in the chat, and return the text to show."""
         try:
             await self._wait_for(running.call)
         except BaseException:  # a cancellation too; it is raised again
@@ -369,10 +356,7 @@ class AcpSession(ClientSurfaces):
         return "\n".join(lines)
 
     def _offers(self) -> dict[str, AppCapability]:
-        """The command of each capability.
-
-        One whose name is taken, by us or by another, has the app's id before it.
-        """
+        """Return each capability by its command; a taken name gets the app's id as prefix."""
         found: dict[str, AppCapability] = {}
         for offer in self._api.capabilities():
             name = tool_name(offer.capability.name).removeprefix("abp_")
@@ -395,8 +379,9 @@ class AcpSession(ClientSurfaces):
 
 
 def _parameters(capability: Capability, text: str) -> JsonObject:
-    """What was typed after a command: JSON, or plain words for a capability with one text
-    parameter. Raises SessionError.
+    """Parse what was typed after a command: JSON, or text for a single text parameter.
+
+    Raises SessionError.
     """
     if not text:
         return {}

@@ -1,5 +1,7 @@
-"""The turns of one ACP session: its person is asked inside of them only, and what is asked ends
-with them.
+"""The turns of an ACP session, and the questions in its conversation.
+
+The user is asked only inside a turn, and a question ends with it. A question in the conversation is
+sent as a message, field by field; it ends the turn for the client, whose next prompt is the reply.
 """
 
 from __future__ import annotations
@@ -53,9 +55,7 @@ class Turns:
         return not self._resumed.is_set()
 
     def interrupt(self) -> None:
-        """The turn ends for the client, with a question that its next prompt answers. What is asked
-        meanwhile waits until then.
-        """
+        """End the turn for the client with a question; other questions wait until the reply."""
         if not self.is_interrupted:
             self._resumed = anyio.Event()
             self._interrupted.set()
@@ -82,9 +82,8 @@ class Turns:
         self._dismiss(self._cancelled)
 
     async def end(self, prompt: Id, reason: str) -> None:
-        """A prompt is over.
-
-        Returns when nothing is asked any more, if it was the last: its response must come after.
+        """End a prompt; after the last, return when no question is open: its response must come
+        after.
         """
         self._prompts.discard(prompt)
         if not self._prompts:
@@ -108,10 +107,9 @@ class Turns:
 
     @asynccontextmanager
     async def asking(self, *, in_chat: bool = False) -> AsyncIterator[None]:
-        """Ask in this block, while a turn lasts; `in_chat`, where the question itself ends the turn
-        for the client.
+        """Ask in this block, while a turn lasts; `in_chat` if the question itself ends the turn.
 
-        Raises SurfaceUnsupportedError outside of a turn, HostDisconnectedError when it ends first.
+        Raises SurfaceUnsupportedError outside a turn, HostDisconnectedError when it ends first.
         """
         if not self._prompts:
             raise SurfaceUnsupportedError(OUTSIDE, lasting=False)
@@ -152,10 +150,8 @@ _OUTCOMES = {Meaning.DECLINED: Outcome.DECLINED, Meaning.CANCELLED: Outcome.CANC
 
 
 class _Open:
-    """A question that waits for a reply.
-
-    Attributes:
-        shown: When the client had all of it, in seconds of the loop's clock.
+    """A question that waits for a reply; `shown` is when the client had all of it (loop's clock,
+    s).
     """
 
     def __init__(self) -> None:
@@ -166,12 +162,12 @@ class _Open:
 
 
 class Chat:
-    """What is asked in one conversation.
+    """The questions in one conversation, one at a time.
 
     Args:
         turns: The turns of its session.
-        say: Says something as the agent.
-        on_change: Is told when a question opens, and when none is open any more.
+        say: Sends a message as the agent.
+        on_change: Called when a question opens, and when none is open any more.
     """
 
     def __init__(
@@ -189,14 +185,12 @@ class Chat:
         return self._open is not None
 
     def on_shown(self, when: float) -> None:
-        """The turn has ended for the client, `when` the last byte of that left (seconds of the
-        loop's clock).
-        """
+        """Note that the last byte of the turn left at `when` (loop's clock, s)."""
         if self._open is not None:
             self._open.shown = when
 
     def take(self, reply: ChatReply, arrived: float) -> None:
-        """The next prompt, which `arrived` then (seconds of the loop's clock): the turn goes on."""
+        """Take the prompt that `arrived` (loop's clock, s) as the reply, and resume the turn."""
         opened, self._open = self._open, None
         assert opened is not None, "there is a question to reply to"
         opened.reply, opened.seconds = reply, max(0.0, arrived - opened.shown)

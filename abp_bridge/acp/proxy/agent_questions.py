@@ -1,9 +1,7 @@
-"""The agent's own questions that its client cannot show: the proxy asks them itself, by buttons,
-and answers the agent. Which lines of the agent are such questions is decided here too; what the
-apps ask goes another way (`mcp_endpoint`).
+"""The agent's own questions that its client cannot show: the proxy asks them by permissions.
 
-A server behind the agent may ask so, and take an error, or the end of the agent, to mean that
-nobody can be asked: so what nobody answers is a `cancel`, also when the client leaves.
+A server behind the agent may treat an error as "no user available": so a question without an answer
+gets `cancel`, also when the client leaves. Apps' questions go by `mcp_endpoint`.
 """
 
 from __future__ import annotations
@@ -56,10 +54,10 @@ class AgentQuestions:
     Args:
         protocol: The state of our connection to the agent.
         writer: The agent's input, shared with the lines that pass.
-        sessions: Where a question's session is found.
-        make_elicitor: Makes who asks the questions of one session.
-        tasks: Where each question is asked; it must outlive this.
-        agent_name: What the agent is called until it says so itself.
+        sessions: The session table.
+        make_elicitor: Makes what puts the questions of one session.
+        tasks: Runs each question; must outlive this.
+        agent_name: The agent's name until it gives one.
     """
 
     def __init__(
@@ -94,9 +92,9 @@ class AgentQuestions:
         )
 
     async def take_question(self, message: JsonObject) -> bool:
-        """Ask this `elicitation/create`, unless it is the client's to show: whether it is taken.
+        """Ask this `elicitation/create`, and return whether it was taken.
 
-        Modes that nobody here knows are for the client to refuse.
+        The client shows forms itself, if it can, and refuses unknown modes.
         """
         id, params = message.get("id"), as_object(message.get("params"))
         if not is_id(id) or params.get("mode", "form") not in self.modes:
@@ -117,9 +115,7 @@ class AgentQuestions:
         return True
 
     def end(self) -> None:
-        """Nobody can be asked any more: what is open is cancelled at once, as far as the agent
-        reads.
-        """
+        """Cancel all open questions at once."""
         self._ended = True
         for id, scope in self._open.items():
             scope.cancel()
@@ -161,10 +157,7 @@ class AgentQuestions:
             connection.respond(id, result)
 
     async def _resolve(self, params: JsonObject) -> JsonObject:
-        """Ask what the agent asks, by buttons: the result it gets.
-
-        What is no answer is no accept, and says why.
-        """
+        """Ask the question, and return the result for the agent."""
         if params.get("mode") == "url":
             return _encode_cancelled("the client shows no addresses")
         session = self._sessions.find_asked(params)

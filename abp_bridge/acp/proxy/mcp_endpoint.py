@@ -1,8 +1,7 @@
-"""The MCP server that a proxied agent is given: it launches `relay.py`, whose other end is here.
+"""The MCP server that a proxied agent gets: it launches `relay.py`, which connects here.
 
-Each session has a token of its own, so that whoever connects is known. An agent may launch its
-server several times, also only to look: each connection is a host of its own, and what it does not
-use is never made. Neither socket nor folder is there before the first session.
+Each session has a token, which identifies its connections. An agent may launch its server several
+times: each connection is a separate host, whose bridge is made with the first use.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ class McpEndpoint:
     """The injected servers of one proxy.
 
     Args:
-        begin: (host, tasks) -> what one connection works at, which lives in `tasks`.
-        make_session: Makes what is behind one connection, of it and of what makes its api.
+        begin: Makes the bridge of one connection, which lives in the given tasks.
+        make_session: Makes the MCP session of one connection.
         modern: As in `McpServer`.
         make_tap: Makes the tap of one connection.
-        make_tools: Makes what is shown of tools on one.
+        make_tools: Makes the tool list of one connection.
     """
 
     def __init__(
@@ -80,10 +79,7 @@ class McpEndpoint:
         self._served: dict[anyio.CancelScope, anyio.Event] = {}  # connections, and whether closed
 
     def server_entry(self, session: ClientSession, taken: Collection[JsonValue]) -> JsonObject:
-        """An entry for `mcpServers` whose connections belong to `session`.
-
-        `taken` are the names of the other entries.
-        """
+        """Return an `mcpServers` entry for `session`, under a name that is not `taken`."""
         token = os.urandom(16).hex()
         self._sessions[token] = session
         name, number = NAME, 2
@@ -124,9 +120,7 @@ class McpEndpoint:
         return f"{self._folder}/s"
 
     async def close(self) -> None:
-        """Let nobody in any more, and end every connection: its apps hear how their questions
-        ended, before this returns.
-        """
+        """Close the socket and every connection, after its apps know how their questions ended."""
         self._sessions.clear()
         served = dict(self._served)
         for connection in served:

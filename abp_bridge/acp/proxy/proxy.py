@@ -1,8 +1,7 @@
 """One client and one agent, joined.
 
-The lines go through a `Carrier`, what becomes of them is the `Router`'s. Our own requests have ids
-with a prefix that is a secret of this process: what answers them goes no further, however late it
-is.
+A `Carrier` carries the lines, and the `Router` edits them. Our own requests have ids with a secret
+prefix: their responses go no further, however late.
 """
 
 from __future__ import annotations
@@ -39,21 +38,18 @@ async def run_proxy(
     page: Page,
     endpoints: McpEndpoint | None,
 ) -> Side:
-    """Carry lines between a client and its agent until one of them ends.
+    """Carry lines between a client and its agent until one ends; return which ended first.
 
-    What the agent still says after the client has ended is passed on, for at most `DRAIN` seconds.
+    The agent's remaining lines are passed on for at most `DRAIN` seconds.
 
     Args:
-        client: What the client says, and what it reads.
-        agent: The same of the agent.
-        prefix: What the ids of our own requests begin with; nobody else may know it.
-        agent_name: What the agent is called until it says so itself.
-        make_elicitor: Makes who asks the agent's own questions of one session.
-        page: The bridge's own page.
-        endpoints: Makes the MCP servers that sessions are given; None without apps.
-
-    Returns:
-        Which side ended first.
+        client: The client's streams.
+        agent: The agent's streams.
+        prefix: The secret prefix of our own request ids.
+        agent_name: The agent's name until it gives one.
+        make_elicitor: Makes what puts the agent's questions of one session.
+        page: The bridge's page.
+        endpoints: Makes the MCP servers of sessions; None without apps.
     """
     to_client, to_agent = SharedWriter(client[1]), SharedWriter(agent[1])
     ended: Side = "program"

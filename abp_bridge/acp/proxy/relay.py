@@ -1,8 +1,7 @@
-"""`relay.py SOCKET`: what an agent launches as its MCP server, and no more than a pipe to the
-bridge that listens there.
+"""`relay.py SOCKET`: the MCP server that an agent launches, a pipe to the bridge's socket.
 
-Runs alone, with nothing but the standard library, so that it is there at once. The token in the
-environment says whose session it is.
+It runs alone, with the standard library only, to start fast. The token in the environment names the
+session.
 """
 
 import os

@@ -1,9 +1,7 @@
-"""The lines that a proxy has business with: two tables from method to handler, one for what the
-client says and one for what the agent says. Everything else passes as it came.
+"""The lines that a proxy handles: one table of methods for the client, one for the agent.
 
-A line of the client is changed in two places only: a client without forms is announced with forms,
-and a session is given one MCP server more. What a handler learns it tells the session table or
-whoever asks the agent's questions.
+Everything else passes unchanged. A client's line is changed in two places: a client without forms
+is announced with forms, and a session gets another MCP server.
 """
 
 from __future__ import annotations
@@ -33,12 +31,12 @@ SERVERS = ("params", "mcpServers")
 
 
 class Router:
-    """Reads the relevant lines of both sides, and says what goes on in their place.
+    """Handle the lines of both sides, and return what to pass on.
 
     Args:
         injected: Our connection to the client, which gets the responses to our requests.
-        sessions: What is known of the sessions.
-        questions: Who asks the agent's questions that the client cannot show.
+        sessions: The session table.
+        questions: Asks the agent's questions that the client cannot show.
         endpoints: Makes the MCP servers of sessions; None without apps.
     """
 
@@ -169,8 +167,8 @@ class Router:
         return line
 
     def _close(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
-        """`session/close` and `session/delete`: nothing is asked any more, and nothing remembered
-        if the agent agrees.
+        """End the questions, and forget the session if the agent agrees (`session/close`,
+        `delete`).
         """
         if (session := self._sessions.find(params.get("sessionId"))) is not None:
             session.surfaces.turns.cancel("the user closed the session")

@@ -1,6 +1,4 @@
-"""The sessions that pass between a client and its agent, by name and by the prompts that run in
-them. It remembers; what passes, and what is asked, is not its business.
-"""
+"""The sessions between a client and its agent, and the host that the apps' bridge has in each."""
 
 from __future__ import annotations
 
@@ -29,9 +27,8 @@ class ClientSession:
     """One session.
 
     Attributes:
-        surfaces: How it is asked. Its id is empty until the agent has said it; a session that turns
-            out to be another is asked where that one is.
-        elicitor: Asks the agent's own questions in this session, once there is one.
+        surfaces: Without an id until the agent has sent it; shared with a session of that id.
+        elicitor: Puts the agent's questions, once there is one.
     """
 
     surfaces: ClientSurfaces
@@ -39,10 +36,9 @@ class ClientSession:
 
 
 class ProxiedHost:
-    """Asks the client and tells the agent: the host of the apps' bridge.
+    """Asks the client and notifies the agent: the host of the apps' bridge.
 
-    What the agent is told, and the folders that it grants, is its own business: where the client
-    works, only the agent was told.
+    Notices and roots are the agent's: only it was told where the client works.
     """
 
     def __init__(self, client: ClientSession, agent: Host) -> None:
@@ -76,9 +72,7 @@ class ProxiedHost:
         variant: SurfaceVariant,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Ask the client's person on a card of its own, for which tool call a question belongs to
-        only the agent knows; or the agent's model on a surface of its own (`Host.prompt`).
-        """
+        """Ask the client's user on a separate card, or the agent's model (`Host.prompt`)."""
         if TRAITS[variant.surface].is_hosts_model:
             return await self._agent.prompt(question, context, variant, problem)
         return await self._client.surfaces.prompt(question, context, variant, problem)
@@ -91,12 +85,12 @@ class ProxiedHost:
 
 
 class SessionTable:
-    """All sessions of one client.
+    """All sessions of one client, by name and by running prompt.
 
     Args:
-        connection: Where the client is asked.
-        page: The bridge's own page, for what the client cannot show.
-        cards: What the ids of our tool calls begin with.
+        connection: The client's connection.
+        page: The bridge's page.
+        cards: The prefix of the ids of our tool calls.
     """
 
     def __init__(self, connection: JsonRpcConnection, page: Page, cards: str) -> None:
@@ -125,9 +119,7 @@ class SessionTable:
         return self.find(name) or (self.make(name) if isinstance(name, str) else None)
 
     def add(self, name: str, session: ClientSession) -> None:
-        """The agent has named a new session. One of that name that is known already stays, and
-        the new one asks there.
-        """
+        """Name a new session; if the name is known, share that session's surfaces."""
         session.surfaces.session_id = name
         session.surfaces = self._by_name.setdefault(name, session).surfaces
 
