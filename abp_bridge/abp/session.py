@@ -291,7 +291,7 @@ class AbpSession:
         return {"callId": name, "cancelled": True}
 
     async def close(self) -> None:
-        """End the session: its apps, and its calls except one whose app is still being connected."""
+        """End the session: its apps and calls, except one whose app is still being connected."""
         self._listed = None  # it hears of no more changes
         await self._api.close("the agent ended the session")
         for running in list(self._running.values()):

@@ -21,7 +21,7 @@ from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.results import encode_result
 from abp_bridge.protocols.mcp.tools import tool_name
 from abp_bridge.session.context import AskContext
-from abp_bridge.session.host import AppCapability, CallOutcome, Host, SessionError
+from abp_bridge.session.host import MAX_REMEMBERED, AppCapability, CallOutcome, Host, SessionError
 from abp_bridge.session.surface import (
     Page,
 )
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from abp_bridge.session.bridge import Bridge
     from abp_bridge.session.call import Call
 
-MAX_OPERATIONS = 1_000  # running ones with a card: more no chat shows
 TURN = "turn"  # a session has one at a time
 
 HELP = """\
@@ -150,7 +149,7 @@ class AcpSession(ClientSurfaces):
             notice.kind is NoticeKind.STARTED
             and not running
             and operation not in self._operations
-            and len(self._operations) < MAX_OPERATIONS
+            and len(self._operations) < MAX_REMEMBERED
         ):
             self._operation_serial += 1
             self._operations[operation] = f"abp:operation-{self._operation_serial}"

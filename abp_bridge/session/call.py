@@ -25,14 +25,13 @@ from abp_bridge.jsonrpc.loop import now
 from abp_bridge.protocols import abp
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.elicitor import Elicitor
-from abp_bridge.session.host import CallOutcome
+from abp_bridge.session.host import MAX_REMEMBERED, CallOutcome
 from abp_bridge.session.result_store import KeptResult
 
 logger = logging.getLogger(__name__)
 
 
-MAX_CONSOLE_LINES = 10  # the last ones of a page's console, in a call that failed
-MAX_UNASKED = 1_000  # questions that are counted of those that nobody was asked
+MAX_CONSOLE_LINES = 10  # the page's last ones, in a status and in a call that failed
 MAX_SUMMARY_LINES = 50  # different lines of a summary: more would bury the result
 _SESSION_ENDED = CallOutcome(failed("CANCELLED", "The session ended.", cancelled=True))
 
@@ -275,7 +274,7 @@ class Call:
         """Record how the question ended, and restart the clock after the last one."""
         if answer is not None and answer.outcome is Outcome.UNSUPPORTED and not question.secret:
             self._refused.add(question.kind)
-        if answer is not None and answer.unasked and len(self._unasked) < MAX_UNASKED:
+        if answer is not None and answer.unasked and len(self._unasked) < MAX_REMEMBERED:
             tried = answer.tried or (answer.reason,)
             self._unasked.append(
                 UnaskedQuestion(question.summary, question.asker, tried, answer.ways)

@@ -25,10 +25,10 @@ from abp_bridge.errors import describe_bug
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.protocols import abp
 from abp_bridge.session.app import App
-from abp_bridge.session.call import Call
+from abp_bridge.session.call import MAX_CONSOLE_LINES, Call
 from abp_bridge.session.context import NO_CONTEXT, AskContext, NoticeEvent, Observer, ProgressEvent
 from abp_bridge.session.elicitor import Elicitor
-from abp_bridge.session.host import Host, state_uri
+from abp_bridge.session.host import MAX_REMEMBERED, Host, state_uri
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +37,6 @@ MAX_STATE_FIELDS = 500  # each is a resource in the host's list; more nobody can
 MAX_STATE_SIZE = 64 * 1024  # characters of JSON of one field, times the fields is what is in memory
 MAX_KINDS = 50  # kinds of notices, and warnings: a status lists them all
 MAX_BRIEF = 1_000  # characters of the last notice of a kind, in a status that a model reads
-MAX_CONSOLE = 10  # the last lines of a page's console in a status
-MAX_EARLY = 1_000  # notices before the app is open; an app may take long, and memory is bounded
-MAX_OPERATIONS = 1_000  # names of running operations that are known; more an app has no use for
-MAX_ENDED_CALLS = 1_000  # call ids that are remembered, to know late reports and questions by
 
 _numbers = count(1)
 
@@ -92,14 +88,14 @@ class AppConnection:
         self._opened: AppInfo | None = None
         self._warnings: dict[str, None] = {}
         self._old_warnings = 0
-        self._ended_calls: deque[str] = deque(maxlen=MAX_ENDED_CALLS)
+        self._ended_calls: deque[str] = deque(maxlen=MAX_REMEMBERED)
         self._operations: dict[str, str] = {}  # the app's own names of them: the ids of their calls
         self._early: deque[Notice] = deque()  # while it has no id yet that a host could be told
         self._early_lost = 0
         self._questions: dict[str, Question] = {}
         self._last: dict[str, JsonValue] = {}
         self._counts: Counter[str] = Counter()
-        self._console: deque[str] = deque(maxlen=MAX_CONSOLE)
+        self._console: deque[str] = deque(maxlen=MAX_CONSOLE_LINES)
         self._progress: Progress | None = None
         self._list_changed = anyio.Event()
         self.reason = "the app was disconnected"
@@ -121,7 +117,7 @@ class AppConnection:
                 if self._early_lost:
                     self.warn(
                         f"{self._early_lost} notices that the app told while it was being opened"
-                        f" are lost: the newest {MAX_EARLY} are kept"
+                        f" are lost: the newest {MAX_REMEMBERED} are kept"
                     )
                 task_status.started()
                 logger.info("%s is open: %s", self.id, self.app.origin)
@@ -286,7 +282,7 @@ class AppConnection:
 
     def _keep_early(self, notice: Notice) -> None:
         self._early.append(notice)
-        if len(self._early) > MAX_EARLY:
+        if len(self._early) > MAX_REMEMBERED:
             self._early.popleft()
             self._early_lost += 1
 
@@ -330,7 +326,7 @@ class AppConnection:
             call = running[0] if len(running) == 1 else None
         if call is None:
             return running
-        for name in names[: MAX_OPERATIONS - len(self._operations)]:
+        for name in names[: MAX_REMEMBERED - len(self._operations)]:
             self._operations.setdefault(name, call.id)
         return [call]
 

@@ -21,6 +21,8 @@ from abp_bridge.protocols.offer import Offer
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.surface import InputProvider, PageLink, SurfaceResponse
 
+MAX_REMEMBERED = 1_000  # entries of each record of what an app reports: memory is bounded
+
 
 class HostSurfaces(InputProvider, Protocol):
     """How a host asks its user."""
